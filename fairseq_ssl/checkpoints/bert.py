@@ -171,7 +171,7 @@ def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> N
         for name, (flag, field) in FLAGS.items()
         if config[name] != getattr(sizes, field)
     ]
-    longest = config["max_position_embeddings"] - _first_position(config)
+    longest = config["max_position_embeddings"] - first_position(config)
     if sizes.positions > longest:
         wrong.append(f"--max-source-positions {longest} or less (it is {sizes.positions})")
     if wrong:
@@ -181,7 +181,7 @@ def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> N
         )
 
 
-def _first_position(config: Mapping[str, Any]) -> int:
+def first_position(config: Mapping[str, Any]) -> int:
     """Return the row of the first token's position: a RoBERTa counts on from its padding's id."""
     return int(config["pad_token_id"]) + 1 if config["model_type"] == "roberta" else 0
 
@@ -237,7 +237,7 @@ def _positions(source: _Source, config: Mapping[str, Any], sizes: TaggerSizes) -
     types = source.take(
         "embeddings.token_type_embeddings.weight", config["type_vocab_size"], sizes.dim
     )
-    first = _first_position(config)
+    first = first_position(config)
     return table[first : first + sizes.positions] + types[0]
 
 

@@ -5,14 +5,77 @@ Nothing is looked for on the network, and no code that a folder holds is run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.checkpoints.bert import DEFAULTS, FLAGS, KINDS, first_position
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, check_settings, read_config
 from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.text_files import parse_json, read_lines
 
 SubwordSegmenter = Callable[[str], list[str]]
+
+
+@dataclass(frozen=True)
+class EncoderFiles:
+    """The config and the tokenizer of a pretrained encoder, which a checkpoint stores."""
+
+    config: Mapping[str, Any]
+    """The content of config.json, empty for an encoder with random weights."""
+    tokenizer: str
+    """The content of tokenizer.json."""
+
+    @classmethod
+    def read(cls, folder: Path, with_config: bool = True) -> EncoderFiles:
+        """Read the files of a folder."""
+        config = {**read_config(folder), **load_config(folder)} if with_config else {}
+        return cls(config, _tokenizer_json(folder))
+
+    @classmethod
+    def of_state(cls, state: Any) -> EncoderFiles:
+        """Return the files that `state` returned, from a checkpoint."""
+        try:
+            config, tokenizer = parse_json(state["config"]), state["tokenizer"]
+            if isinstance(config, dict) and isinstance(tokenizer, str):
+                return cls(config, tokenizer)
+        except (KeyError, TypeError, ValueError):
+            pass
+        raise DataError("The encoder of the checkpoint has no readable config or tokenizer.")
+
+    def state(self) -> dict[str, str]:
+        """Return the files as text, for a checkpoint."""
+        return {"config": json.dumps(self.config), "tokenizer": self.tokenizer}
+
+    def set_sizes(self, options: Any) -> None:
+        """Set the sizes of the encoder in the options of an edit tagger."""
+        if not (self.config and self.is_native):
+            return
+        for name, (flag, _) in FLAGS.items():
+            setattr(options, flag[2:].replace("-", "_"), self.config.get(name, DEFAULTS.get(name)))
+        positions = int(self.config["max_position_embeddings"]) - first_position(self.config)
+        options.max_source_positions = min(options.max_source_positions, positions)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether this package implements the encoder itself."""
+        return not self.config or self.config.get("model_type") in KINDS
+
+
+def _tokenizer_json(folder: Path) -> str:
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        return "\n".join(read_lines(path))
+    fast = getattr(load_tokenizer(folder), "backend_tokenizer", None)
+    if fast is None:
+        raise DataError(
+            f"{folder} has no fast tokenizer. Expected a tokenizer.json, or files that "
+            "transformers converts to one."
+        )
+    text: str = fast.to_str()
+    return text
 
 
 def load_model(folder: Path, has_head: bool = False) -> Any:

@@ -12,6 +12,7 @@ from fairseq.data import LanguagePairDataset
 from numpy.typing import NDArray
 
 from fairseq_ssl.data.spans import Ids, Spans
+from fairseq_ssl.data.word_subwords import WordSubwords
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import Random
 from fairseq_ssl.text.vocabulary import RESERVED
@@ -38,6 +39,7 @@ class EditDataset(LanguagePairDataset):
         unchanged_share: float = 1.0,
         shuffle: bool = True,
         pad_to_multiple: int = 1,
+        words: WordSubwords | None = None,
     ) -> None:
         """Combine text and labels.
 
@@ -53,9 +55,14 @@ class EditDataset(LanguagePairDataset):
             unchanged_share: share of the sentences without edits to use in each epoch.
             shuffle: whether to shuffle the sentences before they are batched.
             pad_to_multiple: multiple to which the length of a batch is rounded up.
+            words: subwords that the encoder reads; lengths are then in subwords. None: the encoder
+                reads the text.
         """
         options = {"left_pad_source": False, "shuffle": shuffle, "pad_to_multiple": pad_to_multiple}
-        super().__init__(text, np.asarray(sizes) + 1, dictionary, **options)
+        self.word_sizes = np.asarray(sizes) + 1
+        self.words = words
+        lengths = self.word_sizes if words is None else _subword_sizes(text, words)
+        super().__init__(text, lengths, dictionary, **options)
         self.labels = labels
         self.corrected = corrected
         self.seed = seed
@@ -111,7 +118,7 @@ class EditDataset(LanguagePairDataset):
         source = self._add_start_and_end(source.select(order).without_last())
         min_length = (pad_to_length or {}).get("source", 0)
         pad = self.src_dict.pad(), False, min_length, self.pad_to_multiple
-        batch = {
+        batch: dict[str, Any] = {
             "id": torch.tensor([samples[index]["id"] for index in order]),
             "nsentences": len(samples),
             "ntokens": len(source.ids) - len(samples),
@@ -121,6 +128,9 @@ class EditDataset(LanguagePairDataset):
             },
             "target": None,
         }
+        if self.words is not None:
+            subwords = self.words.batch(source.without_last(), self.pad_to_multiple)
+            batch["net_input"]["subwords"] = subwords
         if "labels" in samples[0]:
             labels = Spans.of([samples[index]["labels"].numpy() for index in order]).without_last()
             batch["labels"] = torch.from_numpy(_to_edit_ids(labels.ids, batch["id"])).long()
@@ -154,15 +164,21 @@ class EditDataset(LanguagePairDataset):
                 "Run `fairseq-ssl edits label` on the same lines that were binarized."
             )
         labeled = np.asarray(sizes) > 1
-        wrong = np.flatnonzero(labeled & (np.asarray(sizes) != self.src_sizes))
+        wrong = np.flatnonzero(labeled & (np.asarray(sizes) != self.word_sizes))
         if len(wrong):
             index = wrong[0]
             raise DataError(
-                f"Line {index + 1} of the data has {self.src_sizes[index] - 2} tokens and "
+                f"Line {index + 1} of the data has {self.word_sizes[index] - 2} tokens and "
                 f"{sizes[index] - 1} labels; expected one for the start and one for each token. "
                 "Label the same lines that were binarized, with the same tokenization."
             )
         return labeled
+
+
+def _subword_sizes(text: Any, words: WordSubwords) -> Ids:
+    """Return the number of subwords of each sentence, with its start and end."""
+    sizes = (words.lengths(sentence.numpy()[:-1]).sum() + words.ends for sentence in text)
+    return np.fromiter(sizes, np.int64, len(text))
 
 
 def _to_edit_ids(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:

@@ -90,7 +90,7 @@ class EditCorrector(nn.Module):
             batch = data.collater([data[one] for one in order[begin : begin + batch_size]])
             net_input = batch["net_input"]
             device = self.get_buffer("_device_marker").device
-            inputs = {name: tensor.to(device) for name, tensor in net_input.items()}
+            inputs = {name: net_input[name].to(device) for name in ("src_tokens", "src_lengths")}
             results = self.task.inference_step(self.generator, self.models, {"net_input": inputs})
             for one, hypotheses in zip(batch["id"].tolist(), results, strict=True):
                 corrections[one] = self._correction(hypotheses[0])

@@ -93,34 +93,70 @@ class Windows:
             )
         return cls(size, overlap)
 
-    def split(self, text: Spans) -> WindowBatch:
-        """Split sentences, each with <s>, into windows."""
+    def split(self, text: Spans, subwords: Ids | None = None) -> WindowBatch:
+        """Split sentences, each with <s>, into windows.
+
+        Args:
+            text: the sentences.
+            subwords: the number of subwords of each token in `text`, for models that read
+                subwords. Windows and their overlap then have at most so many subwords.
+        """
         tokens = text.lengths - 1
-        if tokens.max(initial=0) <= self.size:
+        sizes = tokens if subwords is None else np.add.reduceat(subwords, text.starts) - subwords[text.starts]
+        if sizes.max(initial=0) <= self.size:
             return WindowBatch(text, np.zeros_like(tokens), text.lengths)
-        step = self.size - self.overlap
-        counts = 1 + -(-np.maximum(tokens - self.size, 0) // step)
+        if subwords is None:
+            counts, first, lengths = self._equal_windows(tokens)
+        else:
+            counts, first, lengths = self._subword_windows(text, subwords)
         sentence = np.repeat(np.arange(len(text)), counts)
-        window = np.arange(len(sentence)) - np.repeat(_starts(counts), counts)
-        lengths = np.minimum(tokens, self.size)[sentence]
-        first = np.minimum(window * step, tokens[sentence] - lengths)
+        is_first = np.arange(len(sentence)) == np.repeat(_starts(counts), counts)
         index = np.repeat(text.starts[sentence] + 1 + first - _starts(lengths), lengths)
         windows = Spans(text.ids[index + np.arange(len(index))], lengths)
-        begins, ends = self._used_range(first, window == 0, tokens[sentence])
+        begins, ends = self._used_range(first, lengths, is_first, tokens[sentence])
         return WindowBatch(windows.with_first(text.ids[:1]), begins - first + 1, ends - first + 1)
 
-    def _used_range(self, first: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
+    def _equal_windows(self, tokens: Ids) -> tuple[Ids, Ids, Ids]:
+        """Return the windows of each sentence, and the first token and length of each window."""
+        step = self.size - self.overlap
+        counts = 1 + -(-np.maximum(tokens - self.size, 0) // step)
+        window = np.arange(counts.sum()) - np.repeat(_starts(counts), counts)
+        lengths = np.repeat(np.minimum(tokens, self.size), counts)
+        first = np.minimum(window * step, np.repeat(tokens, counts) - lengths)
+        return counts, first, lengths
+
+    def _subword_windows(self, text: Spans, subwords: Ids) -> tuple[Ids, Ids, Ids]:
+        """Return the same for windows of as many tokens as `size` subwords hold."""
+        counts: list[int] = []
+        windows: list[tuple[int, int]] = []
+        for costs in np.split(subwords, text.starts[1:]):
+            begin, before = 0, len(windows)
+            ends = np.cumsum(costs[1:])
+            while True:
+                spent = int(ends[begin - 1]) if begin else 0
+                end = max(begin + 1, int(np.searchsorted(ends, spent + self.size, "right")))
+                windows.append((begin, min(end, len(ends)) - begin))
+                if end >= len(ends):
+                    break
+                shared = int(np.searchsorted(ends, int(ends[end - 1]) - self.overlap, "left")) + 1
+                begin = max(begin + 1, min(shared, end))
+            counts.append(len(windows) - before)
+        first, lengths = np.array(windows, np.int64).T
+        return np.array(counts), first, lengths
+
+    def _used_range(self, first: Ids, lengths: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
         """Return the range of tokens, as indices in the sentence, to use from each window.
 
         The ranges of consecutive windows meet in the middle of their overlap. <s> has the index -1.
 
         Args:
             first: [windows], index in the sentence of the first token of the window.
+            lengths: [windows], number of tokens of the window.
             is_first: [windows], True for the first window of a sentence.
             tokens: [windows], number of tokens of the sentence.
         """
-        previous = np.roll(first, 1)
-        begins = np.where(is_first, -1, (previous + self.size - 1 + first) // 2 + 1)
+        last = np.roll(first + lengths, 1) - 1
+        begins = np.where(is_first, -1, (last + first) // 2 + 1)
         ends = np.where(np.roll(is_first, -1), tokens, np.roll(begins, -1))
         return begins, ends
 

@@ -107,8 +107,9 @@ class EditGenerator:
         self.symbols_to_strip_from_output = {self.eos}
         self.names = edits.names
         self.settings = settings
-        positions = min(model.cfg.max_source_positions for model in models)
+        positions = min(model.max_subwords + 2 for model in models)
         self.windows = Windows.of_model(positions, settings.window_overlap)
+        self.words = [model.words for model in models if model.words is not None]
         self.probabilities = EditProbabilities(models, dictionary)
         self.possible = PossibleEdits(edits, dictionary)
         self.edited = EditedIds(edits, dictionary)
@@ -140,7 +141,7 @@ class EditGenerator:
 
     def choose(self, text: Spans, device: torch.device) -> ChosenEdits:
         """Choose the edits of sentences, each with <s>."""
-        windows = self.windows.split(text)
+        windows = self.windows.split(text, self._subword_counts(text.ids))
         order = np.argsort(-windows.text.lengths, kind="stable")
         batch_size = max(len(text), MIN_WINDOWS)
         columns = []
@@ -153,6 +154,13 @@ class EditGenerator:
         ordered = np.empty((4, len(text.ids)), np.float32)
         ordered[:, positions] = torch.cat(columns, dim=1).cpu().numpy()
         return self.settings.choice.keep_unlikely_sentences(ordered, text.starts)
+
+    def _subword_counts(self, ids: Ids) -> Ids | None:
+        """Return the maximum number of subwords of each token that a model reads."""
+        if not self.words:
+            return None
+        counts: Ids = np.max([words.lengths(ids) for words in self.words], axis=0)
+        return counts
 
     def _apply(
         self, index: int, text: Spans, chosen: ChosenEdits, states: Sequence[SentenceState]

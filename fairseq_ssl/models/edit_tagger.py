@@ -8,19 +8,33 @@ from typing import Any, NamedTuple, Optional
 
 import torch
 from fairseq import checkpoint_utils, hub_utils
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
+from torch.nn import functional
 
+from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
+from fairseq_ssl.checkpoints.pretrained import EncoderFiles
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.common import fill_sizes
 from fairseq_ssl.modules.edit_layers import (
     EditEncoder,
     EditScores,
+    EditStates,
     EncoderSizes,
     TokenEncoder,
+    WordSpans,
     init_bert_weights,
+)
+from fairseq_ssl.modules.word_encoder import (
+    POOLINGS,
+    PretrainedEncoder,
+    pool_words,
+    sum_embeddings,
+    word_spans,
 )
 
 logger = logging.getLogger(__name__)
@@ -76,8 +90,16 @@ class EditTaggerConfig(FairseqDataclass):
     edit_init: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "pretrained encoder that initializes the model: bert:FOLDER, a BERT or RoBERTa "
-            "in Hugging Face format, with config.json, vocabulary and weights (default: random)"
+            "help": "folder of a pretrained encoder in Hugging Face format: a BERT or RoBERTa, or "
+            "with --edit-unit word and --edit-unfactorized any encoder of transformers (default: "
+            "random weights)"
+        },
+    )
+    edit_pooling: ChoiceEnum(POOLINGS) = field(  # type: ignore[valid-type]
+        default="first",
+        metadata={
+            "help": "state of a word with --edit-unit word: that of its first subword, or the mean "
+            "over its subwords (default: first)"
         },
     )
     edit_layer_norm_eps: float = field(
@@ -122,26 +144,48 @@ class EditLogits(NamedTuple):
 class EditTagger(BaseFairseqModel):
     """A BERT encoder with an output layer over the labels of an edit dictionary (PIE)."""
 
-    def __init__(self, cfg: EditTaggerConfig, dictionary: Any, edits: Any) -> None:
-        """Build the model for a token dictionary and an edit dictionary."""
+    def __init__(
+        self,
+        cfg: EditTaggerConfig,
+        dictionary: Any,
+        edits: Any,
+        words: WordSubwords | None = None,
+        encoder: PretrainedEncoder | None = None,
+    ) -> None:
+        """Build the model.
+
+        Args:
+            cfg: the options.
+            dictionary: the dictionary of the tokens to edit.
+            edits: the edit dictionary.
+            words: the subwords of the tokens, which the encoder reads. None: it reads the tokens.
+            encoder: an encoder of transformers. None: an `EditEncoder`.
+        """
         super().__init__()
         self.cfg = cfg
+        self.words = words
         self.vocabulary_size = len(dictionary)
         self.special = {"pad": dictionary.pad(), "eos": dictionary.eos(), "unk": dictionary.unk()}
-        sizes = _sizes(cfg, self.vocabulary_size)
+        if words is None:
+            vocabulary, padding = self.vocabulary_size, dictionary.pad()
+            grams = [[_id(dictionary, token) for token in gram] for gram in edits.grams]
+        else:
+            vocabulary, padding = words.vocabulary, words.padding
+            grams = words.grams(edits.grams)
         factorized = not cfg.edit_unfactorized
-        self.encoder = EditEncoder(sizes, dictionary.pad(), factorized)
+        self.encoder = encoder or EditEncoder(_sizes(cfg, vocabulary), padding, factorized)
+        dim = self.encoder.dim
         self.scores = EditScores(
-            sizes.dim,
+            dim,
             len(edits.labels),
-            [[_id(dictionary, token) for token in gram] for gram in edits.grams],
-            dictionary.pad(),
+            grams,
+            padding,
             cfg.dropout,
             cfg.edit_layer_norm_eps,
             factorized,
             cfg.edit_gap_inserts,
         )
-        self.errors = nn.Linear(sizes.dim, 1) if cfg.edit_detection else None
+        self.errors = nn.Linear(dim, 1) if cfg.edit_detection else None
         if self.errors is not None:
             init_bert_weights(self.errors)
         self.is_encoder_frozen = cfg.edit_freeze_encoder_updates > 0
@@ -161,9 +205,13 @@ class EditTagger(BaseFairseqModel):
                 f"--encoder-embed-dim {cfg.encoder_embed_dim} is not a multiple of "
                 f"--encoder-attention-heads {cfg.encoder_attention_heads}."
             )
-        model = cls(cfg, task.source_dictionary, task.edits)
-        if cfg.edit_init is not None:
-            _load_pretrained_encoder(cfg.edit_init, model, task.source_dictionary.symbols)
+        words, encoder = getattr(task, "words", None), None
+        if words is not None and not task.encoder.is_native:
+            encoder = _pretrained_encoder(cfg, task.encoder, words.padding)
+            cfg.max_source_positions = min(cfg.max_source_positions, encoder.max_positions)
+        model = cls(cfg, task.source_dictionary, task.edits, words, encoder)
+        if cfg.edit_init is not None and encoder is None:
+            _load_pretrained_encoder(cfg.edit_init, model, task)
         return model
 
     @classmethod
@@ -199,31 +247,67 @@ class EditTagger(BaseFairseqModel):
         )
         return loaded["task"].build_corrector(loaded["models"], loaded["args"])
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EditLogits:
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        subwords: SubwordBatch | None = None,
+    ) -> EditLogits:
         """Score the edits of sentences.
 
         Args:
             src_tokens: [batch, time], ids from <s> to </s>, padded on either side. Ids beyond the
                 dictionary are unknown words.
             src_lengths: not used.
+            subwords: the subwords of `src_tokens`, if the model reads subwords. None: they are
+                looked up.
         """
-        use_autocast = self.cfg.edit_autocast and self.encoder.mask.dtype == torch.float32
-        with torch.autocast(src_tokens.device.type, torch.bfloat16, enabled=use_autocast):
-            return self._score(src_tokens)
+        weight = self.scores.edits.weight
+        use_autocast = self.cfg.edit_autocast and weight.dtype == torch.float32
+        with torch.autocast(weight.device.type, torch.bfloat16, enabled=use_autocast):
+            if self.words is None:
+                return self._score_tokens(src_tokens)
+            if subwords is None:
+                subwords = self._look_up(src_tokens)
+            return self._score_words(SubwordBatch(*subwords))  # fairseq moves it as a tuple
 
-    def _score(self, src_tokens: Tensor) -> EditLogits:
+    def _score_tokens(self, src_tokens: Tensor) -> EditLogits:
         tokens = src_tokens.masked_fill(src_tokens >= self.vocabulary_size, self.special["unk"])
-        embeddings = self.encoder.tokens.weight
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_encoder_frozen):
-            states = self.encoder(tokens)
-        if self.is_encoder_frozen:
-            embeddings = embeddings.detach()
+        states, embeddings = self._encode(tokens)
         real = tokens.ne(self.special["pad"]) & tokens.ne(self.special["eos"])
-        hidden = states.tokens[real]
-        units = (None if part is None else part[real] for part in states[1:])
-        edits = self.scores(embeddings, tokens[real], hidden, *units)
+        units = [None if part is None else part[real] for part in states[1:]]
+        own = functional.embedding(tokens[real], embeddings) if self.scores.factorized else None
+        return self._logits(embeddings, own, states.tokens[real], units)
+
+    def _score_words(self, batch: SubwordBatch) -> EditLogits:
+        states, embeddings = self._encode(batch.ids, word_spans(batch))
+        real = batch.counts > 0
+        units = [None if part is None else part[real] for part in states[1:]]
+        own = sum_embeddings(embeddings, batch) if self.scores.factorized else None
+        hidden = pool_words(states.tokens, batch, self.cfg.edit_pooling)
+        return self._logits(embeddings, own, hidden, units)
+
+    def _encode(self, ids: Tensor, spans: WordSpans | None = None) -> tuple[EditStates, Tensor]:
+        """Return the encoder's states and its embeddings, without gradients while frozen."""
+        embeddings: Tensor = self.encoder.tokens.weight
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_encoder_frozen):
+            states = self.encoder(ids, spans)
+        return states, embeddings.detach() if self.is_encoder_frozen else embeddings
+
+    def _logits(
+        self, embeddings: Tensor, own: Tensor | None, hidden: Tensor, units: list[Tensor | None]
+    ) -> EditLogits:
+        edits = self.scores(embeddings, own, hidden, *units)
         errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
         return EditLogits(edits, errors)
+
+    def _look_up(self, src_tokens: Tensor) -> SubwordBatch:
+        """Return the subwords of sentences on the device of the model."""
+        assert self.words is not None
+        ids = src_tokens.cpu().numpy()
+        real = (ids != self.special["pad"]) & (ids != self.special["eos"])
+        batch = self.words.batch(Spans(ids[real], real.sum(1)))
+        return SubwordBatch(*(part.to(src_tokens.device) for part in batch))
 
     def set_num_updates(self, num_updates: int) -> None:
         """Freeze the encoder in the first `edit_freeze_encoder_updates` updates."""
@@ -240,7 +324,8 @@ class EditTagger(BaseFairseqModel):
         if self.is_quantized:
             return
         self.is_quantized = True
-        if self.encoder.mask.device.type != "cpu" or self.encoder.mask.dtype != torch.float32:
+        weight = self.scores.edits.weight
+        if weight.device.type != "cpu" or weight.dtype != torch.float32:
             raise ConfigurationError(
                 "--edit-int8 needs a CPU and a model in float32. Add --cpu and remove --fp16 and "
                 "--bf16, or remove --edit-int8."
@@ -250,6 +335,12 @@ class EditTagger(BaseFairseqModel):
             torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
                 self.encoder.layers, {nn.Linear}, torch.qint8, inplace=True
             )
+
+    @property
+    def max_subwords(self) -> int:
+        """The maximum number of tokens that the encoder reads, without start and end."""
+        ends = 2 if self.words is None else self.words.ends
+        return self.cfg.max_source_positions - ends
 
     def max_positions(self) -> int:
         """Return the maximum sentence length in tokens. In decoding it is unlimited."""
@@ -271,15 +362,30 @@ def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
     )
 
 
-def _load_pretrained_encoder(spec: str, model: EditTagger, symbols: list[str]) -> None:
-    """Initialize `model` from the pretrained encoder of `spec`, which is bert:FOLDER."""
-    kind, _, name = spec.partition(":")
-    if kind != "bert" or not name:
-        raise ConfigurationError(f"--edit-init is {spec!r}; expected bert:FOLDER.")
+def _pretrained_encoder(
+    cfg: EditTaggerConfig, encoder: EncoderFiles, padding: int
+) -> PretrainedEncoder:
+    """Return an encoder of transformers, from its folder or for the weights of a checkpoint."""
+    if not cfg.edit_unfactorized:
+        kind = encoder.config.get("model_type")
+        raise ConfigurationError(
+            f"A factorized edit_tagger cannot use the encoder {kind!r}. Expected a BERT or a "
+            "RoBERTa. Pass --edit-unfactorized."
+        )
+    if cfg.edit_init is None:
+        return PretrainedEncoder(pretrained.of_config(dict(encoder.config)), padding)
+    return PretrainedEncoder(pretrained.load_model(Path(cfg.edit_init).expanduser()), padding)
+
+
+def _load_pretrained_encoder(name: str, model: EditTagger, task: Any) -> None:
+    """Initialize `model` from a BERT or RoBERTa in a folder."""
     folder = Path(name).expanduser()
     if not folder.exists():
         _require_checkpoint(model, folder)
         return
+    symbols = task.source_dictionary.symbols
+    if model.words is not None:
+        symbols = model.words.tokenizer.symbols(model.words.vocabulary)
     cfg = model.cfg
     sizes = TaggerSizes(
         layers=cfg.encoder_layers,

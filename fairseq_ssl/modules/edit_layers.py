@@ -30,6 +30,13 @@ class EncoderSizes:
     epsilon: float = 1e-12
 
 
+class WordSpans(NamedTuple):
+    """The tokens of each word, as indices of the first and the last, each [batch or 1, words]."""
+
+    first: Tensor
+    last: Tensor
+
+
 class EditStates(NamedTuple):
     """The encoder output, each tensor [batch, time, dim]."""
 
@@ -125,6 +132,7 @@ class EditEncoder(nn.Module):
         super().__init__()
         self.padding = padding
         self.factorized = factorized
+        self.dim = sizes.dim
         self.tokens = nn.Embedding(sizes.vocabulary, sizes.dim, padding_idx=padding)
         self.positions = nn.Embedding(sizes.positions, sizes.dim)
         self.mask = nn.Parameter(torch.empty(sizes.dim))
@@ -134,32 +142,47 @@ class EditEncoder(nn.Module):
         self.apply(init_bert_weights)
         nn.init.trunc_normal_(self.mask, std=INIT_STD)
 
-    def forward(self, tokens: Tensor) -> EditStates:
-        """Encode ids [batch, time], padded on either side."""
+    def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
+        """Encode ids [batch, time].
+
+        Args:
+            tokens: ids, padded on either side.
+            words: the words that have edit units, for ids padded on the right. None: every token
+                is a word.
+        """
         is_padding = tokens.eq(self.padding)
         time = tokens.size(1)
-        states = self.embed(tokens, is_padding)
+        if words is None:
+            columns = torch.arange(time, device=tokens.device)[None]
+            words = WordSpans(columns, columns)
+        states = self.embed(tokens, is_padding, words)
         mask = None if not is_padding.any() else ~is_padding[:, None, None, :]
-        unit_mask = _unit_mask(time, mask, tokens.device) if self.factorized else None
+        unit_mask = _unit_mask(words, time, mask) if self.factorized else None
         for layer in self.layers:
             states = layer(states, time, mask, unit_mask)
         if not self.factorized:
             return EditStates(states, None, None)
-        return EditStates(*states.chunk(3, dim=1))
+        units = words.first.size(1)
+        return EditStates(*torch.split(states, [time, units, units], dim=1))
 
-    def embed(self, tokens: Tensor, is_padding: Tensor) -> Tensor:
-        """Return the input of the first layer [batch, time or 3 * time, dim]: h, then r, then a.
+    def embed(self, tokens: Tensor, is_padding: Tensor, words: WordSpans) -> Tensor:
+        """Return the input of the first layer [batch, time + 2 * words, dim]: h, then r, then a.
+
+        r has the position of the first token of its word, a the mean of the positions of the last
+        token and of the next.
 
         Args:
             tokens: [batch, time], ids.
             is_padding: [batch, time], True at padding.
+            words: the words that have units.
         """
         positions = (~is_padding).cumsum(1).sub(1).clamp(min=0)
-        here = self.positions(positions)
-        parts = [self.tokens(tokens) + here]
+        parts = [self.tokens(tokens) + self.positions(positions)]
         if self.factorized:
-            after = self.positions((positions + 1).clamp(max=self.positions.num_embeddings - 1))
-            parts += [self.mask + here, self.mask + (here + after) / 2]
+            first, last = (positions.gather(1, one.expand(len(tokens), -1)) for one in words)
+            after = (last + 1).clamp(max=self.positions.num_embeddings - 1)
+            between = (self.positions(last) + self.positions(after)) / 2
+            parts += [self.mask + self.positions(first), self.mask + between]
         states: Tensor = self.dropout(self.norm(torch.cat(parts, dim=1)))
         return states
 
@@ -189,13 +212,11 @@ class TokenEncoder(EditEncoder):
         return self.positions.num_embeddings
 
 
-def _unit_mask(time: int, mask: Tensor | None, device: torch.device) -> Tensor:
-    """Return the mask of units [batch or 1, 1, 2 * time, time + 1].
-
-    It is False at padding, and where r_i would attend to token i, which it replaces.
-    """
-    others = ~torch.eye(time, dtype=torch.bool, device=device)
-    tokens = torch.cat([others, torch.ones_like(others)])[None, None]
+def _unit_mask(words: WordSpans, time: int, mask: Tensor | None) -> Tensor:
+    """Return [batch or 1, 1, units, time + 1], False where r attends to its own word."""
+    columns = torch.arange(time, device=words.first.device)
+    own = (columns >= words.first.unsqueeze(-1)) & (columns <= words.last.unsqueeze(-1))
+    tokens = torch.cat([~own, torch.ones_like(own)], dim=1).unsqueeze(1)
     if mask is not None:
         tokens = tokens & mask
     return functional.pad(tokens, (0, 1), value=True)
@@ -275,7 +296,7 @@ class EditScores(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        tokens: Tensor,
+        own: Tensor | None,
         states: Tensor,
         replacing: Tensor | None,
         following: Tensor | None,
@@ -284,7 +305,7 @@ class EditScores(nn.Module):
 
         Args:
             embeddings: [vocabulary, dim], the token embeddings.
-            tokens: [n], ids of the tokens to edit.
+            own: [n, dim], embeddings of the tokens to edit; required if factorized.
             states: [n, dim], h.
             replacing: [n, dim], r. Required if factorized.
             following: [n, dim], a. Required if factorized.
@@ -292,10 +313,10 @@ class EditScores(nn.Module):
         scores: Tensor = self.edits(self.dropout(states))
         if not self.factorized:
             return scores if self.no_insert is None else self._joint_log_probs(scores, states)
+        assert own is not None
         assert replacing is not None
         assert following is not None
         grams = self.gram_embeddings(embeddings)
-        own = functional.embedding(tokens, embeddings)
         kept = (own * self._head(states)).sum(-1, keepdim=True)
         replacing = self._head(replacing)
         following = self._head(following)

@@ -9,11 +9,14 @@ from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.data import ConcatDataset, data_utils
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
+from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_corrector import EditCorrector
@@ -25,6 +28,8 @@ from fairseq_ssl.generation.edit_rounds import (
 
 logger = logging.getLogger(__name__)
 
+WORD = "word"
+UNITS = (WORD, "subword", "character")
 EDITS_FILE = "edits.txt"
 EDITS, NONE = "edits", "None"
 """Languages of labels and of a missing side in the file names of fairseq-preprocess."""
@@ -62,6 +67,21 @@ class EditLabelingConfig(EditDecodingConfig):
             "draws a new sample (default: 1)"
         },
     )
+    edit_unit: ChoiceEnum(UNITS) = field(  # type: ignore[valid-type]
+        default="subword",
+        metadata={
+            "help": "unit that labels edit: word, of which the encoder reads the subwords of its "
+            "own tokenizer; or subword or character, which the encoder reads as they are in the "
+            "data (default: subword)"
+        },
+    )
+    edit_tokenizer: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "for --edit-unit word with random weights: folder with the tokenizer.json of "
+            "the subwords (default: the folder of --edit-init)"
+        },
+    )
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as in fairseq
     required_seq_len_multiple: int = II("dataset.required_seq_len_multiple")
@@ -92,6 +112,8 @@ class EditLabelingTask(FairseqTask):
             )
         self.dictionary = dictionary
         self.edits = edits
+        self.encoder: EncoderFiles | None = None
+        self.words: WordSubwords | None = None
         self.state.merge_state_dict({"edit_dictionary": edits.text()})
 
     @classmethod
@@ -114,12 +136,40 @@ class EditLabelingTask(FairseqTask):
                 "trained, or label the data with the edit dictionary of the model."
             )
         super().load_state_dict(state_dict)
+        stored = state_dict.get("edit_encoder")
+        if stored is not None:
+            self.encoder = EncoderFiles.of_state(stored)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. If a checkpoint will be loaded, --edit-init is ignored."""
+        """Build the model. With `from_checkpoint`, `--edit-init` is ignored."""
         if from_checkpoint and getattr(cfg, "edit_init", None) is not None:
             cfg.edit_init = None
+        if self.cfg.edit_unit == WORD or self.encoder is not None:
+            self._set_words(cfg)
         return super().build_model(cfg, from_checkpoint)
+
+    def _set_words(self, cfg: Any) -> None:
+        """Set the subwords of words, and in `cfg` the sizes of the pretrained encoder."""
+        init = getattr(cfg, "edit_init", None)
+        folder = init or self.cfg.edit_tokenizer
+        if self.encoder is None:
+            if folder is None:
+                raise ConfigurationError(
+                    "--edit-unit word needs the tokenizer of an encoder. Pass --edit-init, or "
+                    "--edit-tokenizer for random weights."
+                )
+            self.encoder = EncoderFiles.read(Path(folder).expanduser(), with_config=bool(init))
+        self.state.merge_state_dict({"edit_encoder": self.encoder.state()})
+        self.encoder.set_sizes(cfg)
+        tokenizer = WordTokenizer(self.encoder.tokenizer)
+        padding = self.encoder.config.get("pad_token_id")
+        self.words = WordSubwords(
+            tokenizer,
+            self.dictionary,
+            tokenizer.padding if padding is None else padding,
+            self.encoder.config.get("vocab_size", tokenizer.size),
+            cfg.max_source_positions,
+        )
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
@@ -150,13 +200,16 @@ class EditLabelingTask(FairseqTask):
             unchanged_share=self.cfg.edit_unchanged_share if is_training else 1.0,
             shuffle=is_training,
             pad_to_multiple=self.cfg.required_seq_len_multiple,
+            words=self.words,
         )
 
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, **options: Any
     ) -> EditDataset:
         """Return a dataset of unlabeled sentences."""
-        return EditDataset(src_tokens, src_lengths, self.dictionary, shuffle=False)
+        return EditDataset(
+            src_tokens, src_lengths, self.dictionary, shuffle=False, words=self.words
+        )
 
     def build_generator(
         self,

@@ -1,0 +1,204 @@
+"""Subwords of words: the input of a pretrained encoder for text whose tokens are words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.data.spans import Ids, Spans
+from fairseq_ssl.errors import DataError, import_optional
+
+PROBE = "the"
+"""A word that shows how a tokenizer treats the start of a text."""
+
+
+class SubwordBatch(NamedTuple):
+    """Sentences as subwords, padded on the right, and the subwords of their words."""
+
+    ids: Tensor
+    """[batch, time], with the encoder's start and end symbols."""
+    first: Tensor
+    """[batch, words], index in `time` of the first subword of the start and of each word."""
+    counts: Tensor
+    """[batch, words], number of subwords, 0 for padding."""
+
+
+class WordTokenizer:
+    """The fast tokenizer of a pretrained encoder, applied to one word at a time.
+
+    Words are tokenized as within a sentence, after a space.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Build a tokenizer from the content of tokenizer.json."""
+        self.text = text
+        tokenizers = import_optional("tokenizers", "An encoder of words", "bert")
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # tokenizers raises Exception itself
+            raise DataError(f"The tokenizer cannot be read: {error}") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._space = self._space_before_words()
+        self.start, self.end = self._start_and_end()
+        self.unknown = self._unknown()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"text": self.text}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["text"])  # type: ignore[misc]
+
+    @property
+    def size(self) -> int:
+        """The size of the vocabulary."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+    @property
+    def padding(self) -> int:
+        """The id of padding, or of the unknown subword."""
+        ids = (self._id(symbol) for symbol in ("[PAD]", "<pad>"))
+        return next((number for number in ids if number is not None), self.unknown)
+
+    def symbols(self, size: int) -> list[str]:
+        """Return the subwords by id, with names of padding entries for ids without a subword."""
+        found = map(self._tokenizer.id_to_token, range(size))
+        return [name or f"madeupword{row:04d}" for row, name in enumerate(found)]
+
+    def encode(self, words: Sequence[str], longest: int) -> Spans:
+        """Return the first subwords of each word, at most `longest`, or the unknown subword."""
+        texts = [f"{self._space}{word}" for word in words]
+        try:
+            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        except Exception as error:  # tokenizers raises Exception itself
+            raise DataError(f"The tokenizer of the encoder failed: {error}") from None
+        return Spans.of([np.array(one.ids[:longest] or [self.unknown]) for one in encoded])
+
+    def _ids(self, text: str, special: bool = False) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
+        return ids
+
+    def _space_before_words(self) -> str:
+        """Return the space that a word needs to be tokenized as within a sentence, if any."""
+        within = self._ids(f"{PROBE} {PROBE}")
+        return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
+
+    def _start_and_end(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the symbols that the tokenizer adds before and after a text."""
+        encoded = self._tokenizer.encode(PROBE, add_special_tokens=True)
+        text = [n for n, is_special in enumerate(encoded.special_tokens_mask) if not is_special]
+        start, end = tuple(encoded.ids[: text[0]]), tuple(encoded.ids[text[-1] + 1 :])
+        if not (start or end):
+            raise DataError(
+                "The tokenizer adds no symbol before or after a sentence, which insertions at the "
+                "start need. Expected the tokenizer of an encoder such as BERT."
+            )
+        return start, end
+
+    def _unknown(self) -> int:
+        ids = map(self._id, ("[UNK]", "<unk>", "[PAD]", "<pad>"))
+        known = [number for number in ids if number is not None]
+        return [*known, *self.start, *self.end][0]
+
+    def _id(self, symbol: str) -> int | None:
+        number: int | None = self._tokenizer.token_to_id(symbol)
+        return number
+
+
+class WordSubwords:
+    """The subwords of the words of a dictionary. Each word is tokenized once."""
+
+    def __init__(
+        self,
+        tokenizer: WordTokenizer,
+        dictionary: OovDictionary,
+        padding: int,
+        vocabulary: int,
+        positions: int,
+    ) -> None:
+        """Use a tokenizer for a dictionary.
+
+        Args:
+            tokenizer: the tokenizer of the encoder.
+            dictionary: the dictionary of words.
+            padding: the encoder's id of padding.
+            vocabulary: the size of the encoder's vocabulary.
+            positions: the maximum number of subwords of a sentence. A word has at most a quarter
+                of them; the encoder does not see the rest of a longer word.
+        """
+        self.tokenizer = tokenizer
+        self.dictionary = dictionary
+        self.padding = padding
+        self.vocabulary = vocabulary
+        self.longest = max(1, positions // 4)
+        self._table = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def subwords(self, words: Ids) -> Spans:
+        """Return the subwords of words. The start of a sentence has the encoder's start symbols."""
+        missing = int(words.max(initial=0)) + 1 - len(self._table)
+        if missing > 0:
+            self._add_words()
+        return self._table.select(words)
+
+    def lengths(self, words: Ids) -> Ids:
+        """Return the number of subwords of words."""
+        if int(words.max(initial=0)) >= len(self._table):
+            self._add_words()
+        lengths: Ids = self._table.lengths[words]
+        return lengths
+
+    def grams(self, grams: Sequence[Sequence[str]]) -> list[list[int]]:
+        """Return the subwords of q-grams of words."""
+        return [self.tokenizer.encode(gram, self.longest).ids.tolist() for gram in grams]
+
+    @property
+    def ends(self) -> int:
+        """The number of symbols before and after a sentence."""
+        return len(self.tokenizer.start) + len(self.tokenizer.end)
+
+    def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
+        """Return the subwords of sentences, each with its start first and without its end.
+
+        Args:
+            text: ids of the dictionary.
+            multiple: the number of subwords is rounded up to a multiple of this number.
+        """
+        subwords = self.subwords(text.ids)
+        words = Spans(subwords.lengths, text.lengths)
+        totals = np.add.reduceat(subwords.lengths, text.starts)
+        sentences = Spans(subwords.ids, totals)
+        for symbol in self.tokenizer.end:
+            sentences = sentences.with_last(symbol)
+        within = np.cumsum(subwords.lengths) - subwords.lengths
+        first = within - np.repeat(np.cumsum(totals) - totals, text.lengths)
+        counts = words.ids.copy()
+        if not self.tokenizer.start:  # such as XLNet, whose last symbol stands for the sentence
+            first[text.starts] = sentences.lengths - 1
+            counts[text.starts] = 1
+        return SubwordBatch(
+            torch.from_numpy(sentences.pad(self.padding, False, 0, multiple)),
+            torch.from_numpy(Spans(first, text.lengths).pad(0, False, 0, 1)),
+            torch.from_numpy(Spans(counts, text.lengths).pad(0, False, 0, 1)),
+        )
+
+    def _add_words(self) -> None:
+        """Tokenize the words of the dictionary that are not in the table."""
+        known, symbols = len(self._table), self.dictionary.symbols
+        words = [*symbols, *self.dictionary.surfaces][known:]
+        added = self.tokenizer.encode(words, self.longest)
+        if not known:
+            added = self._with_symbols(added)
+        self._table = self._table.concat(added)
+
+    def _with_symbols(self, table: Spans) -> Spans:
+        """Replace the subwords of fairseq's symbols, the first words of the dictionary."""
+        dictionary = self.dictionary
+        rows = [np.array([self.tokenizer.unknown])] * dictionary.nspecial
+        rows[dictionary.bos()] = np.array(self.tokenizer.start, np.int64)
+        rest = table.select(np.arange(dictionary.nspecial, len(table)))
+        return Spans.of(rows).concat(rest)
