@@ -16,6 +16,9 @@ from fairseq_ssl.checkpoints.hugging_face import CONFIG, check_settings, read_co
 from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.text_files import parse_json, read_lines
 
+PERMUTED = ("xlnet",)
+"""Encoders trained otherwise than as masked language models."""
+
 SubwordSegmenter = Callable[[str], list[str]]
 
 
@@ -174,7 +177,8 @@ def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
 def _check_kind(kind: Any, where: str) -> str:
     """Reject models that are not masked language models; some of them load other models."""
     modeling = import_optional("transformers.models.auto.modeling_auto", f"Reading {where}", "bert")
-    if not isinstance(kind, str) or kind not in modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+    known = {*modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *PERMUTED}
+    if not isinstance(kind, str) or kind not in known:
         raise DataError(
             f"{where} has the model_type {kind!r}. Expected a masked language model that "
             "transformers has itself, such as a BERT or a RoBERTa."

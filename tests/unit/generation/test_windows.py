@@ -86,3 +86,20 @@ def test_window_size_excludes_start_and_end() -> None:
             Windows.of_model(12, overlap)
     with pytest.raises(ConfigurationError, match="has 2 positions"):
         Windows.of_model(2, None)
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(1, 5), min_size=0, max_size=20), min_size=1, max_size=5),
+    sizes=st.tuples(st.integers(5, 12), st.integers(0, 4)),
+)
+def test_windows_of_words_hold_at_most_so_many_subwords(
+    rows: list[list[int]], sizes: tuple[int, int]
+) -> None:
+    text = sentences([len(row) for row in rows])
+    subwords = np.concatenate([[1, *row] for row in rows])
+    counts = dict(zip(text.ids.tolist(), subwords.tolist(), strict=True))
+    pieces = Windows(*sizes).split(text, subwords)
+    assert pieces.ids.tolist() == text.ids.tolist()
+    assert pieces.sentence_starts.tolist() == text.starts.tolist()
+    for row in np.split(pieces.text.ids, pieces.text.starts[1:]):
+        assert sum(counts[token] for token in row[1:].tolist()) <= sizes[0]

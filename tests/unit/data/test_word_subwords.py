@@ -1,0 +1,90 @@
+"""Subwords of words, against the tokenizer of `transformers` one sentence at a time."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
+from fairseq_ssl.errors import DataError
+from tests import pretrained
+
+transformers = pytest.importorskip("transformers")
+
+SENTENCES = (
+    "good film abc",
+    "Bad , good-bye xyz x",
+    "é \u200b a",
+    "abcdefghijklmnopqrstuvwxyz",
+)
+
+
+def table(folder: Path, positions: int = 200) -> WordSubwords:
+    words = OovDictionary()
+    for word in ("good", "film", "x"):
+        words.add_symbol(word)
+    tokenizer = WordTokenizer((folder / "tokenizer.json").read_text("utf-8"))
+    return WordSubwords(tokenizer, words, tokenizer.padding, tokenizer.size, positions)
+
+
+def text(words: OovDictionary, *sentences: str) -> Spans:
+    rows = [[words.bos(), *map(words.index, one.split(" "))] for one in sentences]
+    return Spans.of([np.array(row) for row in rows])
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_batch_equals_transformers(kind: str, tmp_path: Path) -> None:
+    folder = getattr(pretrained, kind)(tmp_path / kind)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
+    subwords = table(folder)
+    batch = subwords.batch(text(subwords.dictionary, *SENTENCES))
+    for row, sentence in enumerate(SENTENCES):
+        words = sentence.split(" ")
+        encoded = theirs(words, is_split_into_words=True)
+        places = encoded.word_ids()
+        ids, first = batch.ids[row].tolist(), batch.first[row].tolist()
+        for number, word in enumerate(words):
+            expected = [
+                one for one, at in zip(encoded["input_ids"], places, strict=True) if at == number
+            ]
+            begin, count = first[number + 1], int(batch.counts[row, number + 1])
+            assert ids[begin : begin + count] == (expected or [subwords.tokenizer.unknown]), word
+        assert first[0] == 0
+        assert batch.counts[row, 0] == 1
+        assert (batch.counts[row] > 0).sum() == len(words) + 1
+
+
+def test_out_of_vocabulary_words_are_added_as_they_come(tmp_path: Path) -> None:
+    subwords = table(pretrained.bert(tmp_path / "bert"))
+    words = subwords.dictionary
+    before = subwords.subwords(np.array([words.index("good")]))
+    new = np.array([words.index("abc"), words.index("good")])
+    after = subwords.subwords(new)
+    assert after.lengths.tolist() == [3, 1]
+    assert after.ids[-1] == before.ids[0]
+    assert subwords.lengths(new).tolist() == [3, 1]
+
+
+def test_long_words_are_truncated(tmp_path: Path) -> None:
+    subwords = table(pretrained.bert(tmp_path / "bert"), positions=20)
+    number = subwords.dictionary.index("abcdefghijkl")
+    assert subwords.lengths(np.array([number])).tolist() == [5]
+
+
+def test_a_tokenizer_can_be_pickled_for_workers(tmp_path: Path) -> None:
+    subwords = table(pretrained.roberta(tmp_path / "roberta"))
+    again = pickle.loads(pickle.dumps(subwords))
+    rows = text(subwords.dictionary, *SENTENCES)
+    ids = text(again.dictionary, *SENTENCES)
+    assert again.batch(ids).ids.equal(subwords.batch(rows).ids)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"model": 1}'])
+def test_a_damaged_tokenizer_is_rejected(content: str) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        WordTokenizer(content)

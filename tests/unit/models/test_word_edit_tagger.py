@@ -1,0 +1,210 @@
+"""An edit tagger on words equals the encoder in `transformers` on the subwords of the words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import fairseq_ssl
+from fairseq_ssl.checkpoints.pretrained import EncoderFiles
+from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Transforms
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
+from fairseq_ssl.modules.word_encoder import pool_words
+from tests import pretrained
+
+transformers = pytest.importorskip("transformers")
+fairseq_ssl.register()
+
+EDITS = EditDictionary.of_counts({("good",): 3, ("bad", "xyz"): 2}, 2, 2, Transforms())
+WORDS = ("good", "film", "xyz", "Bad")
+SENTENCES = (("good", "xyz", "film"), ("abc", "good"), ("xyz",))
+SMALL: dict[str, Any] = {
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 40,
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "DistilBert": {"dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 12},
+    "Electra": {**SMALL, "embedding_size": 6},
+    "Albert": {**SMALL, "embedding_size": 6},
+    "DebertaV2": {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+    "XLNet": {"d_model": 8, "n_layer": 2, "n_head": 2, "d_inner": 12},
+    "XLMRoberta": {**SMALL, "pad_token_id": 0},
+    "ModernBert": {**SMALL, "local_attention": 8, "reference_compile": False},
+}
+
+
+def other(kind: str, folder: Path) -> Path:
+    """Save an encoder with random weights that reads the subwords of the tiny BERT."""
+    pretrained.bert(folder)
+    (folder / "model.safetensors").unlink()
+    symbols = len((folder / "vocab.txt").read_text().splitlines())
+    options = {"vocab_size": symbols, "pad_token_id": 0, "attn_implementation": "eager"}
+    config = getattr(transformers, f"{kind}Config")(**{**options, **OTHERS[kind]})
+    torch.manual_seed(3)
+    model = transformers.AutoModel.from_config(config)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(8)
+    model.save_pretrained(folder)
+    return folder
+
+
+def dictionary() -> OovDictionary:
+    words = OovDictionary()
+    for word in WORDS:
+        words.add_symbol(word)
+    return words
+
+
+def task_of(folder: Path, files: EncoderFiles | None = None) -> Any:
+    files = files or EncoderFiles.read(folder)
+    words = dictionary()
+    padding = files.config["pad_token_id"]
+    size = files.config["vocab_size"]
+    subwords = WordSubwords(WordTokenizer(files.tokenizer), words, padding, size, 32)
+    return SimpleNamespace(
+        source_dictionary=words, edits=EDITS, words=subwords, encoder=files, text=text_of(words)
+    )
+
+
+def tagger(folder: Path | None, task: Any, **options: Any) -> EditTagger:
+    cfg = EditTaggerConfig(max_source_positions=32, edit_init=folder and str(folder), **options)
+    task.encoder.set_sizes(cfg)
+    return EditTagger.build_model(cfg, task).eval()
+
+
+def text_of(words: OovDictionary) -> Spans:
+    rows = [[words.bos(), *map(words.index, sentence)] for sentence in SENTENCES]
+    return Spans.of([np.array(row) for row in rows])
+
+
+def expected_states(folder: Path, pooling: str) -> Tensor:
+    """Return the states of the start and the words, one sentence at a time."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    rows = []
+    for sentence in SENTENCES:
+        encoded = tokenizer(list(sentence), is_split_into_words=True, return_tensors="pt")
+        with torch.no_grad():
+            found = model(encoded["input_ids"], attention_mask=encoded["attention_mask"])
+        states, words = found.last_hidden_state[0], np.array(encoded.word_ids(), dtype=float)
+        rows.append(states[0])
+        for number in range(len(sentence)):
+            own = states[torch.from_numpy(words == number)]
+            rows.append(own[0] if pooling == "first" else own.mean(0))
+    return torch.stack(rows)
+
+
+def states_of(model: EditTagger, task: Any, pooling: str) -> Tensor:
+    batch = task.words.batch(task.text)
+    with torch.no_grad():
+        states, _ = model._encode(batch.ids)
+    return pool_words(states.tokens, batch, pooling)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_states_of_words_equal_transformers(kind: str, pooling: str, tmp_path: Path) -> None:
+    folder = getattr(pretrained, kind)(tmp_path / kind)
+    task = task_of(folder)
+    model = tagger(folder, task, edit_unfactorized=True)
+    assert "EditEncoder" in type(model.encoder).__name__
+    expected = expected_states(folder, pooling)
+    torch.testing.assert_close(states_of(model, task, pooling), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_encoders_equal_transformers_and_need_no_folder_again(
+    kind: str, tmp_path: Path
+) -> None:
+    folder = other(kind, tmp_path / kind)
+    task = task_of(folder)
+    model = tagger(folder, task, edit_unfactorized=True)
+    expected = expected_states(folder, "mean")
+    torch.testing.assert_close(states_of(model, task, "mean"), expected, atol=1e-5, rtol=1e-4)
+    stored = EncoderFiles.of_state(json.loads(json.dumps(task.encoder.state())))
+    for path in folder.iterdir():
+        path.unlink()
+    again = tagger(None, task_of(folder, stored), edit_unfactorized=True)
+    again.load_state_dict(model.state_dict())
+    torch.testing.assert_close(states_of(again, task, "mean"), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_other_encoders_are_unfactorized(tmp_path: Path) -> None:
+    folder = other("Electra", tmp_path / "electra")
+    with pytest.raises(ConfigurationError, match="Pass --edit-unfactorized"):
+        tagger(folder, task_of(folder))
+
+
+@pytest.mark.parametrize("factorized", [True, False])
+def test_logits_do_not_depend_on_the_batch_and_match_looked_up_subwords(
+    factorized: bool, tmp_path: Path
+) -> None:
+    folder = pretrained.bert(tmp_path / "bert")
+    task = task_of(folder)
+    model = tagger(folder, task, edit_unfactorized=not factorized)
+    words = task.source_dictionary
+    rows = np.split(task.text.ids, task.text.starts[1:])
+    with torch.no_grad():
+        single = []
+        for row in rows:
+            tokens = torch.tensor([[*row, words.eos()]])
+            single.append(model(tokens, torch.tensor([len(row) + 1])).edits)
+        padded = task.text.with_last(words.eos()).pad(words.pad(), False, 0, 1)
+        batch = model(torch.from_numpy(padded), None, task.words.batch(task.text)).edits
+    torch.testing.assert_close(batch, torch.cat(single), atol=1e-5, rtol=1e-4)
+
+
+def test_replacement_of_a_word_does_not_depend_on_its_subwords(tmp_path: Path) -> None:
+    """In one layer, r of a word attends to all subwords but those of the word."""
+    folder = pretrained.bert(tmp_path / "bert")
+    task = task_of(folder)
+    task.encoder.config["num_hidden_layers"] = 1
+    cfg = EditTaggerConfig(max_source_positions=32)
+    task.encoder.set_sizes(cfg)
+    model = EditTagger.build_model(cfg, task).eval()
+    words, states = task.source_dictionary, []
+    for word in ("xyz", "abc"):
+        ids = np.array([words.bos(), *map(words.index, ("good", word, "film"))])
+        batch = task.words.batch(Spans(ids, np.array([4])))
+        with torch.no_grad():
+            from fairseq_ssl.modules.word_encoder import word_spans
+
+            states.append(model._encode(batch.ids, word_spans(batch))[0])
+    one, two = states
+    torch.testing.assert_close(one.replacing[0, 2], two.replacing[0, 2])
+    assert not torch.allclose(one.replacing[0, 1], two.replacing[0, 1])
+    assert not torch.allclose(one.following[0, 2], two.following[0, 2])
+
+
+def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
+    """With one subword a word, a factorized tagger on words equals one on tokens."""
+    folder = pretrained.bert(tmp_path / "bert")
+    task = task_of(folder)
+    model = tagger(folder, task)
+    words = task.source_dictionary
+    ids = np.array([words.bos(), *map(words.index, ("good", "film"))])
+    batch = task.words.batch(Spans(ids, np.array([3])))
+    assert batch.counts.tolist() == [[1, 1, 1]]
+    with torch.no_grad():
+        found = model(torch.tensor([[*ids, words.eos()]]), None, batch).edits
+        states, embeddings = model._encode(batch.ids)
+        parts = [part[0, :-1] for part in states]
+        own = embeddings[batch.ids[0, :-1]]
+        expected = model.scores(embeddings, own, *parts)
+    torch.testing.assert_close(found, expected)
