@@ -68,7 +68,7 @@ starting_point() { # MODEL synthetic|real
   if [[ "$2" == real && -n "$SYNTHETIC" ]]; then
     FLAGS=(--finetune-from-model "$(synthetic "$1")/checkpoint_last.pt")
   elif [[ -n "$GEC_INIT" ]]; then
-    FLAGS=(--edit-init "bert:${BERT:?folder of a BERT as Hugging Face stores it}")
+    FLAGS=(--edit-init "${BERT:?folder of a BERT as Hugging Face stores it}")
   fi
 }
 

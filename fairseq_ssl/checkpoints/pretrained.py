@@ -63,7 +63,7 @@ class EncoderFiles:
 
     @property
     def is_native(self) -> bool:
-        """Whether this package implements the encoder itself."""
+        """True if this package implements the encoder itself."""
         return not self.config or self.config.get("model_type") in KINDS
 
 

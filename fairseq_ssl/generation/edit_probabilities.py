@@ -99,10 +99,14 @@ class Windows:
         Args:
             text: the sentences.
             subwords: the number of subwords of each token in `text`, for models that read
-                subwords. Windows and their overlap then have at most so many subwords.
+                subwords. The sizes of windows and overlaps are then in subwords.
         """
         tokens = text.lengths - 1
-        sizes = tokens if subwords is None else np.add.reduceat(subwords, text.starts) - subwords[text.starts]
+        sizes = (
+            tokens
+            if subwords is None
+            else np.add.reduceat(subwords, text.starts) - subwords[text.starts]
+        )
         if sizes.max(initial=0) <= self.size:
             return WindowBatch(text, np.zeros_like(tokens), text.lengths)
         if subwords is None:

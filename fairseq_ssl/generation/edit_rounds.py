@@ -109,7 +109,7 @@ class EditGenerator:
         self.settings = settings
         positions = min(model.max_subwords + 2 for model in models)
         self.windows = Windows.of_model(positions, settings.window_overlap)
-        self.words = [model.words for model in models if model.words is not None]
+        self.words = [model.subwords for model in models if model.subwords is not None]
         self.probabilities = EditProbabilities(models, dictionary)
         self.possible = PossibleEdits(edits, dictionary)
         self.edited = EditedIds(edits, dictionary)

@@ -144,6 +144,8 @@ class EditLogits(NamedTuple):
 class EditTagger(BaseFairseqModel):
     """A BERT encoder with an output layer over the labels of an edit dictionary (PIE)."""
 
+    encoder: EditEncoder | PretrainedEncoder
+
     def __init__(
         self,
         cfg: EditTaggerConfig,
@@ -163,7 +165,7 @@ class EditTagger(BaseFairseqModel):
         """
         super().__init__()
         self.cfg = cfg
-        self.words = words
+        self.subwords = words
         self.vocabulary_size = len(dictionary)
         self.special = {"pad": dictionary.pad(), "eos": dictionary.eos(), "unk": dictionary.unk()}
         if words is None:
@@ -265,7 +267,7 @@ class EditTagger(BaseFairseqModel):
         weight = self.scores.edits.weight
         use_autocast = self.cfg.edit_autocast and weight.dtype == torch.float32
         with torch.autocast(weight.device.type, torch.bfloat16, enabled=use_autocast):
-            if self.words is None:
+            if self.subwords is None:
                 return self._score_tokens(src_tokens)
             if subwords is None:
                 subwords = self._look_up(src_tokens)
@@ -303,10 +305,10 @@ class EditTagger(BaseFairseqModel):
 
     def _look_up(self, src_tokens: Tensor) -> SubwordBatch:
         """Return the subwords of sentences on the device of the model."""
-        assert self.words is not None
+        assert self.subwords is not None
         ids = src_tokens.cpu().numpy()
         real = (ids != self.special["pad"]) & (ids != self.special["eos"])
-        batch = self.words.batch(Spans(ids[real], real.sum(1)))
+        batch = self.subwords.batch(Spans(ids[real], real.sum(1)))
         return SubwordBatch(*(part.to(src_tokens.device) for part in batch))
 
     def set_num_updates(self, num_updates: int) -> None:
@@ -339,7 +341,7 @@ class EditTagger(BaseFairseqModel):
     @property
     def max_subwords(self) -> int:
         """The maximum number of tokens that the encoder reads, without start and end."""
-        ends = 2 if self.words is None else self.words.ends
+        ends = 2 if self.subwords is None else self.subwords.ends
         return self.cfg.max_source_positions - ends
 
     def max_positions(self) -> int:
@@ -384,8 +386,8 @@ def _load_pretrained_encoder(name: str, model: EditTagger, task: Any) -> None:
         _require_checkpoint(model, folder)
         return
     symbols = task.source_dictionary.symbols
-    if model.words is not None:
-        symbols = model.words.tokenizer.symbols(model.words.vocabulary)
+    if model.subwords is not None:
+        symbols = model.subwords.tokenizer.symbols(model.subwords.vocabulary)
     cfg = model.cfg
     sizes = TaggerSizes(
         layers=cfg.encoder_layers,

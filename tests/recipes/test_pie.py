@@ -299,7 +299,7 @@ def test_grammar_is_trained_as_in_section_3_1() -> None:
     stages = [training(words) for words in called(commands, "fairseq-train")]
     assert len(stages) == 5 * 2
     for first, second in zip(stages[:5], stages[5:], strict=True):
-        assert first.edit_init == "bert:/bert"
+        assert first.edit_init == "/bert"
         assert not hasattr(second, "edit_init")
         assert second.finetune_from_model == f"{first.save_dir}/checkpoint_last.pt"
         assert first.data.endswith(f"/data/gec.{first.seed}")
@@ -325,7 +325,7 @@ def test_the_rows_of_table_6_are_settings() -> None:
         return [training(words) for words in called(dry("paper", "train", **one), "fairseq-train")]
 
     (alone,) = trained(SYNTHETIC="")  # row 2, modified by the next four
-    assert alone.edit_init == "bert:/bert"
+    assert alone.edit_init == "/bert"
     assert not hasattr(alone, "finetune_from_model") or not alone.finetune_from_model
     (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorized")
     assert unfactorized.edit_unfactorized

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -45,7 +44,8 @@ class FakeTagger:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.words, self.scores, self.errors, self.dtype = words, scores, errors, dtype
-        self.cfg = SimpleNamespace(max_source_positions=positions)
+        self.subwords = None
+        self.max_subwords = positions - 2
         self.seen: list[list[str]] = []
         self.shapes: list[tuple[int, ...]] = []
 

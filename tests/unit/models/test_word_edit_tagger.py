@@ -21,7 +21,7 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Transforms
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
-from fairseq_ssl.modules.word_encoder import pool_words
+from fairseq_ssl.modules.word_encoder import pool_words, word_spans
 from tests import pretrained
 
 transformers = pytest.importorskip("transformers")
@@ -83,9 +83,11 @@ def task_of(folder: Path, files: EncoderFiles | None = None) -> Any:
 
 
 def tagger(folder: Path | None, task: Any, **options: Any) -> EditTagger:
-    cfg = EditTaggerConfig(max_source_positions=32, edit_init=folder and str(folder), **options)
+    init = None if folder is None else str(folder)
+    cfg = EditTaggerConfig(max_source_positions=32, edit_init=init, **options)
     task.encoder.set_sizes(cfg)
-    return EditTagger.build_model(cfg, task).eval()
+    model: EditTagger = EditTagger.build_model(cfg, task).eval()
+    return model
 
 
 def text_of(words: OovDictionary) -> Spans:
@@ -183,13 +185,15 @@ def test_replacement_of_a_word_does_not_depend_on_its_subwords(tmp_path: Path) -
         ids = np.array([words.bos(), *map(words.index, ("good", word, "film"))])
         batch = task.words.batch(Spans(ids, np.array([4])))
         with torch.no_grad():
-            from fairseq_ssl.modules.word_encoder import word_spans
-
             states.append(model._encode(batch.ids, word_spans(batch))[0])
-    one, two = states
-    torch.testing.assert_close(one.replacing[0, 2], two.replacing[0, 2])
-    assert not torch.allclose(one.replacing[0, 1], two.replacing[0, 1])
-    assert not torch.allclose(one.following[0, 2], two.following[0, 2])
+    (_, replacing, following), (_, replacing_2, following_2) = states
+    assert replacing is not None
+    assert replacing_2 is not None
+    torch.testing.assert_close(replacing[0, 2], replacing_2[0, 2])
+    assert not torch.allclose(replacing[0, 1], replacing_2[0, 1])
+    assert following is not None
+    assert following_2 is not None
+    assert not torch.allclose(following[0, 2], following_2[0, 2])
 
 
 def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
@@ -204,7 +208,7 @@ def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
     with torch.no_grad():
         found = model(torch.tensor([[*ids, words.eos()]]), None, batch).edits
         states, embeddings = model._encode(batch.ids)
-        parts = [part[0, :-1] for part in states]
+        parts = [part[0, :-1] for part in states if part is not None]
         own = embeddings[batch.ids[0, :-1]]
         expected = model.scores(embeddings, own, *parts)
     torch.testing.assert_close(found, expected)

@@ -123,7 +123,7 @@ def test_scores_equal_equation_3() -> None:
     head, embeddings = scores(), torch.randn(12, 8, dtype=torch.double)
     states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
     tokens = [7, 9, 4]
-    found = head(embeddings, torch.tensor(tokens), *states)
+    found = head(embeddings, embeddings[tokens], *states)
     for place, token in enumerate(tokens):
         wanted = dense.logits(head, embeddings, GRAMS, token, *(part[place] for part in states))
         torch.testing.assert_close(found[place], torch.stack(wanted))
@@ -133,9 +133,9 @@ def test_cached_gram_embeddings_are_used_in_evaluation_only() -> None:
     head, embeddings = scores(), torch.randn(12, 8, dtype=torch.double)
     states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
     tokens = torch.tensor([7, 9, 4])
-    wanted = head(embeddings, tokens, *states)
+    wanted = head(embeddings, embeddings[tokens], *states)
     head.cache_grams(embeddings)
-    torch.testing.assert_close(head(embeddings, tokens, *states), wanted)
+    torch.testing.assert_close(head(embeddings, embeddings[tokens], *states), wanted)
     assert head.cached_grams is not None
     assert "cached_grams" not in head.state_dict()
     assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.cached_grams)
@@ -144,7 +144,7 @@ def test_cached_gram_embeddings_are_used_in_evaluation_only() -> None:
 def test_unfactorized_scores_equal_equation_2() -> None:
     head = EditScores(8, 12, GRAMS, PAD, factorized=False).eval()
     states = torch.randn(3, 8)
-    found = head(torch.randn(12, 8), torch.tensor([7, 9, 4]), states, None, None)
+    found = head(torch.randn(12, 8), None, states, None, None)
     torch.testing.assert_close(found, states @ head.edits.weight.T + head.edits.bias)
 
 
@@ -158,12 +158,12 @@ def test_gap_inserts_are_independent_of_token_edits(factorized: bool) -> None:
     embeddings = torch.randn(12, 8, dtype=torch.double)
     states, *others = (torch.randn(3, 8, dtype=torch.double) for _ in range(3))
     tokens = torch.tensor([7, 9, 4])
-    found = head(embeddings, tokens, states, *others)
+    found = head(embeddings, embeddings[tokens], states, *others)
     plain = EditScores(8, labels, GRAMS, PAD, factorized=factorized).double().eval()
     plain.load_state_dict(head.state_dict(), strict=False)
     assert head.no_insert is not None
     for place in range(3):
-        one = plain(embeddings, tokens, states, *others)[place].tolist()
+        one = plain(embeddings, embeddings[tokens], states, *others)[place].tolist()
         state, kept = states[place], 0.0
         if factorized:
             state = head._head(others[1][place])
@@ -182,4 +182,5 @@ def test_gap_inserts_are_independent_of_token_edits(factorized: bool) -> None:
 def test_dictionary_without_grams() -> None:
     head = EditScores(8, 3, [], PAD).eval()
     states = [torch.randn(2, 8) for _ in range(3)]
-    assert head(torch.randn(12, 8), torch.tensor([7, 9]), *states).shape == (2, 3)
+    embeddings = torch.randn(12, 8)
+    assert head(embeddings, embeddings[[7, 9]], *states).shape == (2, 3)
