@@ -91,15 +91,14 @@ class EditTaggerConfig(FairseqDataclass):
         default=None,
         metadata={
             "help": "folder of a pretrained encoder in Hugging Face format: a BERT or RoBERTa, or "
-            "with --edit-unit word and --edit-unfactorized any encoder of transformers (default: "
-            "random weights)"
+            "for unfactorized models on words any encoder of transformers (default: random weights)"
         },
     )
     edit_pooling: ChoiceEnum(POOLINGS) = field(  # type: ignore[valid-type]
         default="first",
         metadata={
-            "help": "state of a word with --edit-unit word: that of its first subword, or the mean "
-            "over its subwords (default: first)"
+            "help": "state of a word whose subwords the encoder reads: that of the first subword, "
+            "or the mean of all subwords (default: first)"
         },
     )
     edit_layer_norm_eps: float = field(

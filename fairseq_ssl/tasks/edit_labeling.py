@@ -78,8 +78,8 @@ class EditLabelingConfig(EditDecodingConfig):
     edit_tokenizer: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "for --edit-unit word with random weights: folder with the tokenizer.json of "
-            "the subwords (default: the folder of --edit-init)"
+            "help": "folder with the tokenizer.json of the subwords of words, for models with "
+            "random weights (default: the folder of the pretrained encoder)"
         },
     )
     train_subset: str = II("dataset.train_subset")
