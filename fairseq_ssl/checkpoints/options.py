@@ -57,8 +57,9 @@ PATHS = _names("""
     aim_repo alignfile bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
     classifier_lm classifier_lm_dict continue_once decoder_embed_path destdir edit_init
     edit_tokenizer ema_seed_model embed_path encoder_embed_path extra_data finetune_from_model
-    fixed_dictionary fluency_boost_data fluency_boost_lm imitator_teacher init_decoder_only init_encoder_only
-    label_dir lang_dict lm_path load_pretrained_aux_decoder_from load_pretrained_decoder_from
+    fixed_dictionary fluency_boost_data fluency_boost_lm imitator_teacher init_decoder_only
+    init_encoder_only label_dir lang_dict lm_path load_pretrained_aux_decoder_from
+    load_pretrained_decoder_from
     load_pretrained_encoder_from log_file mix_weights mixture_expert mixture_imitators path
     post_save_script pretrained_checkpoint pretrained_mlm_checkpoint pretrained_xlm_checkpoint
     quantization_config_path reconstruction_source_text reconstruction_target_text replace_unk

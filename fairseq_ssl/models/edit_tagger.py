@@ -20,6 +20,13 @@ from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.common import fill_sizes
+from fairseq_ssl.models.word_encoder import (
+    POOLINGS,
+    PretrainedEncoder,
+    pool_words,
+    sum_embeddings,
+    word_spans,
+)
 from fairseq_ssl.modules.edit_layers import (
     EditEncoder,
     EditScores,
@@ -28,13 +35,6 @@ from fairseq_ssl.modules.edit_layers import (
     TokenEncoder,
     WordSpans,
     init_bert_weights,
-)
-from fairseq_ssl.modules.word_encoder import (
-    POOLINGS,
-    PretrainedEncoder,
-    pool_words,
-    sum_embeddings,
-    word_spans,
 )
 
 logger = logging.getLogger(__name__)

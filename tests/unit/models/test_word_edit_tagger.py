@@ -21,7 +21,7 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Transforms
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
-from fairseq_ssl.modules.word_encoder import pool_words, word_spans
+from fairseq_ssl.models.word_encoder import pool_words, word_spans
 from tests import pretrained
 
 transformers = pytest.importorskip("transformers")
