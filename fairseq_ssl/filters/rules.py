@@ -334,7 +334,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
     def accept(self, score: tuple[str, ...]) -> bool:
         """Return True if each side has the expected language or no known language."""
         expected = (self.source, self.target)[: self.sides]
-        return all(found in ("", asked) for found, asked in zip(score, expected, strict=True))
+        return all(found in ("", language) for found, language in zip(score, expected, strict=True))
 
     @property
     def _expected(self) -> list[str]:

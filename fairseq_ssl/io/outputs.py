@@ -409,8 +409,8 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
         found = parse_json(beside.read_text("utf-8"))
     except (OSError, ValueError):
         return False
-    asked = json.loads(json_text(task))
-    same = isinstance(found, dict) and all(found.get(key) == asked[key] for key in asked)
+    values = json.loads(json_text(task))
+    same = isinstance(found, dict) and all(found.get(key) == values[key] for key in values)
     return same and all(path.exists() for path in paths)
 
 

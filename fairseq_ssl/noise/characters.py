@@ -129,9 +129,9 @@ class SpellNoise:
         times = np.where(gone, 0, np.where(operation == INSERT_WORD, 2, 1))
         origin = np.repeat(order, times[order])
         changed = TokenBatch(tokens[origin], block.lengths_of(times))
-        put_in = np.flatnonzero(origin[1:] == origin[:-1]) + 1
-        changed.tokens[put_in] = self.unigrams.at(draws.tokens(changed, put_in))
-        origin[put_in] = -1
+        inserted = np.flatnonzero(origin[1:] == origin[:-1]) + 1
+        changed.tokens[inserted] = self.unigrams.at(draws.tokens(changed, inserted))
+        origin[inserted] = -1
         return NoisedBatch(changed, origin)
 
     def _operations(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -141,10 +141,10 @@ class SpellNoise:
     def _choose_words(self, block: TokenBatch, draws: Random) -> NDArray[np.bool_]:
         """Choose floor(p n) of the n words of each line, uniformly."""
         share = np.abs(self.mean + self.deviation * draws.normal_lines())
-        wanted = np.minimum(share * block.lengths, block.lengths).astype(np.int64)
+        counts = np.minimum(share * block.lengths, block.lengths).astype(np.int64)
         order = np.argsort((block.line << 32) + (draws.tokens(block) * 2**32).astype(np.int64))
         chosen = np.empty(len(block.tokens), dtype=np.bool_)
-        chosen[order] = block.place < wanted[block.line]
+        chosen[order] = block.place < counts[block.line]
         return chosen
 
     def _substitute(

@@ -110,13 +110,13 @@ class LearnerNoise:
         place = self._choose_positions(block, kind, share_of_line)
         tokens = block.tokens.copy()
         self._rewrite(tokens, place, kind, share_of_words)
-        put_in = self._spurious.at(share_of_words[kind == DELETE])
+        inserted = self._spurious.at(share_of_words[kind == DELETE])
         origin = np.insert(np.arange(len(tokens)), place[kind == DELETE], -1)
         left = np.ones(len(tokens) + 1, dtype=np.bool_)  # the last entry is for origin -1
         left[place[kind == APPEND]] = False
         origin = origin[left[origin]]
         tokens = tokens[origin]
-        tokens[origin < 0] = put_in
+        tokens[origin < 0] = inserted
         lengths = block.lengths + (kind == DELETE) - (kind == APPEND)
         return NoisedBatch(TokenBatch(tokens, lengths), origin)
 
@@ -163,15 +163,15 @@ class LearnerNoise:
 
 
 def _check(what: str, chances: Sequence[float], length: int | None) -> None:
-    wanted = length or "one or more"
+    expected = length or "one or more"
     if (
         len(chances) != (length or max(1, len(chances)))
         or not all(0 <= chance <= 1 for chance in chances)
         or abs(sum(chances) - 1) > 1e-6
     ):
         raise UsageError(
-            f"The probabilities of {what} are {list(chances)}. Expected {wanted} from 0 to 1 that "
-            "sum to 1."
+            f"The probabilities of {what} are {list(chances)}. Expected {expected} from 0 to 1 "
+            "with a sum of 1."
         )
 
 

@@ -73,12 +73,12 @@ class Unigrams:
 
     def at(self, uniform: NDArray[np.float64]) -> NDArray[Any]:
         """Map uniform numbers in [0, 1) to words by inverse transform sampling."""
-        wanted = uniform * self.up_to[-1]
+        target = uniform * self.up_to[-1]
         at = self._guide[(uniform * (len(self._guide) - 1)).astype(np.int64)]
         for _ in range(STEPS):
-            at += self._ends[at] <= wanted
-        late = np.flatnonzero(self._ends[at] <= wanted)
-        at[late] = np.searchsorted(self._ends, wanted[late], side="right")
+            at += self._ends[at] <= target
+        late = np.flatnonzero(self._ends[at] <= target)
+        at[late] = np.searchsorted(self._ends, target[late], side="right")
         words: NDArray[Any] = self.words[at]
         return words
 

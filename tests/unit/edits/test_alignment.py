@@ -86,7 +86,7 @@ def test_alignments_whose_costs_differ_by_rounding() -> None:
 def pairs(number: int) -> list[tuple[list[str], list[str]]]:
     """Pairs of different kinds: short and long, similar and different, empty sides."""
     draw = random.Random(7)
-    made = []
+    pairs = []
     for _ in range(number):
         words = draw.choice([WORDS, WORDS[:2], [f"{n}" * draw.randint(1, 9) for n in range(30)]])
         source = draw.choices(words, k=draw.choice((0, 1, 2, 5, 12, 25)))
@@ -98,8 +98,8 @@ def pairs(number: int) -> list[tuple[list[str], list[str]]]:
                 target[place : place + draw.randint(0, 2)] = draw.choices(
                     words, k=draw.randint(0, 2)
                 )
-        made.append((source, target))
-    return made
+        pairs.append((source, target))
+    return pairs
 
 
 def test_alignment_equals_a_slow_reference() -> None:

@@ -99,12 +99,12 @@ def test_generated_dictionaries_round_trip(
 ) -> None:
     path = tmp_path_factory.mktemp("edits") / "edits.gz"
     transforms = Transforms.of([("", "s", spared), ("-+%", "_ ", [])], cases=True)
-    made = EditDictionary.of_counts(counts, 1000, 3, transforms)
-    made.write(path)
+    built = EditDictionary.of_counts(counts, 1000, 3, transforms)
+    built.write(path)
     read = EditDictionary.read(path)
-    assert read == made
-    assert read.names == made.names
-    assert read.fingerprint == made.fingerprint
+    assert read == built
+    assert read.names == built.names
+    assert read.fingerprint == built.fingerprint
 
 
 def test_fingerprints_of_different_dictionaries_differ() -> None:

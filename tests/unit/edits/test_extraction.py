@@ -118,9 +118,11 @@ def test_applied_labels_restore_the_target(
     source: list[str], target: list[str], case: bool
 ) -> None:
     """No edit is lost if the dictionary has all insertions."""
-    put_in = [change.inserted for change in align_tokens(source, target) or () if change.inserted]
+    insertions = [
+        change.inserted for change in align_tokens(source, target) or () if change.inserted
+    ]
     edits = EditDictionary.of_counts(
-        Counter(put_in), 1000, 99, Transforms.of(english_suffixes(), case)
+        Counter(insertions), 1000, 99, Transforms.of(english_suffixes(), case)
     )
     found = LabelExtractor(edits)(source, target)
     assert found is not None

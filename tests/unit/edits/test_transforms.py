@@ -137,8 +137,8 @@ def test_possible_transforms_change_the_word(word: str) -> None:
 def test_transform_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairseq_ssl.edits.labels.MAX_WORDS", 2)
     transforms = Transforms.of([("x", "y", [])], cases=False)
-    asked = [transforms.possible(word) for word in ("ax", "bx", "c", "ax", "cy")]
-    assert asked == [(0,), (0,), (), (0,), (1,)]
+    possible = [transforms.possible(word) for word in ("ax", "bx", "c", "ax", "cy")]
+    assert possible == [(0,), (0,), (), (0,), (1,)]
 
 
 def test_suffixes_from_a_file(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_filter_names_can_be_parsed(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("cleen", "There is no filter 'cleen'. Did you mean 'clean'[?] Filters: clean, dup"),
         ("", "There is no filter ''"),
@@ -61,8 +61,8 @@ def test_filter_names_can_be_parsed(words: str) -> None:
         ("clean:sides=1", "no option 'sides'"),
     ],
 )
-def test_invalid_specifications_are_rejected(words: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_invalid_specifications_are_rejected(words: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         build_filters(parse_filters(words), 2)
 
 
@@ -92,7 +92,7 @@ def test_yaml_equals_specification(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "error", "told"),
+    ("content", "error", "message"),
     [
         ("", UsageError, "has no key 'filters'"),
         ("- clean", UsageError, "has no key 'filters'"),
@@ -125,11 +125,11 @@ def test_yaml_equals_specification(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_yaml_files_are_rejected(
-    tmp_path: Path, content: str, error: type[FairseqSslError], told: str
+    tmp_path: Path, content: str, error: type[FairseqSslError], message: str
 ) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(content)
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         read_filters(path)
 
 

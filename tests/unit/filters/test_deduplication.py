@@ -22,14 +22,14 @@ from fairseq_ssl.filters.deduplication import (
 def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
     """Return True for each new hash, with a set that stops growing when it is full."""
     seen: set[int] = set()
-    told: list[list[bool]] = []
+    results: list[list[bool]] = []
     for block in blocks:
-        told.append([])
+        results.append([])
         for number in block:
-            told[-1].append(number not in seen)
+            results[-1].append(number not in seen)
             if len(seen) < most:
                 seen.add(number)
-    return told
+    return results
 
 
 @given(

@@ -95,7 +95,7 @@ def test_lowercase_text_is_dropped_only_if_it_is_mojibake(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("a\0b", "control character U+0000"),
         ("a\x1bb", "control character U+001B"),
@@ -110,8 +110,8 @@ def test_lowercase_text_is_dropped_only_if_it_is_mojibake(line: str) -> None:
         ("\uffff", "unassigned character U+FFFF"),
     ],
 )
-def test_bad_characters_are_dropped(line: str, told: str) -> None:
-    assert wrong(line) == told
+def test_bad_characters_are_dropped(line: str, message: str) -> None:
+    assert wrong(line) == message
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_languages_equal_those_of_langid() -> None:
 
     lines = [*ENGLISH.split(), *GERMAN.split(), ENGLISH, GERMAN, JAPANESE]
     found = LanguageFilter(1, "en").score([(line,) for line in lines])
-    asked = [py3langid.classify(line) for line in lines]
-    assert found == [(language if score > -1e38 else "",) for language, score in asked]
+    classified = [py3langid.classify(line) for line in lines]
+    assert found == [(language if score > -1e38 else "",) for language, score in classified]
     assert ("",) in found
 
 
@@ -56,7 +56,7 @@ def test_invalid_utf8_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sides", "options", "told"),
+    ("sides", "options", "message"),
     [
         (2, {}, "needs a language"),
         (1, {"source": "en", "target": "de"}, "only one side"),
@@ -65,8 +65,8 @@ def test_invalid_utf8_is_accepted() -> None:
         (2, {"source": "en", "target": "de", "candidates": "en+fr"}, "without 'de'"),
     ],
 )
-def test_options_are_checked(sides: int, options: dict[str, str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_options_are_checked(sides: int, options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         LanguageFilter(sides, **options)
 
 

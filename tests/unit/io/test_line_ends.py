@@ -45,9 +45,9 @@ class Pipe(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         size = min(len(buffer), self.sizes.pop() if self.sizes else len(self.data))
-        piece, self.data = self.data[:size], self.data[size:]
-        buffer[: len(piece)] = piece
-        return len(piece)
+        chunk, self.data = self.data[:size], self.data[size:]
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
 texts = st.lists(
@@ -57,10 +57,10 @@ texts = st.lists(
 
 @given(texts, st.lists(st.integers(1, 4), max_size=20), st.lists(st.integers(1, 9), max_size=20))
 def test_pipes_and_files_are_converted_equally(
-    data: bytes, pieces: list[int], reads: list[int]
+    data: bytes, sizes: list[int], reads: list[int]
 ) -> None:
     expected = by_the_rule(data)
-    pipe: IO[bytes] = io.BufferedReader(Pipe(data, pieces), 5)
+    pipe: IO[bytes] = io.BufferedReader(Pipe(data, sizes), 5)
     for file in (unix_text(io.BytesIO(data), "f"), unix_text(pipe, "f")):
         read = [file.read(size) for size in reads]
         assert b"".join(read) + file.read() == expected

@@ -23,11 +23,11 @@ def cluster() -> Iterator[Any]:
     """Start a node with one CPU and a node that can be killed."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    ray.init(made.address, log_to_driver=False)
-    yield made
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    ray.init(cluster.address, log_to_driver=False)
+    yield cluster
     ray.shutdown()
-    made.shutdown()
+    cluster.shutdown()
 
 
 def slow(item: tuple[Path, int]) -> tuple[int, bytes]:

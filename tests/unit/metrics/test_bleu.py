@@ -15,32 +15,37 @@ from hypothesis import strategies as st
 from fairseq_ssl.metrics.bleu import BleuSums, bleu, bleu_by_length, buckets
 
 FOUND = ["a b c d e", "the cat sat on the mat", "no match whatsoever here at all"]
-WANTED = ["a b c d e", "the cat sat on a mat", "something quite different was said there"]
+REFERENCES = ["a b c d e", "the cat sat on a mat", "something quite different was said there"]
 
 
 def test_score_equals_that_of_the_sacrebleu_command(tmp_path: Path) -> None:
     (tmp_path / "found").write_text("\n".join(FOUND) + "\n")
-    (tmp_path / "wanted").write_text("\n".join(WANTED) + "\n")
-    command = [sys.executable, "-m", "sacrebleu", "wanted", "-i", "found", "-b", "-w", "4"]
+    (tmp_path / "reference").write_text("\n".join(REFERENCES) + "\n")
+    command = [sys.executable, "-m", "sacrebleu", "reference", "-i", "found", "-b", "-w", "4"]
     shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert bleu(FOUND, WANTED).score == pytest.approx(float(shown.stdout), abs=1e-4)
-    assert bleu(FOUND, WANTED).signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    assert bleu(FOUND, REFERENCES).score == pytest.approx(float(shown.stdout), abs=1e-4)
+    assert bleu(FOUND, REFERENCES).signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a")
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted"), [("a b c", "a b c"), ("a x c d e", "a b c d e"), ("", "a"), ("a", "a b")]
+    ("hypothesis", "reference"),
+    [("a b c", "a b c"), ("a x c d e", "a b c d e"), ("", "a"), ("a", "a b")],
 )
-def test_sentence_bleu_equals_that_of_sacrebleu(made: str, wanted: str) -> None:
+def test_sentence_bleu_equals_that_of_sacrebleu(hypothesis: str, reference: str) -> None:
     aim = BleuSums()
-    ((row,),) = aim.counts([[made]], [[wanted]])
-    told = sacrebleu.sentence_bleu(made, [wanted]).score
-    assert aim.by_sentence(np.array(row)) == pytest.approx(told)
+    ((row,),) = aim.counts([[hypothesis]], [[reference]])
+    expected = sacrebleu.sentence_bleu(hypothesis, [reference]).score
+    assert aim.by_sentence(np.array(row)) == pytest.approx(expected)
 
 
 def test_each_bucket_is_scored_separately() -> None:
     within = buckets([4, 6])
-    scores = bleu_by_length(FOUND, WANTED, [5, 6, 9], within)
-    assert scores == [None, bleu(FOUND[:2], WANTED[:2]).score, bleu(FOUND[2:], WANTED[2:]).score]
+    scores = bleu_by_length(FOUND, REFERENCES, [5, 6, 9], within)
+    assert scores == [
+        None,
+        bleu(FOUND[:2], REFERENCES[:2]).score,
+        bleu(FOUND[2:], REFERENCES[2:]).score,
+    ]
 
 
 def test_buckets_are_named_by_their_ends() -> None:

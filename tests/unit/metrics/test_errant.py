@@ -46,8 +46,8 @@ def test_edits_have_types(
     typed: Annotator, source: str, corrected: str, expected: list[str] | None
 ) -> None:
     found = [f"{edit.type} {edit.correction}" for edit in typed.edits(source, corrected)]
-    wanted = ["R:NOUN:NUM cat", "R:PREP on", "U:DET "] if expected is None else expected
-    assert found == wanted
+    reference = ["R:NOUN:NUM cat", "R:PREP on", "U:DET "] if expected is None else expected
+    assert found == reference
 
 
 def test_sentence_has_one_annotator_per_correction(typed: Annotator) -> None:

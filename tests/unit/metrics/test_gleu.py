@@ -26,14 +26,14 @@ def plain(outputs: list[str], sources: list[str], references: list[str]) -> floa
     right, there = [0] * 4, [0] * 4
     for output, source, reference in zip(outputs, sources, references, strict=True):
         for n in range(1, 5):
-            ours, before, wanted = (
+            ours, before, gold = (
                 [tuple(line.split()[i : i + n]) for i in range(len(line.split()) - n + 1)]
                 for line in (output, source, reference)
             )
             total = 0
             for gram in set(ours):
-                total += min(ours.count(gram), wanted.count(gram))
-                if gram not in wanted:
+                total += min(ours.count(gram), gold.count(gram))
+                if gram not in gold:
                     total -= min(ours.count(gram), before.count(gram))
             right[n - 1] += max(total, 0)
             there[n - 1] += len(ours)

@@ -151,9 +151,9 @@ def test_lattice_has_the_steps_of_all_minimal_paths(
     source: list[str], output: list[str], before: str, after: str
 ) -> None:
     source, output = ([*before, *words, *after] for words in (source, output))
-    wanted = Counter([*cheapest(source, output, 1), *cheapest(source, output, 2)])
+    expected = Counter([*cheapest(source, output, 1), *cheapest(source, output, 2)])
     steps = lattice(source, output).steps
-    assert {(a, b): times for b, into in steps.items() for a, times in into.items()} == wanted
+    assert {(a, b): times for b, into in steps.items() for a, times in into.items()} == expected
 
 
 @settings(max_examples=150)
@@ -248,10 +248,10 @@ def test_scores_without_edits() -> None:
 class Watched(dict[int, dict[int, int]]):
     """A list that counts its comparisons."""
 
-    asked = 0
+    comparisons = 0
 
     def __getitem__(self, key: int) -> dict[int, int]:
-        self.asked += 1
+        self.comparisons += 1
         return super().__getitem__(key)
 
 
@@ -267,7 +267,7 @@ def test_time_for_different_sentences_is_linear_in_the_cells() -> None:
     sentence = M2Sentence(tuple(source), {0: gold})
     paths = WidePaths(wide, 2)
     found = paths.best([maxmatch.gold_edit(sentence, edit) for edit in gold])
-    assert steps.asked < 2 * len(wide.cells)
+    assert steps.comparisons < 2 * len(wide.cells)
     # words before, between and after the two correct edits
     assert [edit[:2] for edit in found] == [(0, 3), (3, 4), (4, 50), (50, 52), (52, 100)]
     assert MaxMatch().counts(sentence, " ".join(output)) == [(2, 5, 3)]

@@ -54,11 +54,11 @@ def test_changed_tokens_of_an_example() -> None:
 def test_unchanged_tokens_keep_their_order(kind: str, lines: list[str], seed: int) -> None:
     clean = TokenBatch.of_words(lines)
     noisy = KINDS[kind](clean, Random.of((seed,), len(lines)))
-    touched = noisy.changed(clean)
+    changed = noisy.changed(clean)
     after = noisy.block.to_lines()
     assert len(after) == len(lines)
     for number, line in enumerate(after):
-        expected = clean.tokens[(clean.line == number) & ~touched].tolist()
+        expected = clean.tokens[(clean.line == number) & ~changed].tolist()
         words = iter(line.split())
         assert all(any(word == other for other in words) for word in expected)
     from_clean = noisy.origin >= 0

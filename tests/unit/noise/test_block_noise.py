@@ -15,7 +15,7 @@ from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, ByteWords, corpus_noise
 from fairseq_ssl.noise.tokens import Unigrams
 
 UNIGRAMS = Unigrams.of({"a": 3, "the": 1, "naïve": 2, "…": 1})
-AT_HAND = {"unigrams": UNIGRAMS, "mask_token": "<mask>"}
+RESOURCES = {"unigrams": UNIGRAMS, "mask_token": "<mask>"}
 WORDS = st.sampled_from(["a", "b", "the", "tha", "naïve", "…", "<mask>", "日本", "€"])
 SPACES = st.sampled_from([" ", "  ", "\t", " \r", "\x0b", "\x1c"])
 LINE = st.lists(st.tuples(WORDS, SPACES), min_size=1, max_size=9).map(
@@ -28,7 +28,7 @@ LINES = st.lists(LINE, min_size=1, max_size=9)
 @given(lines=LINES, newline=st.booleans())
 def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newline: bool) -> None:
     noise = corpus_noise(
-        block_noise.parse_noise(words), AT_HAND, 7, dict.fromkeys(NOISE_OUTPUTS, False)
+        block_noise.parse_noise(words), RESOURCES, 7, dict.fromkeys(NOISE_OUTPUTS, False)
     )
     data = ("\n".join(lines) + "\n" * newline).encode()
     assert split_words(data, 10_000) is not None

@@ -46,9 +46,9 @@ def test_words_of_two_letters_or_more_get_a_set() -> None:
     assert known == {"I": 9, "a": 9, "a.": 4, "don't": 3, "the": 5, "日本": 3}
     assert word_batches(known) == [["don't", "the", "日本"]]
     many = [f"w{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i // 676)}" for i in range(1700)]
-    pieces = word_batches(known_words(dict.fromkeys(many, 1)))
-    assert [word for piece in pieces for word in piece] == sorted(many)
-    assert max(map(len, pieces)) == BATCH_WORDS
+    batches = word_batches(known_words(dict.fromkeys(many, 1)))
+    assert [word for batch in batches for word in batch] == sorted(many)
+    assert max(map(len, batches)) == BATCH_WORDS
 
 
 def test_suggestions_are_filtered() -> None:
@@ -132,8 +132,10 @@ def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None
     assert read_confusion_sets(output) == sets
     assert (summary.words, summary.sets, summary.confusions) == (5, 4, 10)
     assert build_confusion_sets({"then": 1}, checker=Parrot()) == {}
-    asked = build_confusion_sets({"then": 1}, checker=Parrot(), keep_unknown=True, max_candidates=2)
-    assert asked == {"then": ("their", "there")}
+    result = build_confusion_sets(
+        {"then": 1}, checker=Parrot(), keep_unknown=True, max_candidates=2
+    )
+    assert result == {"then": ("their", "there")}
     with pytest.raises(UsageError, match="`max_candidates` is 0"):
         build_confusion_sets({"then": 1}, max_candidates=0)
     with pytest.raises(UsageError, match="Set `overwrite`"):

@@ -50,9 +50,9 @@ def test_other_rates(keep: float, mask: float) -> None:
 def test_inserted_words_are_sampled_from_the_unigrams() -> None:
     clean = TokenBatch.of_words(["a b c d e f g h"] * 3000)
     noisy = DirectNoise(UNIGRAMS)(clean, Random.of((2,), len(clean.lengths)))
-    put_in = noisy.block.tokens[noisy.origin < 0]
-    assert set(put_in) == {"x", "y"}
-    assert (put_in == "x").mean() == pytest.approx(2 / 3, abs=0.02)
+    inserted = noisy.block.tokens[noisy.origin < 0]
+    assert set(inserted) == {"x", "y"}
+    assert (inserted == "x").mean() == pytest.approx(2 / 3, abs=0.02)
     starts = noisy.block.place == 0
     assert (noisy.origin[starts] >= 0).all(), "nothing is put before the first word"
 

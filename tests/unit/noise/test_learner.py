@@ -158,8 +158,8 @@ def test_kinds_are_independent_of_the_number_of_errors() -> None:
     longer = noised(noise, NO_VERBS, 20_000).block.lengths - len(NO_VERBS)
     chances = np.zeros(9)
     for number, chance in enumerate(noise.errors):
-        for put_in in range(number + 1):
-            chances[4 + 2 * put_in - number] += chance * comb(number, put_in) / 2**number
+        for inserted in range(number + 1):
+            chances[4 + 2 * inserted - number] += chance * comb(number, inserted) / 2**number
     seen = np.bincount(longer + 4, minlength=9)
     assert chisquare(seen, chances * 20_000).pvalue > 0.001
 
@@ -189,9 +189,9 @@ def test_inserted_words_are_sampled_by_their_counts(kind: int) -> None:
 def test_verbs_and_forms_are_uniform_and_keep_their_case() -> None:
     clean = TokenBatch.of_words([" ".join(VERBS)] * 9000)
     noisy = only(VERB)(clean, Random.of((1,), 9000))
-    touched = noisy.changed(clean)
-    assert touched.sum() == 9000, "one in each line, and never the same form"
-    seen = Counter(zip(clean.tokens[touched], noisy.block.tokens[touched], strict=True))
+    changed = noisy.changed(clean)
+    assert changed.sum() == 9000, "one in each line, and never the same form"
+    seen = Counter(zip(clean.tokens[changed], noisy.block.tokens[changed], strict=True))
     for verb, forms in FORMS.items():
         counts = [seen.pop((verb, form)) for form in forms]
         assert sum(counts) == pytest.approx(3000, abs=180)

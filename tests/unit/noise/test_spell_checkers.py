@@ -72,7 +72,7 @@ def fake_aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fake_aspell")
 def test_aspell_suggests_for_correct_words_and_keeps_their_case() -> None:
-    asked = {
+    expected = {
         "their": ["their", "there", "theirs", "they're"],
         "Their": ["Their", "There", "Theirs", "They're"],
         "THEIR": ["THEIR", "THERE", "THEIRS", "THEY'RE"],
@@ -86,7 +86,7 @@ def test_aspell_suggests_for_correct_words_and_keeps_their_case() -> None:
         "--": [],
         "&their": [],
     }
-    assert dict(zip(asked, Aspell().suggestions(list(asked)), strict=True)) == asked
+    assert dict(zip(expected, Aspell().suggestions(list(expected)), strict=True)) == expected
     assert list(Aspell().suggestions([])) == []
 
 

@@ -101,11 +101,11 @@ def test_each_point_is_in_one_box() -> None:
 
 def test_result_does_not_depend_on_processes() -> None:
     candidates, counts = random_case(60, 4)
-    told: list[int] = []
-    one, points = grid_search(candidates, counts, 5, done=told.append)
+    reported: list[int] = []
+    one, points = grid_search(candidates, counts, 5, done=reported.append)
     two, same = grid_search(candidates, counts, 5, LocalExecutor(2))
     assert (one == two).all()
-    assert points == same == sum(told)
+    assert points == same == sum(reported)
     assert not (one % (SCORE_UNITS // 5)).any()
     assert one.max() <= SCORE_UNITS
 

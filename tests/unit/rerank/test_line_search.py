@@ -16,7 +16,7 @@ from fairseq_ssl.rerank.line_search import LineSearch, intervals, line_search
 from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
 
 
-def pieces(
+def divide_line(
     candidates: Candidates, begin: np.ndarray, end: np.ndarray
 ) -> list[tuple[Fraction, Fraction, list[int]]]:
     """Divide a line at all crossings, in fractions. Return the choices in each interval."""
@@ -52,11 +52,11 @@ def test_intervals_have_the_chosen_candidates(case: tuple[Scores, list[list[str]
         assert found.ends[0] == 0
         assert found.ends[-1] == 1
         assert (np.diff(found.ends) >= 0).all()
-        for a, b, chosen in pieces(candidates, begin, end):
+        for a, b, chosen in divide_line(candidates, begin, end):
             place = int(np.searchsorted(found.ends, float((a + b) / 2))) - 1
             assert (found.sums[place] == counts.chosen(np.array(chosen)).sum(0)).all()
         wide = np.diff(found.ends) > 1e-9
-        assert wide.sum() <= len(pieces(candidates, begin, end))
+        assert wide.sum() <= len(divide_line(candidates, begin, end))
 
 
 def test_intervals_of_an_example() -> None:
@@ -130,11 +130,11 @@ def test_line_search_beats_a_grid_for_real_scores(seed: int) -> None:
 
 def test_same_seed_same_weights() -> None:
     candidates, counts = realistic(1, 30)
-    told: list[int] = []
-    found = line_search(candidates, counts, restarts=3, seed=5, done=told.append)
+    reported: list[int] = []
+    found = line_search(candidates, counts, restarts=3, seed=5, done=reported.append)
     again = line_search(candidates, counts, restarts=3, seed=5)
     assert (found.weights == again.weights).all()
-    assert sum(told) >= 6  # all starts except the first one
+    assert sum(reported) >= 6  # all starts except the first one
 
 
 def test_restarts_and_random_lines_help() -> None:

@@ -69,9 +69,9 @@ def test_lines_of_other_tools() -> None:
 )
 def test_invalid_lines_are_rejected(line: str, message: str) -> None:
     lines = ["1 ||| a ||| s= 1 ||| 1", line, "9 ||| a ||| s= 1 ||| 1"]
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as error:
         list(parse_nbest(lines, "list"))
-    assert message in str(told.value)
+    assert message in str(error.value)
 
 
 def test_empty_lists_are_rejected() -> None:

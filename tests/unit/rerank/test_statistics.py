@@ -37,8 +37,10 @@ def metric(aim: str, tokenizer: str) -> Any:
 @pytest.mark.parametrize("references", [1, 3])
 def test_scores_of_sums_equal_scores_of_texts(aim: str, tokenizer: str, references: int) -> None:
     lists = texts(1, 40, 5, WORDS)
-    wanted = [[one[0] for one in texts(seed, 40, 1, WORDS)] for seed in range(2, 2 + references)]
-    ours = CandidateStatistics.of(sum_metric(aim, tokenizer), lists, wanted)
+    expected_texts = [
+        [one[0] for one in texts(seed, 40, 1, WORDS)] for seed in range(2, 2 + references)
+    ]
+    ours = CandidateStatistics.of(sum_metric(aim, tokenizer), lists, expected_texts)
     assert ours.counts.shape[:2] == (40, max(map(len, lists)))
     draw, real = random.Random(1), metric(aim, tokenizer)
     for size in (1, 2, 40):
@@ -46,7 +48,7 @@ def test_scores_of_sums_equal_scores_of_texts(aim: str, tokenizer: str, referenc
         for _ in range(10):
             choices = np.array([draw.randrange(len(rows)) for rows in lists[:size]])
             chosen = [rows[k] for rows, k in zip(lists, choices, strict=False)]
-            score = real.corpus_score(chosen, [lines[:size] for lines in wanted]).score
+            score = real.corpus_score(chosen, [lines[:size] for lines in expected_texts]).score
             assert some.score(choices) == pytest.approx(score, abs=1e-9)
             sums = some.chosen(choices).sum(0)
             assert some.metric.values(sums) == pytest.approx(score, abs=1e-9)
@@ -57,11 +59,11 @@ def test_scores_of_sums_equal_scores_of_texts(aim: str, tokenizer: str, referenc
 @pytest.mark.parametrize("aim", SUM_METRICS)
 def test_sentence_scores_equal_those_of_sacrebleu(aim: str) -> None:
     lists = texts(3, 30, 3, WORDS)
-    wanted = [one[0] for one in texts(4, 30, 1, WORDS)]
-    ours = CandidateStatistics.of(sum_metric(aim), lists, [wanted])
+    expected_texts = [one[0] for one in texts(4, 30, 1, WORDS)]
+    ours = CandidateStatistics.of(sum_metric(aim), lists, [expected_texts])
     real = BLEU(effective_order=True) if aim == "bleu" else metric(aim, "")
     found = ours.metric.by_sentence(ours.counts)
-    for rows, reference, scores in zip(lists, wanted, found, strict=True):
+    for rows, reference, scores in zip(lists, expected_texts, found, strict=True):
         for text, score in zip(rows, scores, strict=False):
             assert score == pytest.approx(real.sentence_score(text, [reference]).score, abs=1e-9)
 
