@@ -1,6 +1,6 @@
-"""Checkpoints of fairseq, Hugging Face and CTranslate2: read safely, averaged, converted.
+"""Reading, averaging and conversion of checkpoints of fairseq, Hugging Face and CTranslate2.
 
-Reading a checkpoint never runs code in it.
+Code in a checkpoint is never run.
 
 >>> from pathlib import Path
 >>> from fairseq_ssl.checkpoints import average, last_checkpoints, write_checkpoint
@@ -26,7 +26,7 @@ MODULES = {
     "read_checkpoint": "files",
     "write_checkpoint": "files",
 }
-"""The module of each public name. They import torch, so they are imported on use."""
+"""Module of each public name. Modules are imported on use, since they import torch."""
 
 __all__ = [
     "average",
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name."""
+    """Import the module of a public name on first use."""
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

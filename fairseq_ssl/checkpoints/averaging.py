@@ -1,4 +1,4 @@
-"""Averages of checkpoints, and the selection of checkpoints of a run."""
+"""Averaging of checkpoints, and selection of the last or the best checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PATTERNS = {
     "epoch": re.compile(r"checkpoint(\d+)\.pt"),
     "update": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
 }
-"""fairseq's file names, by what their number counts."""
+"""Patterns of fairseq's file names for checkpoints saved by epoch and by update."""
 
 BEST_PATTERN = re.compile(r"checkpoint(_best|\.best_.+)\.pt")
 
 
 @dataclass(frozen=True)
 class NumberedCheckpoint:
-    """A checkpoint file and the epoch or update in its name."""
+    """A checkpoint file, with the epoch or the update in its name."""
 
     number: int
     path: Path
@@ -34,15 +34,22 @@ def numbered_checkpoints(folder: Path, by: str) -> list[NumberedCheckpoint]:
     """List the checkpoints of `folder` that were saved by epoch or by update, oldest first."""
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder. Expected the folder of a training run.")
-    found = [(PATTERNS[by].fullmatch(path.name), path) for path in folder.iterdir()]
-    kept = [NumberedCheckpoint(int(match[1]), path) for match, path in found if match]
-    return sorted(kept, key=lambda checkpoint: checkpoint.number)
+    matches = [(PATTERNS[by].fullmatch(path.name), path) for path in folder.iterdir()]
+    numbered = [NumberedCheckpoint(int(match[1]), path) for match, path in matches if match]
+    return sorted(numbered, key=lambda checkpoint: checkpoint.number)
 
 
 def last_checkpoints(folder: Path, count: int, by: str, upto: int | None = None) -> list[Path]:
-    """Return the newest `count` checkpoints, none newer than epoch or update `upto`."""
-    found = [c for c in numbered_checkpoints(folder, by) if upto is None or c.number <= upto]
-    if len(found) < count:
+    """Return the last `count` checkpoints of a run, oldest first.
+
+    Args:
+        folder: folder of the run.
+        count: number of checkpoints.
+        by: ``epoch`` or ``update``, which selects the checkpoints saved by epoch or by update.
+        upto: ignore checkpoints after this epoch or update.
+    """
+    available = [c for c in numbered_checkpoints(folder, by) if upto is None or c.number <= upto]
+    if len(available) < count:
         other = next(kind for kind in PATTERNS if kind != by)
         hint = (
             f" There are {n} by {other}: set `by`."
@@ -50,16 +57,17 @@ def last_checkpoints(folder: Path, count: int, by: str, upto: int | None = None)
             else ""
         )
         raise DataError(
-            f"{folder} has {len(found)} checkpoints saved by {by}"
+            f"{folder} has {len(available)} checkpoints saved by {by}"
             f"{'' if upto is None else f' up to {upto}'}. Expected {count}.{hint}"
         )
-    return [checkpoint.path for checkpoint in found[-count:]]
+    return [checkpoint.path for checkpoint in available[-count:]]
 
 
 def best_checkpoints(folder: Path, count: int) -> list[Path]:
     """Return the `count` checkpoints with the best validation scores, the best one last.
 
-    fairseq stores the score and its direction in each checkpoint. Copies of an update count once.
+    The score and its direction are read from the checkpoints. Copies of the same update, such as
+    checkpoint_best.pt, are used only once.
     """
     files = [c.path for by in PATTERNS for c in numbered_checkpoints(folder, by)]
     files += sorted(path for path in folder.iterdir() if BEST_PATTERN.fullmatch(path.name))
@@ -93,19 +101,20 @@ TieKey = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
 def average(paths: Sequence[Path], moving: bool = False) -> State:
-    """Return the average of checkpoints.
+    """Average the weights of checkpoints. Return the resulting checkpoint.
 
-    The weights are averaged in float64. Integer tensors and all other parts are those of the last
-    checkpoint. The optimizer's state is removed.
+    Weights are averaged in float64. Integer tensors and all other parts are copied from the last
+    checkpoint. The optimizer state is removed.
 
     Args:
-        paths: checkpoints of one training run
-        moving: average the exponential moving averages in the checkpoints instead of the weights
+        paths: checkpoints of one training run.
+        moving: whether to average the exponential moving averages (EMA) in the checkpoints
+            instead of the weights.
 
     >>> average([Path("checkpoint7.pt"), Path("checkpoint8.pt")])  # doctest: +SKIP
     """
     if not paths:
-        raise UsageError("There is nothing to average. Expected a checkpoint or more.")
+        raise UsageError("There is nothing to average. Expected at least one checkpoint.")
     state = _read(paths[0], moving)
     sums = _zeros(state["model"])
     for index, path in enumerate(paths):
@@ -123,13 +132,13 @@ def average(paths: Sequence[Path], moving: bool = False) -> State:
 
 
 def _read(path: Path, moving: bool) -> State:
-    """Read a checkpoint; with `moving`, the moving average in the place of its weights."""
+    """Read a checkpoint. With `moving`, replace its weights by their moving average."""
     state = read_checkpoint(path)
     if moving:
         stored = (state.get("extra_state") or {}).get("ema")
         if stored is None:
             raise DataError(
-                f"{path} has no moving average. Expected a checkpoint of a training with the "
+                f"{path} has no moving average. Expected a checkpoint that was trained with the "
                 "option store_ema."
             )
         state["model"] = stored
@@ -137,7 +146,7 @@ def _read(path: Path, moving: bool) -> State:
 
 
 def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a float64 sum for each floating-point tensor, one for those that share memory."""
+    """Return float64 zeros for each floating-point tensor. Tied tensors get a single sum."""
     return {
         names[0]: torch.zeros(model[names[0]].shape, dtype=torch.float64)
         for names in _ties(model)
@@ -146,7 +155,7 @@ def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
-    """Group the names that share one tensor's memory, as tied embeddings do."""
+    """Group the names of tensors that share memory, such as tied embeddings."""
     groups: dict[TieKey, list[str]] = {}
     for name, tensor in model.items():
         storage = tensor.untyped_storage().data_ptr()
@@ -156,7 +165,10 @@ def _ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
 
 
 def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dict[str, Tensor]:
-    """Divide each sum by `count`, in the weights' own type; frees the sums on the way."""
+    """Return each sum divided by `count`, in the dtype of the weight.
+
+    Sums are removed one by one to save memory.
+    """
     means: dict[str, Tensor] = {}
     for names in _ties(model):
         tensor = model[names[0]]
@@ -167,7 +179,7 @@ def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dic
 
 
 def _check_same_model(first_path: Path, first: State, path: Path, state: State) -> None:
-    """Reject checkpoints of different models, with the first difference."""
+    """Raise DataError with the first difference if two checkpoints have different models."""
     if architecture(first) != architecture(state):
         difference = f"{architecture(state)!r} against {architecture(first)!r}"
     elif first["model"].keys() != state["model"].keys():
@@ -181,6 +193,6 @@ def _check_same_model(first_path: Path, first: State, path: Path, state: State) 
         shape = tuple(state["model"][changed[0]].shape)
         difference = f"{changed[0]!r} is of shape {shape} against {shapes[changed[0]]}"
     raise DataError(
-        f"{path} holds another model than {first_path}: {difference}. "
-        "Average checkpoints of one training run only."
+        f"{path} and {first_path} have different models: {difference}. Expected checkpoints of "
+        "one training run."
     )

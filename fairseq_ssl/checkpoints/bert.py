@@ -1,9 +1,9 @@
-"""The weights of a BERT or RoBERTa under the names that they have in an edit tagger.
+"""Initialization of an edit tagger from the weights of a BERT or RoBERTa.
 
-A fresh model takes all of its encoder from it, and the head of the masked language model for
-the scores of edits. Of the token types only the first is in use; its embedding is added to
-every row of the position table. A token takes one row, and a unit one row or the mean of two,
-so that each gets it exactly once.
+The encoder is initialized from the encoder of the language model, and the scores of edits from its
+masked language model head. The edit tagger has no token types. The embedding of the first token
+type is added to all rows of the position table instead. Each input gets it exactly once, since its
+position is one row or the mean of two rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairseq_ssl.text.vocabulary import is_padding_entry
 
 @dataclass(frozen=True)
 class TaggerSizes:
-    """What of an edit tagger must be as in the language model; see `FLAGS`."""
+    """Sizes of an edit tagger that must be equal to the language model; see `FLAGS`."""
 
     layers: int
     dim: int
@@ -42,13 +42,13 @@ class TaggerSizes:
 
 @dataclass(frozen=True)
 class Kind:
-    """How one of the two names things."""
+    """Names of the special symbols and weights of BERT or RoBERTa."""
 
     special: Mapping[str, str]
-    """fairseq's symbols that it has other names for."""
+    """Special symbols of fairseq, and their names in the language model if they differ."""
     mask: str
     head: str
-    """What the names of the head for masked tokens begin with."""
+    """Prefix of the weights of the masked language model head."""
     transform: str
     norm: str
 
@@ -63,7 +63,7 @@ KINDS = {
     ),
     "roberta": Kind({}, "<mask>", "lm_head", "lm_head.dense", "lm_head.layer_norm"),
 }
-"""By the model_type of config.json."""
+"""Kinds of models by the model_type in config.json."""
 
 FLAGS = {
     "num_hidden_layers": ("--encoder-layers", "layers"),
@@ -72,7 +72,7 @@ FLAGS = {
     "num_attention_heads": ("--encoder-attention-heads", "heads"),
     "layer_norm_eps": ("--edit-layer-norm-eps", "epsilon"),
 }
-"""What config.json calls a size: the flag that sets it, and its field."""
+"""Flag and field of `TaggerSizes` for each size in config.json."""
 
 DEFAULTS: dict[str, Any] = {
     "layer_norm_eps": 1e-12,
@@ -82,10 +82,10 @@ DEFAULTS: dict[str, Any] = {
     "type_vocab_size": 2,
     "pad_token_id": 1,
 }
-"""What a config.json that leaves it out means; the padding is a RoBERTa's."""
+"""Defaults of settings that are missing in config.json. The padding id is RoBERTa's."""
 
 FIXED = ("hidden_act", "position_embedding_type", "is_decoder")
-"""Where the edit tagger has the default and nothing else."""
+"""Settings for which the edit tagger supports only the default."""
 
 LAYER = {
     "attention.output.dense": "out_proj",
@@ -94,28 +94,30 @@ LAYER = {
     "output.dense": "fc2",
     "output.LayerNorm": "final_norm",
 }
-"""The parts of a layer that are taken as they are."""
+"""Modules of a layer of the language model, and their names in the edit tagger."""
 
 WORDS = "embeddings.word_embeddings.weight"
 UNUSED = re.compile(
     r"pooler\..*|cls\.seq_relationship\..*|embeddings\.(position_ids|token_type_ids)"
     r"|(cls\.predictions|lm_head)\.(bias|decoder\.(weight|bias))"
 )
-"""Weights that an edit tagger has no use for."""
+"""Weights that an edit tagger does not use."""
 
 SHOWN = 5
+"""Maximum number of symbols to list in an error message."""
 
 
 def initial_weights(
     folder: Path, sizes: TaggerSizes, symbols: Sequence[str], start: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights of an edit tagger that the language model in `folder` has.
+    """Return the weights of an edit tagger that are initialized from a language model.
 
     Args:
-        folder: config.json, the tokenizer's files and the weights
-        sizes: of the tagger
-        symbols: fairseq's dictionary, by id
-        start: the tagger's state, from which what has no counterpart is kept
+        folder: folder with config.json, the files of the tokenizer and the weights.
+        sizes: sizes of the edit tagger.
+        symbols: symbols of the fairseq dictionary, by id.
+        start: state of the new edit tagger. Symbols that the language model does not have keep
+            their embeddings from it.
     """
     config = read_config(folder)
     kind = _kind(config, folder)
@@ -123,7 +125,7 @@ def initial_weights(
     rows = _rows(read_vocabulary(folder), config, folder)
     source = _Source(read_weights(folder), str(config["model_type"]), folder)
     words = source.take(WORDS, config["vocab_size"], sizes.dim)
-    found = {
+    initial = {
         "encoder.tokens.weight": _tokens(
             words, rows, symbols, kind, folder, start["encoder.tokens.weight"]
         ),
@@ -132,30 +134,30 @@ def initial_weights(
         **source.linear_or_norm("embeddings.LayerNorm", "encoder.norm", sizes.dim),
     }
     for layer in range(sizes.layers):
-        found |= _layer(source, layer, sizes)
+        initial |= _layer(source, layer, sizes)
     if sizes.factorized:
-        found |= _head(source, kind, sizes.dim)
+        initial |= _head(source, kind, sizes.dim)
         source.check_tied(f"{kind.head}.decoder.weight", words)
-    source.check_rest(None if sizes.factorized else f"{kind.head}.")
-    return found
+    source.check_all_used(None if sizes.factorized else f"{kind.head}.")
+    return initial
 
 
 def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
-    found = config.get("model_type")
-    if found not in KINDS:
+    model_type = config.get("model_type")
+    if model_type not in KINDS:
         raise ConfigurationError(
-            f"{folder / CONFIG} has the model_type {found!r}; expected {' or '.join(KINDS)}."
+            f"{folder / CONFIG} has the model_type {model_type!r}; expected {' or '.join(KINDS)}."
         )
-    return KINDS[found]
+    return KINDS[model_type]
 
 
 def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> None:
-    """Refuse another model than the options make, and fill in what config.json leaves out."""
+    """Set missing settings to their defaults. Raise an error for unsupported settings."""
     for name, default in DEFAULTS.items():
         if config.get(name) is None:
             config[name] = default
-    whole = {*FLAGS, "max_position_embeddings", "vocab_size", "type_vocab_size", "pad_token_id"}
-    for name in sorted(whole - {"layer_norm_eps"}):
+    integers = {*FLAGS, "max_position_embeddings", "vocab_size", "type_vocab_size", "pad_token_id"}
+    for name in sorted(integers - {"layer_norm_eps"}):
         if not isinstance(config.get(name), int):
             raise DataError(
                 f"{folder / CONFIG}: {name} is {config.get(name)!r}; expected a number."
@@ -163,26 +165,26 @@ def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> N
     for name in FIXED:
         if config[name] != DEFAULTS[name]:
             raise ConfigurationError(
-                f"{folder / CONFIG}: {name} is {config[name]!r}, and an edit_tagger can only have "
-                f"{DEFAULTS[name]!r}. Take another model."
+                f"{folder / CONFIG}: {name} is {config[name]!r}, but an edit_tagger supports only "
+                f"{DEFAULTS[name]!r}. Use a different model."
             )
     wrong = [
         f"{flag} {config[name]} (it is {getattr(sizes, field)})"
         for name, (flag, field) in FLAGS.items()
         if config[name] != getattr(sizes, field)
     ]
-    longest = config["max_position_embeddings"] - first_position(config)
-    if sizes.positions > longest:
-        wrong.append(f"--max-source-positions {longest} or less (it is {sizes.positions})")
+    max_positions = config["max_position_embeddings"] - first_position(config)
+    if sizes.positions > max_positions:
+        wrong.append(f"--max-source-positions {max_positions} or less (it is {sizes.positions})")
     if wrong:
         raise ConfigurationError(
-            f"The language model in {folder} has other sizes than the edit_tagger. "
+            f"The sizes of the edit_tagger do not match the language model in {folder}. "
             f"Set {', '.join(wrong)}."
         )
 
 
 def first_position(config: Mapping[str, Any]) -> int:
-    """Return the row of the first token's position: a RoBERTa counts on from its padding's id."""
+    """Return the row of the position of the first token. RoBERTa starts after its padding id."""
     return int(config["pad_token_id"]) + 1 if config["model_type"] == "roberta" else 0
 
 
@@ -190,8 +192,8 @@ def _rows(rows: dict[str, int], config: Mapping[str, Any], folder: Path) -> dict
     last = max(rows, key=rows.__getitem__, default=None)
     if last is not None and rows[last] >= config["vocab_size"]:
         raise DataError(
-            f"{folder}: the symbol {last!r} has the row {rows[last]}, and {CONFIG} tells of "
-            f"{config['vocab_size']} rows (vocab_size). Expected the files of one model."
+            f"{folder}: the symbol {last!r} has the row {rows[last]} but vocab_size in {CONFIG} is "
+            f"{config['vocab_size']}. Expected the files of one model."
         )
     return rows
 
@@ -199,7 +201,7 @@ def _rows(rows: dict[str, int], config: Mapping[str, Any], folder: Path) -> dict
 def _row(rows: Mapping[str, int], symbol: str, folder: Path) -> int:
     if symbol not in rows:
         raise DataError(
-            f"{folder} has no symbol {symbol}. Expected the files of its own tokenizer."
+            f"{folder} has no symbol {symbol}. Expected the files of the model's own tokenizer."
         )
     return rows[symbol]
 
@@ -212,26 +214,29 @@ def _tokens(
     folder: Path,
     start: Tensor,
 ) -> Tensor:
-    """Return the embeddings of fairseq's symbols [symbols, dim]; fillers keep those of `start`."""
+    """Return the embeddings of the fairseq dictionary [symbols, dim].
+
+    Padding entries (madeupword) keep their embeddings from `start`.
+    """
     for name in kind.special.values():
         _row(rows, name, folder)
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
-    lacking = [name for name in names if name not in rows and not is_padding_entry(name)]
-    if lacking:
-        shown = ", ".join(map(repr, lacking[:SHOWN])) + (", ..." if lacking[SHOWN:] else "")
+    missing = [name for name in names if name not in rows and not is_padding_entry(name)]
+    if missing:
+        shown = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
         raise DataError(
-            f"{len(lacking)} of the dictionary's {len(symbols)} symbols are unknown to the "
-            f"language model in {folder}: {shown}. Tokenize the text with its own tokenizer, and "
-            "binarize it with --srcdict and a dictionary that is made of its symbols."
+            f"{len(missing)} of the dictionary's {len(symbols)} symbols are unknown to the "
+            f"language model in {folder}: {shown}. Tokenize the text with the model's tokenizer, "
+            "and binarize it with --srcdict and a dictionary of the model's symbols."
         )
-    ids = [number for number, name in enumerate(names) if name in rows]
+    ids = [index for index, name in enumerate(names) if name in rows]
     tokens = start.detach().clone()
-    tokens[ids] = words[[rows[names[number]] for number in ids]].to(tokens)
+    tokens[ids] = words[[rows[names[index]] for index in ids]].to(tokens)
     return tokens
 
 
 def _positions(source: _Source, config: Mapping[str, Any], sizes: TaggerSizes) -> Tensor:
-    """Return the rows in use [positions, dim], with the first token type in them."""
+    """Return the position table [positions, dim] plus the embedding of the first token type."""
     shape = (config["max_position_embeddings"], sizes.dim)
     table = source.take("embeddings.position_embeddings.weight", *shape)
     types = source.take(
@@ -243,13 +248,13 @@ def _positions(source: _Source, config: Mapping[str, Any], sizes: TaggerSizes) -
 
 def _layer(source: _Source, number: int, sizes: TaggerSizes) -> dict[str, Tensor]:
     theirs, ours = f"encoder.layer.{number}", f"encoder.layers.{number}"
-    found = {}
+    layer = {}
     for kind, shape in (("weight", (sizes.dim, sizes.dim)), ("bias", (sizes.dim,))):
         parts = [
             source.take(f"{theirs}.attention.self.{part}.{kind}", *shape)
             for part in ("query", "key", "value")
         ]
-        found[f"{ours}.in_proj.{kind}"] = torch.cat(parts)
+        layer[f"{ours}.in_proj.{kind}"] = torch.cat(parts)
     shapes = {
         "out_proj": (sizes.dim, sizes.dim),
         "fc1": (sizes.inner_dim, sizes.dim),
@@ -257,17 +262,17 @@ def _layer(source: _Source, number: int, sizes: TaggerSizes) -> dict[str, Tensor
     }
     for name, our_name in LAYER.items():
         shape = shapes.get(our_name, (sizes.dim,))
-        found |= source.linear_or_norm(f"{theirs}.{name}", f"{ours}.{our_name}", *shape)
-    return found
+        layer |= source.linear_or_norm(f"{theirs}.{name}", f"{ours}.{our_name}", *shape)
+    return layer
 
 
 def _head(source: _Source, kind: Kind, dim: int) -> dict[str, Tensor]:
     first = f"{kind.transform}.weight"
     if first not in source:
         raise DataError(
-            f"{source.folder} has no weight {first}: it is a language model without its head for "
-            "masked tokens, which scores edits. Take a folder that was saved with the head, or "
-            "pass --edit-unfactorized."
+            f"{source.folder} has no weight {first}. The model was saved without its masked "
+            "language model head, which initializes the scores of edits. Use a folder with the "
+            "head, or pass --edit-unfactorized."
         )
     return {
         **source.linear_or_norm(kind.transform, "scores.transform", dim, dim),
@@ -276,13 +281,13 @@ def _head(source: _Source, kind: Kind, dim: int) -> dict[str, Tensor]:
 
 
 class _Source:
-    """The language model's weights, each checked when it is taken."""
+    """Weights of the language model. Each weight is checked when it is used."""
 
     def __init__(self, weights: Mapping[str, Tensor], prefix: str, folder: Path) -> None:
         self.folder = folder
         self.weights: dict[str, Tensor] = {}
         self.stored: dict[str, str] = {}
-        """The name in the file, of each."""
+        """Name in the file of each weight."""
         self.taken: set[str] = set()
         for stored, weight in weights.items():
             name = stored.removeprefix(f"{prefix}.")
@@ -290,7 +295,8 @@ class _Source:
             name = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", name)
             if name in self.weights:
                 raise DataError(
-                    f"{folder} has one weight under two names: {self.stored[name]} and {stored}."
+                    f"{folder} has the same weight under two names: {self.stored[name]} and "
+                    f"{stored}. Remove one of them."
                 )
             self.weights[name], self.stored[name] = weight, stored
 
@@ -298,50 +304,64 @@ class _Source:
         return name in self.weights
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Return a weight in single precision; it must be there, of this shape, and sound."""
+        """Return a weight in float32. Raise DataError unless it has this shape and is finite."""
         if name not in self.weights:
             raise DataError(
-                f"{self.folder} has no weight {name}; expected one of shape {shape}. Expected a "
-                "BERT or RoBERTa as Hugging Face stores it."
+                f"{self.folder} has no weight {name} of shape {shape}. Expected a BERT or RoBERTa "
+                "in the format of Hugging Face."
             )
         weight, stored = self.weights[name], self.stored[name]
         if tuple(weight.shape) != shape:
             raise DataError(
                 f"{self.folder}: the weight {stored} is of shape {tuple(weight.shape)}; expected "
-                f"{shape}, as {CONFIG} tells."
+                f"{shape}, as in {CONFIG}."
             )
         if not weight.is_floating_point():
             raise DataError(
-                f"{self.folder}: the weight {stored} is of type {weight.dtype}; expected numbers "
-                "with a point. Take the model as it was before it was quantized."
+                f"{self.folder}: the weight {stored} is of type {weight.dtype}; expected floating "
+                "point. Use the model before quantization."
             )
         if not torch.isfinite(weight).all():
-            raise DataError(f"{self.folder}: the weight {stored} holds values that are no numbers.")
+            raise DataError(
+                f"{self.folder}: the weight {stored} has infinite values or NaN. Copy the model "
+                "again."
+            )
         self.taken.add(name)
         return weight.float()
 
     def linear_or_norm(self, name: str, our_name: str, *shape: int) -> dict[str, Tensor]:
-        """Return weight and bias of a part under our name; `shape` is the weight's."""
+        """Return the weight and the bias of a module under `our_name`.
+
+        Args:
+            name: name of the module in the language model.
+            our_name: name of the module in the edit tagger.
+            shape: shape of the weight.
+        """
         return {
             f"{our_name}.weight": self.take(f"{name}.weight", *shape),
             f"{our_name}.bias": self.take(f"{name}.bias", shape[0]),
         }
 
     def check_tied(self, name: str, words: Tensor) -> None:
-        """Refuse a head that compares with other embeddings than those of the tokens."""
+        """Raise DataError if the head has its own embeddings instead of the word embeddings."""
         if name in self.weights and not torch.equal(self.weights[name].float(), words):
             raise DataError(
-                f"{self.folder}: the weight {self.stored[name]} is not that of {WORDS}, and edits "
-                "are compared with the latter. Take another model, or pass --edit-unfactorized."
+                f"{self.folder}: the weight {self.stored[name]} is not equal to {WORDS}. An "
+                "edit_tagger needs tied embeddings. Use a different model, or pass "
+                "--edit-unfactorized."
             )
 
-    def check_rest(self, unused_prefix: str | None) -> None:
-        """Refuse what is neither in use nor known to be of no use."""
+    def check_all_used(self, unused_prefix: str | None) -> None:
+        """Raise DataError for a weight that was not used and is not in `UNUSED`.
+
+        Args:
+            unused_prefix: prefix of other weights that need not be used.
+        """
         for name, stored in self.stored.items():
             is_unused = unused_prefix is not None and name.startswith(unused_prefix)
             if name not in self.taken and not is_unused and not UNUSED.fullmatch(name):
                 raise DataError(
                     f"{self.folder}: the weight {stored}, of shape "
-                    f"{tuple(self.weights[name].shape)}, is of no use to an edit_tagger. Expected "
-                    f"a plain BERT or RoBERTa of the sizes in {CONFIG}."
+                    f"{tuple(self.weights[name].shape)}, is not used by an edit_tagger. Expected "
+                    f"a standard BERT or RoBERTa with the sizes in {CONFIG}."
                 )

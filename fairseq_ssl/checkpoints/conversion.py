@@ -1,4 +1,7 @@
-"""Checkpoints of this package as checkpoints of fairseq's own models; one direction of two."""
+"""Conversion of checkpoints to fairseq's own models and to CTranslate2.
+
+A model of two translation directions is converted to a model of one direction.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +31,30 @@ OptionValues = dict[str, Any]
 Actions = dict[str, argparse.Action]
 
 OPTION_WORD = re.compile(r"\w[\w.,+-]*|")
-"""A name, a language or numbers separated by commas; neither a path nor code."""
+"""Names, languages and numbers separated by commas. Paths and code do not match."""
 LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
-"""Options that name a file or a folder: no value of them is written."""
+"""Options that name a file or a folder. Their values are never written."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
-"""The string options of a task that decoding depends on."""
+"""String options of a task that are needed for decoding."""
 
 
 def inference_config(
     arch: str, model: Mapping[str, Any], task: Mapping[str, Any], criterion: Mapping[str, Any]
 ) -> OptionValues:
-    """Return the ``cfg`` of a checkpoint that is only decoded or fine-tuned.
+    """Return the ``cfg`` of a checkpoint for decoding and fine-tuning.
 
-    Options of training, of the machine and of the command line have fairseq's defaults.
+    Options of the training, of the machine and of the command line get fairseq's defaults.
 
     Args:
-        arch: name of the architecture
-        model: options of the model; those that `arch` does not declare are dropped
-        task: options of the task, with its name under ``_name``
-        criterion: the same of the criterion
+        arch: name of the architecture.
+        model: options of the model. Options that `arch` does not declare are dropped.
+        task: options of the task, with its name under ``_name``.
+        criterion: options of the criterion, with its name under ``_name``.
 
     Raises:
-        DataError: if a declared option has a value of another type
+        DataError: if the value of an option does not have the declared type.
     """
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.dataclass.configs import FairseqConfig
@@ -64,8 +67,8 @@ def inference_config(
     )
     if arch not in ARCH_MODEL_REGISTRY:
         raise DataError(
-            f"The checkpoint holds a model of the architecture {arch!r}, which is not registered "
-            "with fairseq."
+            f"The checkpoint has a model of the architecture {arch!r}, which is not registered "
+            "with fairseq. Expected an architecture of fairseq or of this package."
         )
     config["distributed_training"] |= dict.fromkeys(
         ("distributed_world_size", "distributed_num_procs", "nprocs_per_node"), 1
@@ -81,7 +84,7 @@ def inference_config(
 
 
 def named_values(options: Any) -> Any:
-    """Return the dictionary of a Namespace; anything else as it is."""
+    """Return the options of a Namespace as a dictionary. Other values are returned unchanged."""
     return vars(options) if isinstance(options, argparse.Namespace) else options
 
 
@@ -96,7 +99,7 @@ def _registered(registry: Mapping[str, Any], name: Any, default: str) -> str:
 def _known(
     group: str, declares: Any, options: Mapping[str, Any], is_kept: Callable[[str], bool]
 ) -> OptionValues:
-    """Return the declared options, each checked against its declared type."""
+    """Return the declared options. Raise DataError if one does not have its declared type."""
     kept = {}
     for name, action in _actions(declares).items():
         if name not in options:
@@ -107,14 +110,14 @@ def _known(
         elif not _is_of(action, value):
             raise DataError(
                 f"The option {group}.{name} of the checkpoint is {str(value)[:60]!r}; expected "
-                f"{_noun(action)}. Nothing was exported."
+                f"{_expected(action)}. Nothing was exported."
             )
         kept[name] = value
     return kept
 
 
 def _actions(declares: Any) -> Actions:
-    """Return the options of an architecture, task or criterion by their names in a checkpoint."""
+    """Return the parser actions of an architecture, task or criterion by option name."""
     parser = argparse.ArgumentParser(add_help=False)
     declares.add_args(parser)
     return {action.dest: action for action in parser._actions}
@@ -129,7 +132,7 @@ def _kept_in_task(name: str) -> bool:
 
 
 def _is_of(action: argparse.Action, value: Any) -> bool:
-    """Return True if a value is one that an option can have."""
+    """Return True if a value has the declared type of an option."""
     if action.nargs == 0:
         return isinstance(value, bool)
     if value is None:
@@ -151,7 +154,7 @@ def _is_literal(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float))
 
 
-def _noun(action: argparse.Action) -> str:
+def _expected(action: argparse.Action) -> str:
     if action.nargs == 0:
         return "True or False"
     if action.choices is not None:
@@ -162,7 +165,7 @@ def _noun(action: argparse.Action) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return `value` in built-in types."""
+    """Convert numpy scalars and tuples to built-in types."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
@@ -175,28 +178,30 @@ STOCK_COUNTERPART = {
     "shape_transformer_wmt_en_de": "transformer_wmt_en_de",
     "shape_transformer_big": "transformer_vaswani_wmt_en_de_big",
 }
-"""Architectures of this package, and fairseq's architecture with the same inference."""
+"""Architectures of this package, and architectures of fairseq with the same inference."""
 
 
 def to_stock(state: State) -> State:
-    """Return a checkpoint of fairseq's own architecture with the same outputs."""
+    """Convert a checkpoint to fairseq's own architecture. The outputs do not change."""
     return exported(state, _stock_architecture(state), task_options(state))
 
 
 def exported(state: State, arch: str, task: Mapping[str, Any]) -> State:
-    """Return a checkpoint with the weights of `state` and the known ones of its options.
+    """Return a checkpoint with the weights of `state` and only its declared options.
 
-    It holds plain values and tensors only, so that it loads with or without this package, and
-    with torch's protection on. It names no folders: whoever decodes passes the data.
+    The checkpoint consists of plain values and tensors, so fairseq can load it without this
+    package and with torch's `weights_only`. It has no paths. Pass the data folder for decoding.
 
     Args:
-        state: the checkpoint
-        arch: architecture of the new one
-        task: options of the task of the new one
+        state: the checkpoint.
+        arch: architecture of the new checkpoint.
+        task: task options of the new checkpoint.
     """
     wrong = [name for name, weight in state["model"].items() if not isinstance(weight, Tensor)]
     if wrong:
-        raise DataError(f"The weight {wrong[0]!r} of the checkpoint is not a tensor.")
+        raise DataError(
+            f"The weight {wrong[0]!r} of the checkpoint is not a tensor. Nothing was exported."
+        )
     return {
         "args": None,
         "cfg": inference_config(
@@ -217,7 +222,7 @@ def exported(state: State, arch: str, task: Mapping[str, Any]) -> State:
 
 
 def _criterion(state: State) -> dict[str, Any]:
-    """Return the options of the criterion, of a checkpoint of any age."""
+    """Return the options of the criterion, also of checkpoints with `args` instead of `cfg`."""
     options = named_values((state.get("cfg") or {}).get("criterion"))
     if isinstance(options, dict):
         return options
@@ -226,7 +231,7 @@ def _criterion(state: State) -> dict[str, Any]:
 
 
 def _history(state: State) -> dict[str, Any]:
-    """Return what fairseq reads of the optimizer's history: the number of updates."""
+    """Return a minimal optimizer history with the number of updates, which fairseq reads."""
     histories = state.get("optimizer_history") or [{}]
     updates = histories[-1].get("num_updates", 0) if isinstance(histories[-1], dict) else 0
     return {
@@ -242,19 +247,20 @@ def _stock_architecture(state: State) -> str:
     stock = STOCK_COUNTERPART.get(arch, arch)
     if not stock.startswith("transformer") or stock.startswith("transformer_lm"):
         raise DataError(
-            f"A checkpoint of the architecture {arch!r} cannot be exported: it has no counterpart "
-            f"in fairseq. Those that have one: {', '.join(STOCK_COUNTERPART)}, and fairseq's own."
+            f"A checkpoint of the architecture {arch!r} cannot be exported: fairseq has no "
+            f"equivalent architecture. Expected one of {', '.join(STOCK_COUNTERPART)}, or a "
+            "Transformer of fairseq."
         )
     _check_positions(model_options(state))
     return stock
 
 
 def _check_positions(options: dict[str, Any]) -> None:
-    """Reject positions that fairseq's own Transformer does not have."""
+    """Raise DataError for positions that fairseq's own Transformer does not support."""
     if options.get("shape_positions") == "relative":
         raise DataError(
             "A checkpoint with relative positions cannot be exported: fairseq's own "
-            "Transformer does not have them."
+            "Transformer does not support them."
         )
     if options.get("shape_eval_offset"):
         raise DataError(
@@ -268,31 +274,30 @@ TWO_WAY_CRITERION = {"_name": "cross_entropy", "sentence_avg": True}
 
 
 def is_two_way(state: State) -> bool:
-    """Return True if a checkpoint holds a model for each direction, as fairseq's multi-models."""
+    """Return True if a checkpoint has one model per direction, as in fairseq's multi-models."""
     names = state["model"]
     return bool(names) and all(name.startswith(DIRECTION_PREFIX) for name in names)
 
 
 def one_direction(state: State, source: str | None, target: str | None) -> State:
-    """Return a checkpoint of fairseq's own task `translation` with one of the two models."""
+    """Return a checkpoint of fairseq's translation task with the model of one direction."""
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
-    wanted = f"{source}-{target}"
-    if wanted not in names:
-        ways = " or ".join(sorted(names))
+    direction = f"{source}-{target}"
+    if direction not in names:
         raise UsageError(
-            f"The checkpoint has no direction {source}-{target}. Set `source_lang` and "
-            f"`target_lang` to {ways}."
+            f"The checkpoint has no direction {direction}. Set `source_lang` and "
+            f"`target_lang` to {' or '.join(sorted(names))}."
         )
-    prefix = f"{DIRECTION_PREFIX}{wanted}."
+    prefix = f"{DIRECTION_PREFIX}{direction}."
     model = weights_below(state, prefix)
     if not state.get("cfg"):
         raise DataError(
-            "The checkpoint has no cfg, only weights. Expected a checkpoint of fairseq-train."
+            "The checkpoint has no cfg, but only weights. Expected a checkpoint of fairseq-train."
         )
     options = {"_name": "translation", "source_lang": source, "target_lang": target}
     task = {**task_options(state), **options}
-    alone = {**state, "model": model, "cfg": {**state["cfg"], "criterion": TWO_WAY_CRITERION}}
-    return exported(alone, architecture(state), task)
+    single = {**state, "model": model, "cfg": {**state["cfg"], "criterion": TWO_WAY_CRITERION}}
+    return exported(single, architecture(state), task)
 
 
 def export(
@@ -310,14 +315,15 @@ def export(
     Call `fairseq_ssl.register` first.
 
     Args:
-        checkpoint: of a shape_transformer, of fairseq's Transformer, or of two directions
-        output: a file, or for ``ctranslate2`` a folder
-        to: ``fairseq``, fairseq's own Transformer; ``ctranslate2``; or ``translation``, one of two
-            directions, of any architecture
-        data_dir: for ``ctranslate2``, folder of the dictionaries
-        source_lang: source language; for two directions, it selects the direction
-        target_lang: target language
-        quantization: for ``ctranslate2``, data type of the weights
+        checkpoint: checkpoint of a shape_transformer, of fairseq's Transformer, or of a model of
+            two directions.
+        output: file, or folder for ``ctranslate2``.
+        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; or ``translation`` for one
+            of two directions, of any architecture.
+        data_dir: folder with the dictionaries, for ``ctranslate2``.
+        source_lang: source language. It selects the direction of a model of two directions.
+        target_lang: target language.
+        quantization: data type of the weights, for ``ctranslate2``.
     """
     if to != "ctranslate2" and (data_dir or quantization != "float32"):
         raise UsageError("`data_dir` and `quantization` are for CTranslate2 models.")
@@ -326,8 +332,8 @@ def export(
         state = one_direction(state, source_lang, target_lang)
     elif to == "translation":
         raise UsageError(
-            f"{checkpoint} holds one model. The conversion to translation is for checkpoints of "
-            "two directions."
+            f"{checkpoint} has one model. The conversion to translation is for checkpoints of two "
+            "directions."
         )
     elif to == "fairseq" and (source_lang or target_lang):
         raise UsageError(

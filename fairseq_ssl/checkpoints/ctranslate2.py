@@ -1,4 +1,4 @@
-"""CTranslate2 models: converted from a checkpoint of fairseq's Transformer, checked when read."""
+"""CTranslate2 models: conversion of a Transformer of fairseq, and validation before loading."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ EMBEDDINGS = {
     "decoder/projection/weight": "target",
     "decoder/embeddings/weight": "target",
 }
-"""Variables with a row for each word, and the vocabulary of the words."""
+"""Variables with a row for each word, and the side whose vocabulary they use."""
 TOKENS = ("unk_token", "bos_token", "eos_token", "decoder_start_token")
 
 VARIABLE_DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-"""Types by their number in the file."""
+"""Types of variables. The file stores the index of the type."""
 VARIABLE_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
 FLOATS = ("float32", "float16", "bfloat16")
 MAX_RANK = 4
 CHECKSUM_CHUNK = 1 << 22
-"""Values that are checked at once."""
+"""Number of values, or of bytes of a file, to check at a time."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a model."""
+    """Shape, type and position of a variable in the file of weights."""
 
     shape: tuple[int, ...]
     dtype: str
     offset: int
-    """Of its values in the file."""
+    """Offset of the values in the file."""
 
     @property
     def count(self) -> int:
@@ -59,21 +59,21 @@ class Variable:
 
 
 class _FormatError(Exception):
-    """A fault in the bytes of a file."""
+    """Error in the format of a file."""
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the SHA-256 of each file in a folder beside them."""
+    """Write the SHA-256 checksums of all files of a folder to checksums.json."""
     names = sorted(path.name for path in folder.iterdir() if path.name != CHECKSUMS)
     sums = {name: _checksum(folder / name) for name in names}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
 
 def check_ctranslate2_folder(folder: Path) -> None:
-    """Reject a damaged folder.
+    """Check the folder of a model before CTranslate2 reads it.
 
     Raises:
-        DataError: if a file is missing, damaged, or does not go with the others
+        DataError: if a file is missing, damaged or does not match the other files.
     """
     try:
         config = _json(folder / CONFIG, dict)
@@ -94,15 +94,15 @@ def check_ctranslate2_folder(folder: Path) -> None:
                 _check_values(file, name, variable)
     except _FormatError as error:
         raise DataError(
-            f"{folder} is not a whole CTranslate2 model: {error}. Export the model again: "
-            "fairseq-ssl export --to ctranslate2"
+            f"{folder} is not a complete CTranslate2 model: {error}. Export the model again with "
+            "fairseq-ssl export."
         ) from None
     except OSError as error:
         raise DataError(f"{error.filename or folder} cannot be read: {error.strerror}.") from None
 
 
 def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
-    """Read everything but the values: variables, aliases and the revision."""
+    """Read the variables without their values, the aliases and the revision."""
     size = os.fstat(file.fileno()).st_size
     version = _number(file, "I")
     supported = int(
@@ -114,7 +114,7 @@ def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
         raise _FormatError(f"{WEIGHTS} has the format {version}, expected {supported}")
     kind = _text(file)
     if kind != "TransformerSpec":
-        raise _FormatError(f"{WEIGHTS} holds a {kind[:40]!r}, expected a TransformerSpec")
+        raise _FormatError(f"{WEIGHTS} is a {kind[:40]!r}, expected a TransformerSpec")
     revision = _number(file, "I")
     variables: dict[str, Variable] = {}
     for _ in range(_number(file, "I")):
@@ -143,7 +143,10 @@ def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
 
 
 def _check_revision(revision: int, has_checksums: bool) -> None:
-    """Reject a layout that the package does not know; without checksums, any but its own."""
+    """Raise an error unless the installed package supports the revision of the model.
+
+    Older revisions are accepted only with checksums, since the other checks assume the current one.
+    """
     specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
     supported = int(specs.TransformerSpec.revision.fget(None))
     if not (revision == supported or (has_checksums and 0 < revision < supported)):
@@ -151,7 +154,7 @@ def _check_revision(revision: int, has_checksums: bool) -> None:
 
 
 def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
-    """Compare the variables with those of a Transformer of as many layers."""
+    """Compare the names of the variables with a Transformer of the same number of layers."""
     specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
     layers = tuple(
         len(
@@ -164,7 +167,7 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
         for side in SIDES
     )
     if not all(layers) or any(scalars.get(f"{side}/num_heads", 0) < 1 for side in SIDES):
-        raise _FormatError(f"{WEIGHTS} lacks layers or the number of their heads")
+        raise _FormatError(f"{WEIGHTS} lacks layers or the number of attention heads")
 
     def has(part: str) -> bool:
         return any(part in name for name in whole)
@@ -187,7 +190,7 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
     required = {name for name, value in known.items() if not isinstance(value, str)}
     wrong = sorted((whole.keys() - known.keys()) | (required - whole.keys()))
     if wrong:
-        raise _FormatError(f"{WEIGHTS} lacks {wrong[0][:80]!r}, or should not have it")
+        raise _FormatError(f"{WEIGHTS} lacks {wrong[0][:80]!r} or should not have it")
 
 
 def _check_shapes(
@@ -196,20 +199,20 @@ def _check_shapes(
     scalars: dict[str, float],
     scaled: Collection[str],
 ) -> None:
-    """Check that the parts of each layer have sizes that go together.
+    """Check that the shapes of all variables are consistent.
 
     Args:
-        whole: all variables
-        words: size of the vocabulary of each side
-        scalars: values of the variables without dimensions
+        whole: all variables, including aliases.
+        words: size of the vocabulary of each side.
+        scalars: values of the variables without dimensions.
         scaled: names of the quantized variables, which have a scale. The scale of an alias is
-            stored under the name of the variable that it stands for.
+            stored under the name of its variable.
     """
     for name, side in EMBEDDINGS.items():
         shape = whole[name].shape
         if len(shape) != 2 or shape[0] != words[side]:
             raise _FormatError(
-                f"{WEIGHTS} has {name} of the shape {list(shape)}, and the {side} vocabulary has "
+                f"{WEIGHTS} has {name} of the shape {list(shape)} but the {side} vocabulary has "
                 f"{words[side]} words"
             )
     dims = {name.partition("/")[0]: whole[name].shape[1] for name in EMBEDDINGS}
@@ -231,7 +234,15 @@ def _check_shapes(
 def _is_shape(
     name: str, shape: tuple[int, ...], dim: int, whole: dict[str, Variable], full: str
 ) -> bool:
-    """Return True if a variable of a side may have a shape; `dim` is the size of its states."""
+    """Return True if a variable can have a shape.
+
+    Args:
+        name: name of the variable without its side.
+        shape: shape of the variable.
+        dim: dimension of the hidden states of the side.
+        whole: all variables.
+        full: full name of the variable.
+    """
     part, _, kind = name.rpartition("/")
     owner = full.rpartition("/")[0]
     if kind in ("bias", "weight_scale", "weight_zero"):
@@ -250,19 +261,19 @@ def _is_shape(
 
 
 def _scalars(file: BinaryIO, variables: dict[str, Variable]) -> dict[str, float]:
-    """Read the settings among the variables: numbers of heads, switches and the like."""
-    found = {}
+    """Read the values of the variables without dimensions, such as the number of heads."""
+    scalars = {}
     for name, variable in variables.items():
         if not variable.shape and variable.dtype != "bfloat16":
             file.seek(variable.offset)
-            found[name] = float(
+            scalars[name] = float(
                 np.frombuffer(file.read(VARIABLE_SIZES[variable.dtype]), variable.dtype)[0]
             )
-    return found
+    return scalars
 
 
 def _check_values(file: BinaryIO, name: str, variable: Variable) -> None:
-    """Reject values that are not numbers."""
+    """Raise an error for infinite values and NaN."""
     if variable.dtype not in FLOATS:
         return
     for block in _blocks(file, variable):
@@ -271,13 +282,13 @@ def _check_values(file: BinaryIO, name: str, variable: Variable) -> None:
 
 
 def _blocks(file: BinaryIO, variable: Variable) -> Iterator[Any]:
-    """Yield the values of a variable; a bfloat16 is the upper half of a float32."""
+    """Yield the values of a variable in blocks. bfloat16 is converted to float32."""
     file.seek(variable.offset)
     left = variable.count
     while left:
         count = min(left, CHECKSUM_CHUNK)
         data = file.read(count * VARIABLE_SIZES[variable.dtype])
-        if variable.dtype == "bfloat16":
+        if variable.dtype == "bfloat16":  # the upper half of a float32
             yield (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
         else:
             yield np.frombuffer(data, variable.dtype)
@@ -285,14 +296,14 @@ def _blocks(file: BinaryIO, variable: Variable) -> Iterator[Any]:
 
 
 def _check_checksums(folder: Path) -> bool:
-    """Compare all files with their checksums; return False if there are none."""
+    """Compare all files with their checksums. Return False if there are no checksums."""
     if not (folder / CHECKSUMS).exists():
         return False
     for name, expected in _json(folder / CHECKSUMS, dict).items():
         if Path(name).name != name or not (folder / name).is_file():
-            raise _FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which is not there")
+            raise _FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which does not exist")
         if _checksum(folder / name) != expected:
-            raise _FormatError(f"{name} has another checksum than {CHECKSUMS} says")
+            raise _FormatError(f"{name} does not match its checksum in {CHECKSUMS}")
     return True
 
 
@@ -303,7 +314,7 @@ def _vocabulary(folder: Path, side: str) -> list[str]:
     if not words or not all(isinstance(word, str) for word in words):
         raise _FormatError(f"{path.name} is not a list of words")
     if len(set(words)) < len(words):
-        raise _FormatError(f"{path.name} has a word twice")
+        raise _FormatError(f"{path.name} has a repeated word")
     return words
 
 
@@ -322,32 +333,32 @@ def _check_tokens(config: dict[str, Any], vocabularies: dict[str, list[str]]) ->
 
 def _json(path: Path, kind: type) -> Any:
     try:
-        found = parse_json(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except ValueError:
         raise _FormatError(f"{path.name} is not JSON") from None
-    if not isinstance(found, kind):
+    if not isinstance(content, kind):
         raise _FormatError(f"{path.name} is not a {kind.__name__} of JSON")
-    return found
+    return content
 
 
 def _checksum(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(CHECKSUM_CHUNK):
-            found.update(block)
-    return found.hexdigest()
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _number(file: BinaryIO, kind: str) -> int:
     size = struct.calcsize(f"<{kind}")
     data = file.read(size)
     if len(data) < size:
-        raise _FormatError(f"{WEIGHTS} is cut off")
+        raise _FormatError(f"{WEIGHTS} is truncated")
     return int(struct.unpack(f"<{kind}", data)[0])
 
 
 def _text(file: BinaryIO) -> str:
-    """Read a name: its length, then characters and a zero byte."""
+    """Read a name, which is stored as its length, its characters and a zero byte."""
     length = _number(file, "H")
     data = file.read(length)
     if len(data) < length or not data.endswith(b"\0"):
@@ -364,11 +375,18 @@ UNSUPPORTED = {
     "no_cross_attention": "decoder without cross-attention",
     "cross_self_attention": "cross-self-attention",
 }
-"""Options of the Transformer that the converter would meet too late to explain them."""
+"""Options of fairseq's Transformer that CTranslate2's converter rejects without a clear error."""
 
 
 def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:
-    """Write `state`, a stock checkpoint, as a CTranslate2 model into the folder `output`."""
+    """Convert a checkpoint of fairseq's own Transformer to a CTranslate2 model.
+
+    Args:
+        state: the checkpoint.
+        data: folder and languages of the dictionaries.
+        output: folder to create.
+        quantization: data type of the weights.
+    """
     converters = import_optional("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
     from fairseq_ssl.checkpoints.files import save_checkpoint  # the checks above need no torch
 
@@ -380,32 +398,33 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
             save_checkpoint({"args": options, "model": state["model"]}, flat)
             converter = converters.FairseqConverter(str(flat), options.data)
             converter.convert(str(folder), quantization=quantization, force=True)
-        except Exception as error:  # what its converter lacks, or meets in options and weights
+        except Exception as error:  # the converter raises many exception types
             if system_error(error) is not None:
                 raise
-            raise DataError(f"CTranslate2 cannot take this model: {error}") from None
+            raise DataError(f"CTranslate2 cannot convert this model: {error}") from None
         finally:
             flat.unlink(missing_ok=True)
         write_checksums(folder)
 
 
 def _check_replaceable(output: Path) -> None:
-    """Refuse to replace anything but another model: what is there will be deleted."""
+    """Raise UsageError if the output exists and is not a CTranslate2 model."""
     if output.is_symlink():
-        raise UsageError(f"{output} is a link, so it is not replaced. Name the folder itself.")
+        raise UsageError(f"{output} is a link, so it is not replaced. Pass the folder itself.")
     if output.exists() and not (output / "model.bin").is_file():
         raise UsageError(
-            f"{output} exists and is no CTranslate2 model, so it is not replaced. Name another."
+            f"{output} exists and is not a CTranslate2 model, so it is not replaced. Choose "
+            "another output."
         )
 
 
 def _options(state: State, data: TrainingData) -> argparse.Namespace:
-    """Return what the converter reads: one flat namespace of model and task options."""
+    """Return the flat namespace of model and task options that the converter reads."""
     model: dict[str, Any] = state["cfg"]["model"]
     task: dict[str, Any] = state["cfg"].get("task") or {}
-    found = [words for option, words in UNSUPPORTED.items() if model.get(option)]
-    if found:
-        raise DataError(f"CTranslate2 has no {found[0]}, which this model uses.")
+    unsupported = [words for option, words in UNSUPPORTED.items() if model.get(option)]
+    if unsupported:
+        raise DataError(f"This model uses {unsupported[0]}, which CTranslate2 does not support.")
     named = {"_name": model["_name"], "task": "translation", "data": str(data.folder)}
     languages = {"source_lang": data.source, "target_lang": data.target}
     return argparse.Namespace(**{**model, **task, **named, **languages})

@@ -1,4 +1,7 @@
-"""Checkpoints of fairseq: read without running their code, written; their languages and data."""
+"""Reading and writing of fairseq checkpoints, their options, languages and data folders.
+
+Code in a checkpoint is never run.
+"""
 
 from __future__ import annotations
 
@@ -18,37 +21,37 @@ from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name
 
 State = dict[str, Any]
-"""A checkpoint as fairseq writes it: model, cfg, extra_state and more."""
+"""A checkpoint in the format of fairseq, with model, cfg, extra_state and more."""
 
 
 def rejection_reason(path: str | Path, error: Exception) -> DataError:
-    """Say in our words why torch would not unpickle `path`."""
-    wanted = re.search(r"GLOBAL (\S+)", str(error))
-    if wanted is None:
+    """Return an error for an exception that torch raised while unpickling `path`."""
+    name = re.search(r"GLOBAL (\S+)", str(error))
+    if name is None:
         return DataError(
-            f"{path} cannot be read as a checkpoint: its contents are damaged or of another kind. "
-            "Copy it again, or take another checkpoint of the run."
+            f"{path} cannot be read as a checkpoint: it is damaged or has a different format. "
+            "Copy it again, or use another checkpoint of the run."
         )
     return UnsafeCheckpointError(
-        f"{path} was rejected and nothing in it was run: its pickle asks for {wanted[1]!r}, "
-        "which no checkpoint of fairseq or of this package needs. Do not load this file; ask "
-        "whoever made it for one that holds only tensors, numbers and text."
+        f"{path} was rejected and nothing in it was run: its pickle imports {name[1]!r}, "
+        "which no checkpoint of fairseq or of this package needs. Do not load this file. Ask its "
+        "author for a checkpoint that contains only tensors, numbers and text."
     )
 
 
 def read_checkpoint(path: Path) -> State:
-    """Read a checkpoint on the CPU; its tensors stay on disk until they are touched.
+    """Read a checkpoint on the CPU. Tensors are memory-mapped if possible.
 
-    Its options are checked, and those that name files are dropped: see `options`.
+    Options are checked, and options that name files are dropped; see `checkpoints.options`.
     """
     try:
-        # What torch wrote before 1.6 cannot be mapped, nor a name that is not text in this locale.
+        # torch cannot map files written before version 1.6 or names it cannot decode.
         mapped = zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
     except OSError:
-        mapped = False  # `load_checkpoint` says why
+        mapped = False  # `load_checkpoint` reports the error
     state = load_checkpoint(path, path, mmap=mapped)
     if not isinstance(state.get("model"), dict):
-        raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
+        raise DataError(f"{path} is not a fairseq checkpoint: it has no model.")
     return state
 
 
@@ -56,9 +59,9 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
     """Unpickle a checkpoint with `torch.load`, restricted to plain values, and check its options.
 
     Args:
-        source: the file, or its path
-        path: what errors call it
-        options: of torch.load
+        source: path or open file.
+        path: name of the file in error messages.
+        options: options of `torch.load`.
     """
     allow_plain_globals()
     options["map_location"] = "cpu"
@@ -73,28 +76,28 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         ) from None
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
-    except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
+    except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
-        raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
+        raise DataError(f"{path} is not a fairseq checkpoint: it has no model.")
     check_options(state, path)
     return state
 
 
 def write_checkpoint(state: State, path: Path) -> None:
-    """Write a checkpoint that appears when it is complete."""
+    """Write a checkpoint atomically."""
     with atomic_path(path) as temporary:
         save_checkpoint(state, temporary)
 
 
 def save_checkpoint(state: State, path: Path) -> None:
-    """Write a checkpoint by Python's own file, whose errors say what happened; torch's do not."""
+    """Write a checkpoint to a Python file, whose errors are clearer than torch's."""
     with path.open("wb") as file:
         torch.save(state, file)
 
 
 def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the weights of a part of the model, by their names in that part."""
+    """Return the weights whose names start with `prefix`, without the prefix."""
     return {
         name.removeprefix(prefix): weight
         for name, weight in state["model"].items()
@@ -103,25 +106,25 @@ def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def model_options(state: State) -> dict[str, Any]:
-    """Return the options the model was built with, of a checkpoint of any age."""
+    """Return the model options of a checkpoint, from `args` or `cfg`."""
     options = state.get("args") or (state.get("cfg") or {}).get("model")
     if options is None:
         raise DataError(
-            "The checkpoint does not say which model it holds: it has no cfg or args. Expected "
-            "what fairseq-train saved, and not weights alone."
+            "The checkpoint has no cfg or args, so its architecture is unknown. Expected a "
+            "checkpoint of fairseq-train, not weights alone."
         )
     return dict(options) if isinstance(options, dict) else dict(vars(options))
 
 
 def task_options(state: State) -> dict[str, Any]:
-    """Return the options of the task the model was trained in; `_name` is what --task was."""
+    """Return the options of the training task. `_name` is the name of the task."""
     options = (state.get("cfg") or {}).get("task") or state.get("args") or {}
     named = dict(options) if isinstance(options, dict) else dict(vars(options))
     return {"_name": named.get("task"), **named}
 
 
 def architecture(state: State) -> str:
-    """Return the name that --arch had when the model was trained."""
+    """Return the name of the architecture of a checkpoint."""
     options = model_options(state)
     return str(options.get("_name") or options.get("arch"))
 
@@ -143,12 +146,12 @@ class TrainingData:
 
     @property
     def dictionaries(self) -> tuple[Path, Path]:
-        """The files of both sides."""
+        """Dictionary files of the source and the target language."""
         return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
 
 
 def require_folder(folder: Path | None) -> Path:
-    """Return the folder of a model's dictionaries, which a checkpoint must not name."""
+    """Return `folder`. Raise UsageError for None, since a checkpoint's folder is ignored."""
     if folder is None:
         raise UsageError(
             "Set `data_dir` to the folder of the model's dictionaries. The folder in a checkpoint "
@@ -160,26 +163,28 @@ def require_folder(folder: Path | None) -> Path:
 def training_data(
     state: State, folder: Path | None, source: str | None = None, target: str | None = None
 ) -> TrainingData:
-    """Return what a checkpoint was trained on.
+    """Return the languages and the data folder of a checkpoint.
 
     Args:
-        state: the checkpoint
-        folder: of the dictionaries; None is rejected
-        source: language, as target (None: the one it names, or else that of the folder's data)
-        target: language
+        state: the checkpoint.
+        folder: folder of the dictionaries. None raises UsageError.
+        source: source language (None: from the checkpoint or the binarized data in the folder).
+        target: target language (None: from the checkpoint or the binarized data in the folder).
     """
     task = task_options(state)
     folder = require_folder(folder)
     source, target = source or task.get("source_lang"), target or task.get("target_lang")
     if not (source and target):
-        found = [match for path in sorted(folder.glob("*.idx")) if (match := _named(path))]
-        if not found:
+        matches = [
+            m for path in sorted(folder.glob("*.idx")) if (m := BINARIZED.fullmatch(path.name))
+        ]
+        if not matches:
             raise DataError(
-                f"The checkpoint does not say between which languages it translates, nor does "
-                f"{folder}. Set `source_lang`, `target_lang` and `data_dir`, the folder of "
-                "dict.SOURCE.txt and dict.TARGET.txt."
+                f"The languages are neither in the checkpoint nor in the file names of {folder}. "
+                "Set `source_lang`, `target_lang` and `data_dir`, the folder of dict.SOURCE.txt "
+                "and dict.TARGET.txt."
             )
-        source, target = source or found[0]["source"], target or found[0]["target"]
+        source, target = source or matches[0]["source"], target or matches[0]["target"]
     data = TrainingData(folder, str(source), str(target))
     for dictionary in data.dictionaries:
         if not dictionary.is_file():
@@ -188,7 +193,3 @@ def training_data(
                 f"dict.{source}.txt and dict.{target}.txt."
             )
     return data
-
-
-def _named(path: Path) -> re.Match[str] | None:
-    return BINARIZED.fullmatch(path.name)

@@ -1,4 +1,4 @@
-"""Model folders in the format of Hugging Face: checked, then read without running their code."""
+"""Model folders in the format of Hugging Face: validation, and reading without running code."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.text.vocabulary import RESERVED
 
 ADAPTER = "adapter_config.json"
-"""Names a base model elsewhere, which transformers loads in place of the folder's."""
+"""File that names a base model, which transformers loads instead of the model in the folder."""
 CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
-"""Settings that name Python files of the folder or of a repository."""
+"""Settings that name Python code in the folder or in a repository."""
 ELSEWHERE = (
     *("quantization_config", "transformers_weights"),
     *("use_pretrained_backbone", "use_timm_backbone", "backbone", "backbone_config"),
     *("mecab_option", "sudachi_config_path", "sudachi_resource_dir"),
 )
-"""Settings that make transformers read other files or use other packages."""
+"""Settings that make transformers read files outside the folder or use other packages."""
 ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
 BUILT_IN = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3")
-"""Attention of transformers itself; other names are kernels to download."""
+"""Attention implementations of transformers. Other names are kernels to download."""
 UNREAD = "special_tokens_map_file"
-"""A setting that names a file, which transformers keeps and does not open."""
+"""Setting with the name of a file that transformers does not open."""
 
 
 def check_model_folder(folder: Path) -> None:
-    """Reject a folder that asks to run code or to read files outside it.
+    """Check that the settings of a folder do not run code or read files outside the folder.
 
     Raises:
-        UnsafeCheckpointError: if a JSON file of the folder does
-        DataError: if a JSON file of the folder is damaged
+        UnsafeCheckpointError: if a setting names code or other files.
+        DataError: if a JSON file is damaged.
     """
     if (folder / ADAPTER).exists():
         raise UnsafeCheckpointError(
-            f"{folder} was rejected: its {ADAPTER} names another model to load. Expected a model "
-            "with all its weights; merge the adapter into its base model."
+            f"{folder} was rejected: its {ADAPTER} names a base model to load. Expected a complete "
+            "model. Merge the adapter into its base model."
         )
     for path in sorted(folder.glob("*.json")):
         if path.name.endswith(".index.json"):
@@ -52,125 +52,123 @@ def check_model_folder(folder: Path) -> None:
 
 
 def check_settings(settings: Any, where: str) -> None:
-    """Reject settings that name code, or files other than the folder's own.
+    """Raise UnsafeCheckpointError for settings that name code or files outside the folder.
 
     Args:
-        settings: of a model or a tokenizer, nested or not
-        where: they were found, for the error
+        settings: settings of a model or a tokenizer, which can be nested.
+        where: source of the settings, for the error message.
     """
-    for name, value in _named(settings):
+    for name, value in _iterate_settings(settings):
         if value is None or (isinstance(value, (int, float)) and value is not True):
-            continue  # switched off, or the id of a label with such a name
+            continue  # disabled, or the id of a label that has this name
         if name in CODE:
-            what = "asks to run code of the folder's author"
+            problem = "would run code from the folder"
         elif name in ATTENTION and value not in BUILT_IN:
-            what = "asks to download a kernel"
+            problem = "would download a kernel"
         elif name in ELSEWHERE:
-            what = "asks for other files or packages"
+            problem = "would load other files or packages"
         elif name == "fast_tokenizer_files" and _are_names(value):
             continue
         elif name.endswith(("_file", "_files")) and name != UNREAD:
-            what = "asks to read another file"
+            problem = "would read another file"
         else:
             continue
         raise UnsafeCheckpointError(
-            f"{where} was rejected and nothing was run: {name} {what}. Expected the settings of a "
-            "model that transformers has itself, such as a BERT or a RoBERTa."
+            f"{where} was rejected and nothing was run: the setting {name} {problem}. Expected the "
+            "settings of a model that is part of transformers, such as BERT or RoBERTa."
         )
 
 
 def _check_index(path: Path) -> None:
-    """Reject an index of weights in parts that names files outside its folder."""
+    """Raise UnsafeCheckpointError if an index of weights names files outside its folder."""
     parts = read_settings(path).get("weight_map")
     names = parts.values() if isinstance(parts, dict) else []
     wrong = [name for name in names if not _are_names([name])]
     if wrong:
         raise UnsafeCheckpointError(
-            f"{path} names the file {str(wrong[0])[:60]!r}; expected names of files beside it."
+            f"{path} names the file {str(wrong[0])[:60]!r}; expected names of files in its folder."
         )
 
 
 def _are_names(names: Any) -> bool:
-    """Return True if all are names of files without a folder."""
+    """Return True for a list of file names without folders."""
     return isinstance(names, list) and all(
         isinstance(name, str) and Path(name).name == name and name not in (".", "..")
         for name in names
     )
 
 
-def _named(settings: Any) -> Iterator[tuple[str, Any]]:
-    """Yield all settings, those of parts too."""
+def _iterate_settings(settings: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all names and values, including nested ones."""
     waiting = [settings]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, Mapping):
-            yield from ((str(name), value) for name, value in found.items())
-            waiting += found.values()
-        elif isinstance(found, list):
-            waiting += found
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            yield from ((str(name), nested) for name, nested in value.items())
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return the names and values in a JSON file; raise a DataError if it holds anything else."""
+    """Read a JSON file. Raise DataError if its content is not an object."""
     try:
-        found = parse_json(path.read_bytes())
+        settings = parse_json(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError:
         raise DataError(f"{path} is not JSON. Copy it again.") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path} holds no names and values. Copy it again.")
-    return found
+    if not isinstance(settings, dict):
+        raise DataError(f"{path} is not a JSON object with names and values. Copy it again.")
+    return settings
 
 
 CONFIG = "config.json"
-LISTED, NUMBERED, TOKENISER = "vocab.txt", "vocab.json", "tokenizer.json"
+VOCAB_TXT, VOCAB_JSON, TOKENIZER_JSON = "vocab.txt", "vocab.json", "tokenizer.json"
 ADDED = "added_tokens.json"
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
-STAND_INS = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
-"""Symbols that no text has; for the first four fairseq's dictionary has names of its own."""
+SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
+"""Special symbols that do not occur in text. fairseq has other names for the first four."""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the settings of the model, and reject a folder that asks to run code."""
+    """Check a folder, and read the settings of its model."""
     check_model_folder(folder)
-    return _json(folder / CONFIG, folder)
+    return _read_object(folder / CONFIG, folder)
 
 
 def read_vocabulary(folder: Path) -> dict[str, int]:
-    """Return the row of each symbol, from whichever of the tokenizer's files is there."""
-    if (folder / LISTED).is_file():
-        symbols = read_lines(folder / LISTED)
-        return {symbol: row for row, symbol in enumerate(symbols)} | _added(folder)
-    if (folder / NUMBERED).is_file():
-        rows = _json(folder / NUMBERED, folder) | _added(folder)
-        return _checked(rows, folder / NUMBERED)
-    if (folder / TOKENISER).is_file():
-        return _read_tokenizer(folder / TOKENISER)
+    """Return the embedding row of each symbol, from the first available tokenizer file."""
+    if (folder / VOCAB_TXT).is_file():
+        symbols = read_lines(folder / VOCAB_TXT)
+        return {symbol: row for row, symbol in enumerate(symbols)} | _read_added(folder)
+    if (folder / VOCAB_JSON).is_file():
+        rows = _read_object(folder / VOCAB_JSON, folder) | _read_added(folder)
+        return _check_rows(rows, folder / VOCAB_JSON)
+    if (folder / TOKENIZER_JSON).is_file():
+        return _read_tokenizer(folder / TOKENIZER_JSON)
     raise DataError(
-        f"{folder} has no symbols. Expected {LISTED}, {NUMBERED} or {TOKENISER}, which its "
-        "tokenizer saves."
+        f"{folder} has no vocabulary. Expected {VOCAB_TXT}, {VOCAB_JSON} or {TOKENIZER_JSON}."
     )
 
 
 def write_dictionary(folder: Path, output: Path) -> int:
-    """Write the symbols as a dictionary for fairseq-preprocess --srcdict; return how many.
+    """Write the vocabulary as a dictionary for fairseq-preprocess. Return its size.
 
-    What fairseq has names of its own for is left out, and so is what no tokenized text can
-    have: a mask, and symbols with white space.
+    Special symbols and symbols with whitespace are omitted.
     """
-    left_out = {*RESERVED, *STAND_INS}
+    omitted = {*RESERVED, *SPECIAL}
     rows = read_vocabulary(folder)
     ordered = sorted(rows, key=rows.__getitem__)
-    kept = [one for one in ordered if one not in left_out and one.split() == [one]]
+    symbols = [one for one in ordered if one not in omitted and one.split() == [one]]
     with atomic_lines(output) as file:
-        file.writelines(f"{symbol} 1\n" for symbol in kept)
-    return len(kept)
+        file.writelines(f"{symbol} 1\n" for symbol in symbols)
+    return len(symbols)
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Read all weights, from one file or from several with an index; no code of theirs is run."""
+    """Read all weights from one file, or from several files with an index. No code is run."""
     for name in WEIGHT_FILES:
         index = folder / f"{name}.index.json"
         if (folder / name).is_file():
@@ -181,46 +179,46 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
                 weights.update(_reader(name)(part))
             return weights
     raise DataError(
-        f"{folder} has no weights. Expected {' or '.join(WEIGHT_FILES)}, or the same in parts with "
-        "an index."
+        f"{folder} has no weights. Expected {' or '.join(WEIGHT_FILES)}, or several files with an "
+        "index."
     )
 
 
 def _reader(name: str) -> Callable[[Path], dict[str, Tensor]]:
-    return _of_safetensors if name.endswith(".safetensors") else _of_pickle
+    return _read_safetensors if name.endswith(".safetensors") else _read_pickle
 
 
-def _of_safetensors(path: Path) -> dict[str, Tensor]:
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
     package = import_optional("safetensors", f"Reading {path}", "bert")
     load = import_optional("safetensors.torch", f"Reading {path}", "bert").load_file
     try:
-        loaded: dict[str, Tensor] = load(path)
+        weights: dict[str, Tensor] = load(path)
     except (OSError, package.SafetensorError) as error:
-        raise DataError(f"{path} can not be read: {error}. Copy it again.") from None
-    return loaded
+        raise DataError(f"{path} cannot be read: {error}. Copy it again.") from None
+    return weights
 
 
-def _of_pickle(path: Path) -> dict[str, Tensor]:
+def _read_pickle(path: Path) -> dict[str, Tensor]:
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise DataError(f"{path} can not be read: {error.strerror}.") from None
-    except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
-        refused = rejection_reason(path, error)
-        if isinstance(refused, UnsafeCheckpointError):
-            raise refused from None
-        raise DataError(f"{path} is damaged or holds no weights. Copy it again.") from None
-    if not isinstance(found, dict) or not all(isinstance(one, Tensor) for one in found.values()):
-        raise DataError(f"{path} holds more than weights. Expected tensors by name, nothing else.")
-    return dict(found)
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except Exception as error:  # UnpicklingError, or any error of torch for damaged data
+        reason = rejection_reason(path, error)
+        if isinstance(reason, UnsafeCheckpointError):
+            raise reason from None
+        raise DataError(f"{path} is damaged or has no weights. Copy it again.") from None
+    if not isinstance(content, dict) or not all(isinstance(w, Tensor) for w in content.values()):
+        raise DataError(f"{path} has more than weights. Expected only tensors by name.")
+    return dict(content)
 
 
 def _parts(index: Path) -> list[Path]:
-    """Return the files that an index names, each in the index's own folder."""
-    named = _json(index, index.parent).get("weight_map")
-    if not isinstance(named, dict) or not named:
-        raise DataError(f"{index} names no files. Expected them under weight_map.")
-    names = sorted({str(name) for name in named.values()})
+    """Return the files that an index names. Raise DataError unless they are in its folder."""
+    weight_map = _read_object(index, index.parent).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise DataError(f"{index} names no files. Expected file names under weight_map.")
+    names = sorted({str(name) for name in weight_map.values()})
     for name in names:
         if Path(name).name != name or not (index.parent / name).is_file():
             raise DataError(f"{index} names the file {name!r}, which is not in {index.parent}.")
@@ -228,37 +226,41 @@ def _parts(index: Path) -> list[Path]:
 
 
 def _read_tokenizer(path: Path) -> dict[str, int]:
-    found = _json(path, path.parent)
-    model = found.get("model")
+    content = _read_object(path, path.parent)
+    model = content.get("model")
     rows = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(rows, dict):
         raise DataError(
-            f"{path} has no symbols by row under model.vocab. Expected word pieces or byte pairs."
+            f"{path} has no rows of symbols under model.vocab. Expected a tokenizer with word "
+            "pieces or byte-pair encoding."
         )
     try:
-        added = {str(one["content"]): one["id"] for one in found.get("added_tokens") or []}
+        added = {str(one["content"]): one["id"] for one in content.get("added_tokens") or []}
     except (KeyError, TypeError):
-        raise DataError(f"{path} has added_tokens without a content or an id.") from None
-    return _checked(rows | added, path)
+        raise DataError(
+            f"{path} has added_tokens without a content or an id. Copy it again."
+        ) from None
+    return _check_rows(rows | added, path)
 
 
-def _added(folder: Path) -> dict[str, int]:
+def _read_added(folder: Path) -> dict[str, int]:
     path = folder / ADDED
-    return _checked(_json(path, folder), path) if path.is_file() else {}
+    return _check_rows(_read_object(path, folder), path) if path.is_file() else {}
 
 
-def _checked(rows: dict[str, Any], path: Path) -> dict[str, int]:
-    """Refuse symbols whose row is no row."""
-    odd = [symbol for symbol, row in rows.items() if not isinstance(row, int) or row < 0]
-    if odd:
-        raise DataError(f"{path}: the row of {odd[0]!r} is {rows[odd[0]]!r}; expected 0 or more.")
+def _check_rows(rows: dict[str, Any], path: Path) -> dict[str, int]:
+    """Raise DataError unless all rows are integers of 0 or more. Return the rows."""
+    wrong = [symbol for symbol, row in rows.items() if not isinstance(row, int) or row < 0]
+    if wrong:
+        symbol = wrong[0]
+        raise DataError(f"{path}: the row of {symbol!r} is {rows[symbol]!r}; expected 0 or more.")
     return rows
 
 
-def _json(path: Path, folder: Path) -> dict[str, Any]:
+def _read_object(path: Path, folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise DataError(
-            f"{path} cannot be read. Expected {folder} to hold a BERT or RoBERTa as Hugging "
-            f"Face stores it: {CONFIG}, the tokenizer's files and the weights."
+            f"{path} cannot be read. Expected {folder} to be a BERT or RoBERTa in the format of "
+            f"Hugging Face, with {CONFIG}, the files of the tokenizer and the weights."
         )
     return read_settings(path)

@@ -1,9 +1,9 @@
-"""Options stored in a checkpoint: checked when it is read, and stripped of paths.
+"""Validation of the options in a checkpoint, and removal of paths.
 
-The rule: options of a checkpoint are data. They may hold plain values only. An option that names a
-file, a folder or code is dropped, so that a command uses what its user passed and nothing else.
-Interpolations are rejected, since OmegaConf would resolve them from the environment. So are strings
-that fairseq evaluates and that are not plain values.
+Options of a checkpoint are data and can only be plain values. Options that name a file, a folder or
+code are dropped, so that commands use only the paths that their user passes. Interpolations are
+rejected, since OmegaConf would resolve them from the environment. Strings that fairseq evaluates
+are rejected unless they are plain values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairseq_ssl.checkpoints.safe_values import PLAIN, evaluate, shortened
 from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
 
 SECTIONS = ("args", "cfg")
-"""Keys of a checkpoint that hold options: `args` before fairseq 0.10.1, `cfg` since."""
+"""Keys of a checkpoint with options: `args` before fairseq 0.10.1, `cfg` since then."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -40,18 +40,18 @@ EVALUATED = _names("""
 """Options whose strings fairseq evaluates as Python expressions."""
 
 MISSING = "???"
-"""OmegaConf's mark of an option without a value."""
+"""OmegaConf's value for a mandatory option that is not set."""
 
 REQUIRED_PATHS = _names("""
     bpe_codes bpe_merges bpe_vocab data gpt2_encoder_json gpt2_vocab_bpe
     sentencepiece_model sentencepiece_model_path w2v_path
 """)
-"""Options with a path that fairseq's dataclasses let no one leave out."""
+"""Options with a path that are mandatory in fairseq's dataclasses."""
 
 TEXT_PATHS = _names("""
     baseline_model input lang_to_offline_shard_ratio plasma_path restore_file save_dir seq2seq_path
 """)
-"""Options with a path that are empty, and not None, where there is none."""
+"""Options with a path that are an empty string if there is no path."""
 
 PATHS = _names("""
     aim_repo alignfile bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
@@ -67,14 +67,14 @@ PATHS = _names("""
     target_dict target_dictionary tensorboard_logdir testpref tgtdict trainpref user_dir validpref
     wer_args wer_kenlm_model wer_lexicon
 """)
-"""Options that name a file, a folder or code, and are None where there is none."""
+"""Options that name a file, a folder or code and are None if there is none."""
 
 NAMES = _names("""
     _name arch bpe channels classification_unlabeled config_yaml criterion eval_bleu_detok labels
     lang_pairs langs lr_scheduler mono_langs monolingual_langs multitask_config_yaml optimizer
     scoring source_lang target_lang task tokenizer
 """)
-"""Options that name what is registered, a language or a file in the data folder: no paths."""
+"""Options with a registered name, a language or the name of a file in the data folder."""
 
 NAME = re.compile(r"[\w.,:+-]*")
 MAX_DEPTH = 20
@@ -85,7 +85,7 @@ _passed_data: set[str] = set()
 
 
 def remember_data(options: argparse.Namespace) -> None:
-    """Remember the data folder that a user passed: a checkpoint may name the same one."""
+    """Store the data folder that the user passed. Checkpoints may name the same folder."""
     if isinstance(getattr(options, "data", None), str):
         _passed_data.add(options.data)
 
@@ -97,10 +97,10 @@ def _is_dropped(name: str, value: Any) -> bool:
 
 
 def check_options(state: dict[str, Any], path: str | Path) -> None:
-    """Check the options of the checkpoint read from `path`, and drop the paths among them.
+    """Check the options of the checkpoint read from `path`, and drop options with paths.
 
     Raises:
-        UnsafeCheckpointError: an option is not plain data
+        UnsafeCheckpointError: if an option is not a plain value.
     """
     for section in SECTIONS:
         if state.get(section) is not None:
@@ -108,10 +108,10 @@ def check_options(state: dict[str, Any], path: str | Path) -> None:
 
 
 def check_evaluated(options: dict[str, Any]) -> None:
-    """Check the options that fairseq evaluates, wherever they come from.
+    """Check the options that fairseq evaluates, from a checkpoint or a command line.
 
     Raises:
-        ConfigurationError: one is not a plain value
+        ConfigurationError: if an option is not a plain value.
     """
     for name, value in options.items():
         if name in EVALUATED and isinstance(value, str) and value:
@@ -122,14 +122,14 @@ def check_evaluated(options: dict[str, Any]) -> None:
 
 
 class _Options:
-    """The check of one checkpoint's options, which counts the values that it has seen."""
+    """Checker for the options of one checkpoint, which limits the number of values."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
         self.values = 0
 
     def check(self, value: Any, name: str, depth: int) -> None:
-        """Check a value and all below it; set the options with paths in it to none."""
+        """Check a value and all nested values. Remove the values of options with paths."""
         self.values += 1
         if depth > MAX_DEPTH or self.values > MAX_VALUES:
             raise self.error(f"{name} is nested too deeply or has too many values")
@@ -144,10 +144,10 @@ class _Options:
             self._check_section(value, name, depth)
 
     def error(self, reason: str) -> UnsafeCheckpointError:
-        """Return what rejects the checkpoint."""
+        """Return the error for an option, with the reason for rejecting it."""
         return UnsafeCheckpointError(
             f"{self.path} was rejected and nothing in it was run: its option {reason}. Do not load "
-            "this file; ask whoever made it for one whose options are plain values."
+            "this file. Ask its author for a checkpoint whose options are plain values."
         )
 
     def _check_section(
@@ -157,7 +157,7 @@ class _Options:
         values: dict[Any, Any] = (
             vars(section) if isinstance(section, argparse.Namespace) else section
         )
-        if is_namespace and not depth:  # fairseq fills in the defaults of what is not there
+        if is_namespace and not depth:  # fairseq sets missing options to their defaults
             for key in [key for key, value in values.items() if _is_dropped(key, value)]:
                 del values[key]
         for key in list(values):
@@ -167,7 +167,7 @@ class _Options:
                 self._check_text(name, key)
                 self._drop_paths(values, key, is_namespace)
                 self._check_named(key, values[key])
-            values[key] = self._without_json(values[key], f"{key}", depth)
+            values[key] = self._check_json(values[key], f"{key}", depth)
 
     def _drop_paths(self, values: dict[Any, Any], key: str, is_namespace: bool) -> None:
         if not _is_dropped(key, values[key]) or values[key] in (None, "", MISSING):
@@ -196,23 +196,26 @@ class _Options:
                 f"{name} is {shortened(value)}, an interpolation, which could read the environment"
             )
 
-    def _without_json(self, value: Any, name: str, depth: int) -> Any:
-        """Check a value; what is text that holds JSON, by what it holds."""
-        found = _parsed(value)
-        if found is None:
+    def _check_json(self, value: Any, name: str, depth: int) -> Any:
+        """Check a value and return it. JSON in a string is checked as nested values.
+
+        If options with paths are removed from JSON, the modified JSON is returned.
+        """
+        content = _parse_json(value)
+        if content is None:
             self.check(value, name, depth + 1)
             return value
-        before = json.dumps(found)
-        self.check(found, name, depth + 1)
-        after = json.dumps(found)
+        before = json.dumps(content)
+        self.check(content, name, depth + 1)
+        after = json.dumps(content)
         return value if before == after else after
 
 
 ALL_PATHS = REQUIRED_PATHS | TEXT_PATHS | PATHS
 
 
-def _parsed(value: Any) -> Any:
-    """Return the object or the list in a text of JSON, or None if it is other text."""
+def _parse_json(value: Any) -> Any:
+    """Return the object or the list in a JSON string, or None for other values."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return None
     try:

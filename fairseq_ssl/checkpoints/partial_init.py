@@ -1,4 +1,4 @@
-"""Initialization of a model from parts of a checkpoint: encoder, decoder, or known words."""
+"""Initialization of a model from the encoder, the decoder or the embeddings of a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,33 +23,35 @@ def symbols_of(path: Path | None, checkpoint: Path, flag: str) -> list[str]:
     """Read the symbols of the dictionary that a checkpoint was trained with.
 
     Args:
-        path: the dictionary; None is rejected
-        checkpoint: whose it is
-        flag: that names it
+        path: dictionary file. None raises UsageError.
+        checkpoint: the checkpoint, for error messages.
+        flag: option of the dictionary, for error messages.
     """
     if path is None:
         raise UsageError(f"Pass {flag} with the dictionary that {checkpoint} was trained with.")
     if not path.is_file():
-        raise DataError(f"{path}, the dictionary of {checkpoint}, is missing. Name it with {flag}.")
+        raise DataError(
+            f"The dictionary {path} of {checkpoint} does not exist. Set {flag} to the file."
+        )
     return [*RESERVED, *(word for word, _ in read_entries(path))]
 
 
 def rows_by_symbol(
     weight: Tensor, known: Sequence[str], symbols: Sequence[str], start: Tensor
 ) -> tuple[Tensor, int]:
-    """Return embeddings [symbols, dim], and how many of them were known.
+    """Return embeddings for a new dictionary [symbols, dim], and the number of known symbols.
 
     Args:
-        weight: of the checkpoint [known or fewer, dim]
-        known: its symbols, by id; a model may have embeddings of the first ones alone
-        symbols: of the new dictionary, by id
-        start: its embeddings, kept where the symbol is not known
+        weight: embeddings of the checkpoint [rows, dim].
+        known: symbols of the checkpoint, by id. There can be fewer rows than symbols.
+        symbols: symbols of the new dictionary, by id.
+        start: embeddings [symbols, dim], kept for symbols that the checkpoint does not have.
     """
     rows = {symbol: row for row, symbol in enumerate(known[: len(weight)])}
-    ids = [number for number, symbol in enumerate(symbols) if symbol in rows]
-    found = start.detach().clone()
-    found[ids] = weight[[rows[symbols[number]] for number in ids]].to(found)
-    return found, len(ids)
+    ids = [index for index, symbol in enumerate(symbols) if symbol in rows]
+    embeddings = start.detach().clone()
+    embeddings[ids] = weight[[rows[symbols[index]] for index in ids]].to(embeddings)
+    return embeddings, len(ids)
 
 
 ENCODER_PREFIX = "encoder."
@@ -64,21 +66,22 @@ def classifier_encoder_weights(
     dictionary: Path | None = None,
     embedding: str = ENCODER_EMBEDDING,
 ) -> tuple[dict[str, Tensor], int]:
-    """Return the weights of an encoder, and how many of its words the checkpoint knew.
+    """Return the weights of an encoder, and the number of its words that the checkpoint has.
 
     Args:
-        state: the checkpoint
-        path: where it was read
-        symbols: of the new dictionary, by id
-        start: the encoder's state; words that the checkpoint lacks keep their embeddings
-        dictionary: that of its source
-        embedding: the weight of the words
+        state: the checkpoint.
+        path: path of the checkpoint, for error messages.
+        symbols: symbols of the new dictionary, by id.
+        start: state of the new encoder. Words that the checkpoint does not have keep their
+            embeddings from it.
+        dictionary: source dictionary of the checkpoint.
+        embedding: name of the weight of the word embeddings.
     """
-    found = weights_below(state, ENCODER_PREFIX)
+    weights = weights_below(state, ENCODER_PREFIX)
     wrong = [
         name
         for name, weight in start.items()
-        if name not in found or (name != embedding and found[name].shape != weight.shape)
+        if name not in weights or (name != embedding and weights[name].shape != weight.shape)
     ]
     if wrong:
         raise DataError(
@@ -87,8 +90,8 @@ def classifier_encoder_weights(
             "Use another checkpoint of the run."
         )
     known = symbols_of(dictionary, path, "--classifier-encoder-dict")
-    rows, count = rows_by_symbol(found[embedding], known, symbols, start[embedding])
-    return {**{name: found[name] for name in start}, embedding: rows}, count
+    rows, count = rows_by_symbol(weights[embedding], known, symbols, start[embedding])
+    return {**{name: weights[name] for name in start}, embedding: rows}, count
 
 
 DECODER_PREFIX = "decoder.encoder."
@@ -102,58 +105,59 @@ def recurrent_encoder_weights(
     start: Mapping[str, Tensor],
     dictionary: Path | None = None,
 ) -> tuple[dict[str, Tensor], int]:
-    """Return the weights of a classifier's encoder, and how many of its words the model knew.
+    """Return encoder weights from a language model, and the number of words that it has.
 
     Args:
-        path: checkpoint of a recurrent_lm
-        symbols: of the classifier's dictionary, by id
-        start: the encoder's state; words that the language model lacks keep their embeddings
-        dictionary: that of the language model
+        path: checkpoint of a recurrent_lm.
+        symbols: symbols of the classifier's dictionary, by id.
+        start: state of the encoder. Words that the language model does not have keep their
+            embeddings from it.
+        dictionary: dictionary of the language model.
     """
     state = read_checkpoint(path)
     if not architecture(state).startswith("recurrent_lm"):
         raise ConfigurationError(
-            f"{path} holds a {architecture(state)}; expected a recurrent_lm, trained with --task "
+            f"{path} is a {architecture(state)}; expected a recurrent_lm, trained with --task "
             "language_modeling."
         )
-    found = weights_below(state, DECODER_PREFIX)
+    weights = weights_below(state, DECODER_PREFIX)
     wrong = [
         name
         for name in start
         if name not in (DECODER_EMBEDDING, "embedding.shares")
-        and (name not in found or found[name].shape != start[name].shape)
+        and (name not in weights or weights[name].shape != start[name].shape)
     ]
-    if wrong or found[DECODER_EMBEDDING].shape[1:] != start[DECODER_EMBEDDING].shape[1:]:
+    if wrong or weights[DECODER_EMBEDDING].shape[1:] != start[DECODER_EMBEDDING].shape[1:]:
         options = model_options(state)
         sizes = " ".join(
             f"{flag(f'recurrent_{name}')} {options.get(f'recurrent_{name}')}" for name in SIZES
         )
         raise ConfigurationError(
-            f"The language model in {path} has other sizes than the classifier. Set {sizes}."
+            f"The sizes of the classifier do not match the language model in {path}. Set {sizes}."
         )
     known = symbols_of(dictionary, path, "--classifier-lm-dict")
-    if len(known) != len(found[DECODER_EMBEDDING]):
+    if len(known) != len(weights[DECODER_EMBEDDING]):
         raise DataError(
-            f"The dictionary of {path} has {len(known)} symbols and its embeddings "
-            f"{len(found[DECODER_EMBEDDING])} rows. Name the dictionary that it was trained with."
+            f"The dictionary of {path} has {len(known)} symbols but its embeddings have "
+            f"{len(weights[DECODER_EMBEDDING])} rows. Expected the dictionary of its training."
         )
     embedding, count = rows_by_symbol(
-        found[DECODER_EMBEDDING], known, symbols, start[DECODER_EMBEDDING]
+        weights[DECODER_EMBEDDING], known, symbols, start[DECODER_EMBEDDING]
     )
-    taken = {name: found[name] for name in start if name.startswith("lstm.")}
-    return {**taken, DECODER_EMBEDDING: embedding}, count
+    layers = {name: weights[name] for name in start if name.startswith("lstm.")}
+    return {**layers, DECODER_EMBEDDING: embedding}, count
 
 
 def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> int:
-    """Let `model.encoder` or `model.decoder` start from a checkpoint, and return how many weights.
+    """Load the encoder or the decoder from a checkpoint. Return the number of tensors loaded.
 
-    What both sides share, as tied embeddings, comes along.
+    Weights that both sides share, such as tied embeddings, are loaded too.
 
     Args:
-        model: that starts
-        side: encoder or decoder
-        weights: of the model in the checkpoint
-        path: of the checkpoint, to tell what does not fit
+        model: the model to initialize.
+        side: ``encoder`` or ``decoder``.
+        weights: weights of the model in the checkpoint.
+        path: path of the checkpoint, for error messages.
     """
     known = {name: weight for name, weight in weights.items() if name.startswith(f"{side}.")}
     ours = {
@@ -169,7 +173,7 @@ def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> 
             f"{tuple(ours[other[0]].shape)} here"
         )
         raise DataError(
-            f"The {side} of {path} does not fit this model: {difference}. Train with the "
+            f"The {side} of {path} does not match this model: {difference}. Train with the "
             "architecture, sizes and dictionary of that checkpoint."
         )
     with torch.no_grad():

@@ -1,6 +1,6 @@
-"""Language models in local folders, as the package transformers stores and loads them.
+"""Language models of transformers in local folders.
 
-Nothing is looked for on the network, and no code that a folder holds is run.
+The network is not used, and no code in a folder is run.
 """
 
 from __future__ import annotations
@@ -82,28 +82,33 @@ def _tokenizer_json(folder: Path) -> str:
 
 
 def load_model(folder: Path, has_head: bool = False) -> Any:
-    """Return the model of a folder, with its head for masked tokens if that is wanted."""
+    """Load the model of a folder in evaluation mode.
+
+    Args:
+        folder: folder written by `save_pretrained`.
+        has_head: whether to load the masked language model head.
+    """
     loaders = _transformers(folder)
     loader = loaders.AutoModelForMaskedLM if has_head else loaders.AutoModel
-    found, info = _loaded(loader, folder, output_loading_info=True, weights_only=True)
-    lacking = [name for name in info["missing_keys"] if "pooler" not in name]
-    if lacking:
+    model, info = _load(loader, folder, output_loading_info=True, weights_only=True)
+    missing = [name for name in info["missing_keys"] if "pooler" not in name]
+    if missing:
+        expected = "a model with its masked language model head" if has_head else "all weights"
         raise DataError(
-            f"{folder} has no weight {lacking[0]}{' and others' if len(lacking) > 1 else ''}. "
-            f"Expected a model that was saved {'with its head for masked tokens' * has_head}"
-            f"{'whole' * (not has_head)}."
+            f"{folder} has no weight {missing[0]}{' and others' if len(missing) > 1 else ''}. "
+            f"Expected {expected}."
         )
-    return found.eval()
+    return model.eval()
 
 
 def load_config(folder: Path) -> dict[str, Any]:
-    """Return the settings of a folder's model that are not what they are by themselves."""
-    found: dict[str, Any] = _loaded(_transformers(folder).AutoConfig, folder).to_diff_dict()
-    return found
+    """Return the settings of the model of a folder that differ from their defaults."""
+    settings: dict[str, Any] = _load(_transformers(folder).AutoConfig, folder).to_diff_dict()
+    return settings
 
 
 def of_config(given: dict[str, Any]) -> Any:
-    """Return a model of the settings in a config.json, with random weights."""
+    """Build a model with random weights from the settings of a config.json."""
     loaders = _transformers(None)
     check_settings(given, "The configuration of a BERT in the checkpoint")
     kind = _check_kind(given.get("model_type"), "The configuration of a BERT in the checkpoint")
@@ -111,48 +116,50 @@ def of_config(given: dict[str, Any]) -> Any:
     try:
         settings = loaders.AutoConfig.for_model(kind, **settings)
         return loaders.AutoModel.from_config(settings, trust_remote_code=False)
-    except Exception as error:  # each model has its own
+    except Exception as error:  # each model raises its own exceptions
         raise DataError(f"The {kind} of the checkpoint cannot be built: {_line(error)}") from None
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Return what cuts text for the model of a folder."""
-    return _loaded(_transformers(folder).AutoTokenizer, folder)
+    """Load the tokenizer of a folder with transformers."""
+    return _load(_transformers(folder).AutoTokenizer, folder)
 
 
 def subword_segmenter(folder: Path) -> SubwordSegmenter:
-    """Return what cuts a text into the model's own tokens, without those of start and end."""
-    found = load_tokenizer(folder)
+    """Return a function that splits a text into the model's tokens, without start and end."""
+    tokenizer = load_tokenizer(folder)
 
-    def cut(text: str) -> list[str]:
+    def segment(text: str) -> list[str]:
         try:
-            tokens: list[str] = found.tokenize(text)
-        except Exception as error:  # the package tokenizers knows no other
-            raise DataError(f"{folder} can not cut {text[:40]!r}: {error}.") from None
+            tokens: list[str] = tokenizer.tokenize(text)
+        except Exception as error:  # tokenizers raises plain Exception
+            raise DataError(
+                f"The tokenizer in {folder} cannot tokenize {text[:40]!r}: {error}."
+            ) from None
         return tokens
 
-    return cut
+    return segment
 
 
 def ends(found: Any) -> tuple[int, int]:
-    """Return the ids that stand before and after a text, of a tokenizer."""
+    """Return the ids of the start token and the end token of a tokenizer."""
     first = found.bos_token_id if found.cls_token_id is None else found.cls_token_id
     last = found.eos_token_id if found.sep_token_id is None else found.sep_token_id
     if first is None or last is None:
         raise DataError(
-            f"The tokenizer in {found.name_or_path} has no tokens for the start and the end of a "
-            "text. Expected a BERT, a RoBERTa or the like."
+            f"The tokenizer in {found.name_or_path} has no start and end tokens. Expected a "
+            "tokenizer of a model such as BERT or RoBERTa."
         )
     return int(first), int(last)
 
 
 def longest(found: Any) -> int:
-    """Return how many tokens a model reads, those of start and end counted."""
-    most = int(getattr(found.config, "max_position_embeddings", 10**9))
+    """Return the maximum number of tokens that a model reads, including start and end."""
+    max_positions = int(getattr(found.config, "max_position_embeddings", 10**9))
     embeddings = getattr(found.base_model, "embeddings", None)
     positions = getattr(embeddings, "position_embeddings", None)
-    padding = getattr(positions, "padding_idx", None)  # a RoBERTa counts on from there
-    return most - (0 if padding is None else padding + 1)
+    padding = getattr(positions, "padding_idx", None)  # RoBERTa's positions start after it
+    return max_positions - (0 if padding is None else padding + 1)
 
 
 def _transformers(folder: Path | None) -> Any:
@@ -160,28 +167,31 @@ def _transformers(folder: Path | None) -> Any:
     return import_optional("transformers", purpose, "bert")
 
 
-def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
+def _load(loader: Any, folder: Path, **options: Any) -> Any:
     if not (folder / CONFIG).is_file():
         raise DataError(
-            f"{folder} has no {CONFIG}. Expected a model that transformers' save_pretrained wrote."
+            f"{folder} has no {CONFIG}. Expected the output of save_pretrained of transformers."
         )
     _check_kind(read_config(folder).get("model_type"), str(folder / CONFIG))
     try:
         return loader.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=False, **options
         )
-    except Exception as error:  # each of the formats has its own
+    except Exception as error:  # each format raises its own exceptions
         raise DataError(f"{folder} cannot be loaded: {_line(error)}") from None
 
 
 def _check_kind(kind: Any, where: str) -> str:
-    """Reject models that are not masked language models; some of them load other models."""
+    """Raise DataError unless `kind` is a masked language model of transformers.
+
+    Other kinds of models can load further models.
+    """
     modeling = import_optional("transformers.models.auto.modeling_auto", f"Reading {where}", "bert")
     known = {*modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *PERMUTED}
     if not isinstance(kind, str) or kind not in known:
         raise DataError(
-            f"{where} has the model_type {kind!r}. Expected a masked language model that "
-            "transformers has itself, such as a BERT or a RoBERTa."
+            f"{where} has the model_type {kind!r}. Expected a masked language model that is part "
+            "of transformers, such as BERT or RoBERTa."
         )
     return kind
 

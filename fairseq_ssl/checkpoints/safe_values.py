@@ -1,4 +1,4 @@
-"""Values of checkpoints without code: literals instead of `eval`, plain types when unpickling."""
+"""Restricted replacements of `eval` and of unpickled types, which cannot run code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import torch
 from fairseq_ssl.errors import ConfigurationError, MissingPackageError
 
 MAX_LENGTH = 10_000
-"""Characters of an expression."""
+"""Maximum number of characters of an expression."""
 MAX_DEPTH = 50
-"""Levels of nested brackets and operators."""
+"""Maximum nesting of brackets and operators."""
 MAX_SIZE = 10_000
-"""Items of a result, the items of its items included."""
+"""Maximum number of items of a result, including nested items."""
 MAX_INTEGER = 10**30
 
 EXPECTED = (
@@ -29,7 +29,7 @@ EXPECTED = (
 )
 
 Sized = tuple[Any, int]
-"""A value and its number of items, the items of its items included."""
+"""A value and its number of items, including nested items."""
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -38,17 +38,17 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 def evaluate(source: str, *_namespaces: Any) -> Any:
-    """Return the value of an expression of literals, `+` and `*`; reject everything else.
+    """Return the value of an expression of literals, `+` and `*`.
 
-    It takes the arguments of the builtin `eval`, whose place it takes in fairseq's modules.
+    This function replaces the builtin `eval` in fairseq's modules, so it has the same arguments.
 
     Args:
-        source: the expression
-        _namespaces: not used, since no name is ever looked up
+        source: the expression.
+        _namespaces: ignored, since names are never looked up.
 
     Raises:
-        TypeError: `source` is not a string; fairseq's `eval_bool` relies on that
-        ConfigurationError: `source` is anything but a plain value
+        TypeError: if `source` is not a string, as fairseq's `eval_bool` expects.
+        ConfigurationError: if `source` is not a plain value.
     """
     if not isinstance(source, str):
         raise TypeError(f"Expected a string to evaluate, not a {type(source).__name__}.")
@@ -63,13 +63,13 @@ def evaluate(source: str, *_namespaces: Any) -> Any:
 
 
 def shortened(value: Any) -> str:
-    """Return the representation of a value, at most 80 characters of it."""
+    """Return the `repr` of a value, truncated to 80 characters."""
     shown = repr(value[:100] if isinstance(value, str) else value)
     return shown if len(shown) <= 80 else f"{shown[:80]}..."
 
 
 def _value(node: ast.expr, depth: int) -> Sized:
-    """Return the value of a node and its size; raise ValueError or TypeError to reject it."""
+    """Return the value of a node and its size. Raise ValueError or TypeError to reject it."""
     if depth > MAX_DEPTH:
         raise ValueError
     if isinstance(node, ast.Constant):
@@ -86,17 +86,17 @@ def _value(node: ast.expr, depth: int) -> Sized:
         return (-value if isinstance(node.op, ast.USub) else value), 1
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         left, right = _value(node.left, depth + 1), _value(node.right, depth + 1)
-        return _combined(type(node.op), left, right)
+        return _combine(type(node.op), left, right)
     raise ValueError
 
 
 def _items(nodes: Iterable[ast.expr], depth: int) -> tuple[list[Any], int]:
-    found = [_value(node, depth + 1) for node in nodes]
-    return [value for value, _ in found], _bounded(1 + sum(size for _, size in found))
+    items = [_value(node, depth + 1) for node in nodes]
+    return [value for value, _ in items], _check_size(1 + sum(size for _, size in items))
 
 
 def _key(node: ast.expr | None) -> ast.expr:
-    """Reject the missing key of `{**other}`."""
+    """Return the node of a key. Raise ValueError for `{**other}`, which has no key."""
     if node is None:
         raise ValueError
     return node
@@ -109,7 +109,7 @@ def _constant(value: Any) -> Any:
 
 
 def _number(value: Any) -> int | float:
-    """Return a number that is finite, not huge and not a bool."""
+    """Return a number. Raise ValueError if it is infinite, huge or a bool."""
     if type(value) is int and abs(value) <= MAX_INTEGER:
         return value
     if type(value) is float and math.isfinite(value):
@@ -117,40 +117,40 @@ def _number(value: Any) -> int | float:
     raise ValueError
 
 
-def _combined(kind: type[ast.AST], left: Sized, right: Sized) -> Sized:
-    """Return a sum or product of two values, whose size is checked before it is built."""
+def _combine(kind: type[ast.AST], left: Sized, right: Sized) -> Sized:
+    """Return a sum or product of two values. Its size is checked before it is computed."""
     (first, first_size), (second, second_size) = left, right
     if isinstance(first, int | float) and isinstance(second, int | float):
         return _number(_OPERATORS[kind](_number(first), _number(second))), 1
     if kind is ast.Add and type(first) is type(second) and isinstance(first, list | tuple):
-        return first + second, _bounded(first_size + second_size)
+        return first + second, _check_size(first_size + second_size)
     if kind is ast.Mult and isinstance(second, list | tuple):
         first, second, first_size = second, first, second_size
     if kind is ast.Mult and isinstance(first, list | tuple) and type(second) is int:
-        size = _bounded(1 + first_size * max(0, second))
+        size = _check_size(1 + first_size * max(0, second))
         return first * second, size
     raise ValueError
 
 
-def _bounded(size: int) -> int:
+def _check_size(size: int) -> int:
     if size > MAX_SIZE:
         raise ValueError
     return size
 
 
 DTYPES = ("b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8")
-"""The dtypes of scalars in checkpoints, in numpy's own notation: a letter and a size in bytes."""
+"""dtypes of scalars in checkpoints, in numpy's notation: a letter and the size in bytes."""
 
 ORDERS = ("<", ">", "|", "=")
 
 
 class PlainDtype:
-    """The stand-in for numpy.dtype in a pickle: the checked name of a number type."""
+    """Replacement of numpy.dtype for unpickling, limited to bool, int and float dtypes."""
 
     def __new__(cls, code: Any, align: Any = False, copy: Any = True) -> PlainDtype:
         """Accept the arguments of a plain bool, int or float dtype."""
         if type(code) is not str or code not in DTYPES or (align, copy) != (False, True):
-            raise pickle.UnpicklingError("A checkpoint holds no such numpy dtype.")
+            raise pickle.UnpicklingError("The checkpoint has an unexpected numpy dtype.")
         self = super().__new__(cls)
         self.code = code
         self.order = "="
@@ -160,64 +160,64 @@ class PlainDtype:
     order: str
 
     def __setstate__(self, state: Any) -> None:
-        """Accept the state of a dtype without fields: its byte order."""
+        """Accept the state of a dtype without fields, and store its byte order."""
         if type(state) is not tuple or len(state) != 8 or state[1] not in ORDERS:
-            raise pickle.UnpicklingError("A checkpoint holds no such state of a numpy dtype.")
+            raise pickle.UnpicklingError("The checkpoint has an unexpected numpy dtype state.")
         if (state[0], *state[2:]) != (3, None, None, None, -1, -1, 0):
-            raise pickle.UnpicklingError("A checkpoint holds no numpy dtype with fields.")
+            raise pickle.UnpicklingError("The checkpoint has a numpy dtype with fields.")
         self.order = state[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the dtype itself."""
+        """Pickle as numpy.dtype."""
         return np.dtype, (self.code,)
 
     def number(self, data: bytes) -> float | int | bool:
-        """Return the number in `data`, which has the size of one."""
-        found: float | int | bool = np.frombuffer(data, self.order + self.code)[0].item()
-        return found
+        """Decode `data`, which must have the size of one number."""
+        value: float | int | bool = np.frombuffer(data, self.order + self.code)[0].item()
+        return value
 
 
 def plain_scalar(dtype: Any, data: Any = None) -> float | int | bool:
-    """Return a plain number for a pickled numpy scalar."""
+    """Return a Python number for a pickled numpy scalar."""
     if type(dtype) is not PlainDtype or type(data) is not bytes:
-        raise pickle.UnpicklingError("A checkpoint holds no such numpy scalar.")
+        raise pickle.UnpicklingError("The checkpoint has an unexpected numpy scalar.")
     if len(data) != int(dtype.code[1:]):
-        raise pickle.UnpicklingError("A numpy scalar in the checkpoint has a wrong size.")
+        raise pickle.UnpicklingError("The checkpoint has a numpy scalar of the wrong size.")
     return dtype.number(data)
 
 
 PLAIN = (type(None), bool, int, float, str, list, tuple, dict, argparse.Namespace)
-"""The types of options in a checkpoint."""
+"""Types of options in a checkpoint."""
 
 
 class PlainNamespace(argparse.Namespace):
-    """The stand-in for argparse.Namespace in a pickle: options by name, nothing else."""
+    """Replacement of argparse.Namespace for unpickling, limited to options of plain types."""
 
     def __init__(self) -> None:
         super().__init__()
 
     def __setstate__(self, state: Any) -> None:
-        """Accept options by their names."""
+        """Accept a dictionary of options with plain values."""
         is_plain = type(state) is dict and all(map(is_option_name, state))
         if not is_plain or not all(isinstance(value, PLAIN) for value in state.values()):
-            raise pickle.UnpicklingError("A Namespace in the checkpoint holds more than options.")
+            raise pickle.UnpicklingError("A Namespace in the checkpoint has more than options.")
         vars(self).update(state)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the class it stands for."""
+        """Pickle as argparse.Namespace."""
         return argparse.Namespace, (), vars(self)
 
 
 def is_option_name(name: Any) -> bool:
-    """Return True if `name` can be the name of a command-line option."""
+    """Return True if `name` is a valid name of a command-line option."""
     return type(name) is str and name.isidentifier() and not name.startswith("__")
 
 
 def allow_plain_globals() -> None:
-    """Let torch's restricted unpickler build what else a fairseq checkpoint holds.
+    """Allow torch's restricted unpickler to read options and scores of fairseq checkpoints.
 
-    A plain run stores its options as a Namespace, and a validation score can be a numpy scalar.
-    torch 2.6 and later reject both until they are named.
+    fairseq stores options as a Namespace, and validation scores can be numpy scalars. torch 2.6
+    and later reject both types unless they are registered as safe.
     """
     if not hasattr(torch.serialization, "add_safe_globals"):
         raise MissingPackageError(

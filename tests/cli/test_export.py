@@ -111,12 +111,12 @@ def test_unsupported_models_are_rejected_by_name(
     words = ["export", str(tmp_path / "adaptive.pt"), "--to", "ctranslate2"]
     words += ["--data-dir", str(toy_data)]
     assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
-    assert "CTranslate2 has no adaptive softmax" in capsys.readouterr().err
+    assert "This model uses adaptive softmax" in capsys.readouterr().err
     options.adaptive_softmax_cutoff = None
     del options.encoder_normalize_before
     write_checkpoint(state, tmp_path / "adaptive.pt")
     assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
-    assert "CTranslate2 cannot take this model" in capsys.readouterr().err
+    assert "CTranslate2 cannot convert this model" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"lstm.pt", "adaptive.pt"}
 
 
@@ -141,7 +141,7 @@ def test_force_replaces_a_model_and_nothing_else(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.tex").write_text("years of work")
     assert main([*words, "-o", str(tmp_path / "mine")]) == 2
-    assert "is no CTranslate2 model, so it is not replaced" in capsys.readouterr().err
+    assert "is not a CTranslate2 model, so it is not replaced" in capsys.readouterr().err
     assert (tmp_path / "mine/thesis.tex").exists()
     for _ in range(2):
         assert main([*words, "-o", str(tmp_path / "ct2")]) == 0

@@ -65,5 +65,5 @@ def test_two_way_training_resuming_decoding_and_export(
     )
     again = ["export", str(tmp_path / "plain.pt"), "-o", str(tmp_path / "o.pt")]
     assert main([*again, "--to", "translation"]) == 2
-    assert "holds one model. The conversion to translation is for" in capsys.readouterr().err
+    assert "has one model. The conversion to translation is for" in capsys.readouterr().err
     assert main([*again, "--to", "fairseq", "-s", "words"]) == 2

@@ -1,4 +1,4 @@
-"""The public names: documented, doctested, and imported on use."""
+"""Public names of fairseq_ssl.checkpoints: docstrings, doctests and lazy imports."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_public_names_have_docstrings() -> None:
     assert all(getattr(checkpoints, name).__doc__ for name in checkpoints.__all__)
 
 
-def test_the_package_imports_neither_torch_nor_fairseq(run: Run, tmp_path: Path) -> None:
+def test_package_does_not_import_torch(run: Run, tmp_path: Path) -> None:
     script = "import fairseq_ssl.checkpoints, sys; assert not {'torch'} & set(sys.modules)"
     run(sys.executable, "-c", script, cwd=tmp_path)

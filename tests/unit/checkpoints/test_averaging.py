@@ -1,4 +1,4 @@
-"""The mean of weights against numpy, and what must not be averaged."""
+"""Averages of checkpoints, compared with numpy, and checkpoints that cannot be averaged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Save = Callable[..., Path]
 
 @pytest.fixture
 def save(tmp_path: Path) -> Save:
-    """Write a checkpoint as fairseq does, with these weights."""
+    """Return a function that writes a checkpoint with the given weights."""
 
     def save_checkpoint(
         name: str, model: dict[str, torch.Tensor], arch: str = "a", **rest: Any
@@ -37,7 +37,7 @@ def save(tmp_path: Path) -> Save:
 
 @settings(max_examples=20)
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=6))
-def test_it_is_the_mean_that_numpy_computes(values: list[float]) -> None:
+def test_average_is_equal_to_numpy(values: list[float]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -49,8 +49,8 @@ def test_it_is_the_mean_that_numpy_computes(values: list[float]) -> None:
         assert average(paths)["model"]["w"].tolist() == [mean, -mean]
 
 
-def test_half_precision_is_summed_in_double(save: Save) -> None:
-    # In float16, 2048 + 1 is 2048: a sum in that type would lose every 1.
+def test_half_precision_is_summed_in_float64(save: Save) -> None:
+    # In float16, 2048 + 1 is 2048, so a sum in float16 would ignore each 1.
     values = [2048.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     paths = [
         save(f"{i}.pt", {"w": torch.tensor([v], dtype=torch.float16)}) for i, v in enumerate(values)
@@ -60,7 +60,7 @@ def test_half_precision_is_summed_in_double(save: Save) -> None:
     assert mean.item() == np.float16(sum(values) / 8)
 
 
-def test_integers_and_the_rest_come_from_the_last(save: Save) -> None:
+def test_integers_and_other_parts_are_copied_from_the_last_checkpoint(save: Save) -> None:
     first = save("1.pt", {"n": torch.tensor(1), "w": torch.tensor(1.0)}, extra_state={"epoch": 1})
     extra = {"epoch": 2, "ema": {"w": torch.tensor(9.0)}}
     second = save(
@@ -94,7 +94,7 @@ def test_tied_weights_stay_tied_and_are_stored_once(save: Save, tmp_path: Path) 
         ({"w": torch.zeros(3)}, "a", r"'w' is of shape \(3,\) against \(2,\)"),
     ],
 )
-def test_different_models_are_refused(
+def test_different_models_are_rejected(
     save: Save, other: dict[str, torch.Tensor], arch: str, named: str
 ) -> None:
     paths = [save("1.pt", {"w": torch.zeros(2)}), save("2.pt", other, arch)]
@@ -102,13 +102,13 @@ def test_different_models_are_refused(
         average(paths)
 
 
-def test_nothing_to_average_is_an_error() -> None:
+def test_empty_list_is_rejected() -> None:
     with pytest.raises(UsageError, match="nothing to average"):
         average([])
 
 
 def test_memory_is_one_model_and_one_sum(run: Run, save: Save, tmp_path: Path) -> None:
-    """Eight checkpoints of 40 MB weights and 80 MB optimizer state: not 960 MB in memory."""
+    """Eight checkpoints of 40 MB weights and 80 MB optimizer state do not need 960 MB."""
     paths = []
     for i in range(8):
         weights = {f"w{j}": torch.full((1_000_000,), float(i)) for j in range(10)}
@@ -126,13 +126,13 @@ print("grew by", peak() - before)
 """
     shown = run(sys.executable, "-c", script, *paths).stdout
     grown = float(shown.split()[-1])
-    assert grown < 300  # a model 40, its sum 80, its mean 40, and pages of the file mapped
+    assert grown < 300  # model 40, sum 80, mean 40, and mapped pages of the file
 
 
-def test_the_moving_average_is_taken_in_the_place_of_the_weights(save: Save) -> None:
-    stored = {"extra_state": {"ema": {"w": torch.tensor([3.0])}}}
-    kept = save("kept.pt", {"w": torch.tensor([1.0])}, **stored)
-    state = average([kept], moving=True)
+def test_moving_average_replaces_the_weights(save: Save) -> None:
+    extra_state = {"ema": {"w": torch.tensor([3.0])}}
+    path = save("ema.pt", {"w": torch.tensor([1.0])}, extra_state=extra_state)
+    state = average([path], moving=True)
     assert state["model"]["w"].tolist() == [3.0]
     assert "ema" not in state["extra_state"]
     with pytest.raises(DataError, match="has no moving average"):

@@ -1,4 +1,4 @@
-"""A language model's weights under the names of an edit tagger, and what is refused."""
+"""Initialization of an edit tagger from a BERT or RoBERTa, and models that are rejected."""
 
 from __future__ import annotations
 
@@ -19,74 +19,76 @@ TRANSFORM = "cls.predictions.transform.dense.weight"
 WORDS = "bert.embeddings.word_embeddings.weight"
 
 
-def taken(
+def initialize(
     folder: Path, sizes: TaggerSizes = SIZES, symbols: list[str] = DICTIONARY
 ) -> dict[str, Tensor]:
     start = {"encoder.tokens.weight": torch.full((len(symbols), 4), 9.0)}
     return initial_weights(folder, sizes, symbols, start)
 
 
-def test_tokens_are_found_by_name(tmp_path: Path) -> None:
+def test_embeddings_are_assigned_by_symbol(tmp_path: Path) -> None:
     words = weights()[WORDS]
-    found = taken(save(tmp_path))
+    found = initialize(save(tmp_path))
     names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "c", "a"]
     rows = [SYMBOLS.index(name) for name in names]
     assert torch.equal(found["encoder.tokens.weight"], words[rows])
     assert torch.equal(found["encoder.mask"], words[SYMBOLS.index("[MASK]")])
 
 
-def test_tokens_of_a_roberta_keep_their_names(tmp_path: Path) -> None:
+def test_embeddings_of_a_roberta(tmp_path: Path) -> None:
     words = weights("roberta")["roberta.embeddings.word_embeddings.weight"]
     symbols = ["<s>", "<pad>", "</s>", "<unk>", "Ġb", "a"]
-    found = taken(save(tmp_path, "roberta"), symbols=symbols)
+    found = initialize(save(tmp_path, "roberta"), symbols=symbols)
     rows = [BYTES.index(symbol) for symbol in symbols]
     assert torch.equal(found["encoder.tokens.weight"], words[rows])
     assert torch.equal(found["encoder.mask"], words[BYTES.index("<mask>")])
 
 
 @pytest.mark.parametrize(("kind", "first"), [("bert", 0), ("roberta", 2)])
-def test_positions_begin_where_the_language_model_begins(
+def test_positions_start_at_the_first_position_of_the_language_model(
     kind: str, first: int, tmp_path: Path
 ) -> None:
     source = weights(kind)
     table = source[f"{kind}.embeddings.position_embeddings.weight"]
     types = source[f"{kind}.embeddings.token_type_embeddings.weight"]
-    found = taken(save(tmp_path, kind))["encoder.positions.weight"]
+    found = initialize(save(tmp_path, kind))["encoder.positions.weight"]
     assert torch.equal(found, table[first : first + 8] + types[0])
 
 
-def test_query_key_and_value_stand_in_this_order(tmp_path: Path) -> None:
+def test_query_key_and_value_are_concatenated_in_this_order(tmp_path: Path) -> None:
     source = weights()
     parts = [
         source[QUERY.replace("query.weight", f"{name}.bias")] for name in ("query", "key", "value")
     ]
-    found = taken(save(tmp_path))["encoder.layers.1.in_proj.bias"]
+    found = initialize(save(tmp_path))["encoder.layers.1.in_proj.bias"]
     assert torch.equal(found, torch.cat(parts))
 
 
 @pytest.mark.parametrize("prefix", ["", "bert."])
-def test_the_prefix_of_the_names_may_be_there_or_not(prefix: str, tmp_path: Path) -> None:
+def test_prefix_of_the_weight_names_is_optional(prefix: str, tmp_path: Path) -> None:
     renamed: dict[str, Tensor | None] = {}
     for name, weight in weights().items():
         renamed[name] = None
         renamed[prefix + name.removeprefix("bert.")] = weight
-    assert torch.equal(taken(save(tmp_path, changed=renamed))["encoder.mask"], weights()[WORDS][4])
+    assert torch.equal(
+        initialize(save(tmp_path, changed=renamed))["encoder.mask"], weights()[WORDS][4]
+    )
 
 
-def test_old_names_of_norms_are_known(tmp_path: Path) -> None:
+def test_gamma_and_beta_are_accepted_as_names_of_layer_norms(tmp_path: Path) -> None:
     renamed: dict[str, Tensor | None] = {}
     for name, weight in weights().items():
         if "LayerNorm" in name:
             old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
             renamed |= {name: None, old.replace("LayerNorm.bias", "LayerNorm.beta"): weight}
-    found = taken(save(tmp_path, changed=renamed))
+    found = initialize(save(tmp_path, changed=renamed))
     source = weights()
     assert torch.equal(found["encoder.norm.bias"], source["bert.embeddings.LayerNorm.bias"])
     name = "cls.predictions.transform.LayerNorm.weight"
     assert torch.equal(found["scores.transform_norm.weight"], source[name])
 
 
-def test_what_an_edit_tagger_does_not_use_may_be_there(tmp_path: Path) -> None:
+def test_unused_weights_are_ignored(tmp_path: Path) -> None:
     unused: dict[str, Tensor | None] = {
         "bert.pooler.dense.weight": torch.ones(4, 4),
         "bert.embeddings.position_ids": torch.arange(10)[None],
@@ -95,35 +97,35 @@ def test_what_an_edit_tagger_does_not_use_may_be_there(tmp_path: Path) -> None:
         "cls.predictions.decoder.bias": torch.ones(8),
         "cls.predictions.decoder.weight": weights()[WORDS],
     }
-    assert taken(save(tmp_path, changed=unused)).keys() == taken(save(tmp_path)).keys()
+    assert initialize(save(tmp_path, changed=unused)).keys() == initialize(save(tmp_path)).keys()
 
 
-def test_half_precision_becomes_single(tmp_path: Path) -> None:
+def test_half_precision_is_converted_to_float32(tmp_path: Path) -> None:
     halves: dict[str, Tensor | None] = {name: one.half() for name, one in weights().items()}
-    found = taken(save(tmp_path, changed=halves))
+    found = initialize(save(tmp_path, changed=halves))
     assert {weight.dtype for weight in found.values()} == {torch.float32}
     torch.testing.assert_close(found["encoder.mask"], weights()[WORDS][4], atol=1e-2, rtol=0)
 
 
-def test_fillers_of_a_dictionary_keep_their_weights(tmp_path: Path) -> None:
-    found = taken(save(tmp_path), symbols=[*DICTIONARY, "madeupword0000"])
+def test_padding_entries_keep_their_embeddings(tmp_path: Path) -> None:
+    found = initialize(save(tmp_path), symbols=[*DICTIONARY, "madeupword0000"])
     assert found["encoder.tokens.weight"][-1].tolist() == [9.0] * 4
 
 
-def test_without_a_head_only_an_unfactorized_tagger_starts(tmp_path: Path) -> None:
+def test_factorized_tagger_needs_the_masked_language_model_head(tmp_path: Path) -> None:
     bare: dict[str, Tensor | None] = {
         name: None for name in weights() if name.startswith("cls.predictions")
     }
     folder = save(tmp_path, changed=bare)
     with pytest.raises(DataError, match=f"no weight {TRANSFORM}.*--edit-unfactorized"):
-        taken(folder)
-    found = taken(folder, replace(SIZES, factorized=False))
+        initialize(folder)
+    found = initialize(folder, replace(SIZES, factorized=False))
     assert not any(name.startswith("scores") for name in found)
 
 
-def test_an_unfactorized_tagger_leaves_the_head_alone(tmp_path: Path) -> None:
-    assert taken(save(tmp_path), replace(SIZES, factorized=False)).keys() == {
-        name for name in taken(save(tmp_path)) if name.startswith("encoder.")
+def test_unfactorized_tagger_ignores_the_head(tmp_path: Path) -> None:
+    assert initialize(save(tmp_path), replace(SIZES, factorized=False)).keys() == {
+        name for name in initialize(save(tmp_path)) if name.startswith("encoder.")
     }
 
 
@@ -134,20 +136,24 @@ def test_an_unfactorized_tagger_leaves_the_head_alone(tmp_path: Path) -> None:
         (TRANSFORM.replace("weight", "bias"), None, r"no weight cls\.predictions\.transform"),
         (QUERY, torch.ones(4, 6), rf"weight {QUERY} is of shape \(4, 6\); expected \(4, 4\)"),
         (WORDS, torch.ones(9, 4), rf"weight {WORDS} is of shape \(9, 4\); expected \(8, 4\)"),
-        (QUERY, torch.full((4, 4), float("nan")), f"weight {QUERY} holds values that are no"),
-        (QUERY, torch.full((4, 4), float("inf")), f"weight {QUERY} holds values that are no"),
+        (QUERY, torch.full((4, 4), float("nan")), f"weight {QUERY} has infinite values or NaN"),
+        (QUERY, torch.full((4, 4), float("inf")), f"weight {QUERY} has infinite values or NaN"),
         (QUERY, torch.ones(4, 4, dtype=torch.int8), f"weight {QUERY} is of type torch.int8"),
-        ("classifier.weight", torch.ones(2, 4), r"classifier\.weight, of shape \(2, 4\), is of no"),
-        (QUERY.replace("1", "2"), torch.ones(4, 4), r"encoder\.layer\.2\.attention.*is of no use"),
+        (
+            "classifier.weight",
+            torch.ones(2, 4),
+            r"classifier\.weight, of shape \(2, 4\), is not used",
+        ),
+        (QUERY.replace("1", "2"), torch.ones(4, 4), r"encoder\.layer\.2\.attention.*is not used"),
         (QUERY.removeprefix("bert."), torch.ones(4, 4), f"two names: {QUERY} and encoder"),
-        ("cls.predictions.decoder.weight", torch.ones(8, 4), "decoder.weight is not that of"),
+        ("cls.predictions.decoder.weight", torch.ones(8, 4), "decoder.weight is not equal to"),
     ],
 )
-def test_a_missing_or_odd_weight_is_named(
+def test_missing_or_invalid_weight_is_reported(
     name: str, weight: Tensor | None, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=message):
-        taken(save(tmp_path, changed={name: weight}))
+        initialize(save(tmp_path, changed={name: weight}))
 
 
 @pytest.mark.parametrize(
@@ -162,16 +168,16 @@ def test_a_missing_or_odd_weight_is_named(
         ({"layers": 3, "dim": 8}, r"--encoder-layers 2 \(it is 3\), --encoder-embed-dim 4"),
     ],
 )
-def test_sizes_that_differ_name_the_flags_to_set(
+def test_different_sizes_are_reported_with_their_flags(
     change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        taken(save(tmp_path), replace(SIZES, **change))
+        initialize(save(tmp_path), replace(SIZES, **change))
 
 
-def test_a_roberta_has_fewer_positions_than_rows(tmp_path: Path) -> None:
+def test_roberta_has_fewer_positions_than_rows(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="--max-source-positions 8 or less"):
-        taken(save(tmp_path, "roberta"), replace(SIZES, positions=9))
+        initialize(save(tmp_path, "roberta"), replace(SIZES, positions=9))
 
 
 @pytest.mark.parametrize(
@@ -184,46 +190,48 @@ def test_a_roberta_has_fewer_positions_than_rows(tmp_path: Path) -> None:
         {"is_decoder": True},
     ],
 )
-def test_another_kind_of_model_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
+def test_unsupported_model_is_rejected(config: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(config))):
-        taken(save(tmp_path, **config))
+        initialize(save(tmp_path, **config))
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "max_position_embeddings", "vocab_size"])
-def test_a_size_that_is_not_told_is_named(name: str, tmp_path: Path) -> None:
-    left_out: dict[str, Any] = {name: ...}
+def test_missing_size_is_reported(name: str, tmp_path: Path) -> None:
+    removed: dict[str, Any] = {name: ...}
     with pytest.raises(DataError, match=f"config.json: {name} is None; expected a number"):
-        taken(save(tmp_path, **left_out))
+        initialize(save(tmp_path, **removed))
 
 
-def test_what_a_config_leaves_out_is_as_in_bert(tmp_path: Path) -> None:
-    left_out: dict[str, Any] = dict.fromkeys(
+def test_missing_settings_have_the_defaults_of_bert(tmp_path: Path) -> None:
+    removed: dict[str, Any] = dict.fromkeys(
         ("layer_norm_eps", "hidden_act", "type_vocab_size"), ...
     )
-    assert len(taken(save(tmp_path, **left_out))) > 20
+    assert len(initialize(save(tmp_path, **removed))) > 20
 
 
-def test_symbols_that_the_language_model_lacks_are_counted_and_named(tmp_path: Path) -> None:
+def test_unknown_symbols_are_counted_and_listed(tmp_path: Path) -> None:
     more = [f"x{number}" for number in range(7)]
     message = r"7 of the dictionary's 13 symbols.*'x0', 'x1', 'x2', 'x3', 'x4', \.\.\.\. Tokenize"
     with pytest.raises(DataError, match=message):
-        taken(save(tmp_path), symbols=[*DICTIONARY, *more])
+        initialize(save(tmp_path), symbols=[*DICTIONARY, *more])
     with pytest.raises(DataError, match=r"1 of the dictionary's 7 symbols.*: 'x0'. Tokenize"):
-        taken(save(tmp_path), symbols=[*DICTIONARY, "x0"])
+        initialize(save(tmp_path), symbols=[*DICTIONARY, "x0"])
 
 
 @pytest.mark.parametrize("name", ["[CLS]", "[PAD]", "[MASK]"])
-def test_a_vocabulary_without_a_symbol_that_is_needed_is_refused(name: str, tmp_path: Path) -> None:
+def test_missing_special_symbol_is_rejected(name: str, tmp_path: Path) -> None:
     folder = save(tmp_path)
     (folder / "vocab.txt").write_text("\n".join(one for one in SYMBOLS if one != name))
     with pytest.raises(DataError, match=f"no symbol \\{name}"):
-        taken(folder)
+        initialize(folder)
 
 
-def test_more_symbols_than_rows_are_refused_and_fewer_are_not(tmp_path: Path) -> None:
+def test_more_symbols_than_rows_are_rejected(tmp_path: Path) -> None:
     folder = save(tmp_path)
     (folder / "vocab.txt").write_text("\n".join([*SYMBOLS, "d"]))
-    with pytest.raises(DataError, match=r"symbol 'd' has the row 8.*8 rows"):
-        taken(folder)
+    with pytest.raises(
+        DataError, match=r"symbol 'd' has the row 8 but vocab_size in config.json is 8"
+    ):
+        initialize(folder)
     (folder / "vocab.txt").write_text("\n".join(SYMBOLS[:6]))
-    taken(folder, symbols=DICTIONARY[:4])
+    initialize(folder, symbols=DICTIONARY[:4])

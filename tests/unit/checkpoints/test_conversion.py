@@ -1,4 +1,4 @@
-"""A checkpoint made plain: only what the stock architecture knows is left."""
+"""Conversion of checkpoints to fairseq's own architectures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shape_state(arch: str = "shape_transformer_big", **ours: Any) -> dict[str, A
     }
 
 
-def test_the_name_changes_and_our_options_go() -> None:
+def test_architecture_is_renamed_and_own_options_are_removed() -> None:
     cfg = to_stock(shape_state())["cfg"]
     stock = "transformer_vaswani_wmt_en_de_big"
     assert cfg["model"] == {"_name": stock, "arch": stock, "dropout": 0.3}
@@ -38,7 +38,7 @@ def test_the_name_changes_and_our_options_go() -> None:
     assert cfg["task"] == {"_name": "translation", "data": None}
 
 
-def test_the_state_of_training_is_left_behind() -> None:
+def test_training_state_is_removed() -> None:
     stock = to_stock(shape_state())
     assert stock["last_optimizer_state"] is None
     assert [one["num_updates"] for one in stock["optimizer_history"]] == [7]
@@ -46,31 +46,29 @@ def test_the_state_of_training_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize("arch", ["transformer", "transformer_wmt_en_de_big"])
-def test_fairseq_s_own_stay_what_they_are(arch: str) -> None:
+def test_architectures_of_fairseq_keep_their_names(arch: str) -> None:
     assert to_stock(shape_state(arch))["cfg"]["model"]["arch"] == arch
 
 
 @pytest.mark.parametrize("arch", ["transformer_lm", "pointer_transformer", "lstm"])
-def test_another_architecture_is_refused_by_name(arch: str) -> None:
+def test_unsupported_architecture_is_rejected(arch: str) -> None:
     with pytest.raises(DataError, match=f"'{arch}' cannot be exported"):
         to_stock(shape_state(arch))
 
 
-def test_absolute_and_shifted_positions_go_their_offset_of_zero_too() -> None:
+def test_absolute_and_shifted_positions_without_offset_are_converted() -> None:
     for kind in ("absolute", "shifted"):
         cfg = to_stock(shape_state(shape_positions=kind, shape_eval_offset=0))["cfg"]
         assert not any(name.startswith("shape_") for name in cfg["model"])
 
 
 @pytest.mark.parametrize(
-    ("ours", "named"),
+    ("options", "message"),
     [
         ({"shape_positions": "relative"}, "relative positions cannot be exported"),
         ({"shape_eval_offset": 40}, "shape_eval_offset=40"),
     ],
 )
-def test_what_the_stock_transformer_has_not_is_refused_by_name(
-    ours: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(DataError, match=named):
-        to_stock(shape_state(**ours))
+def test_unsupported_positions_are_rejected(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        to_stock(shape_state(**options))

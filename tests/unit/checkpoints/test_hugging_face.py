@@ -1,4 +1,4 @@
-"""The files of a language model in a folder: every form that is read, and what is refused."""
+"""Files of language models in all supported formats, and files that are rejected."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def save_pickle(weights: dict[str, torch.Tensor], path: Path) -> None:
     torch.save(weights, path)
 
 
-FORMS = [("model.safetensors", save_safetensors), ("pytorch_model.bin", save_pickle)]
+FORMATS = [("model.safetensors", save_safetensors), ("pytorch_model.bin", save_pickle)]
 Save = Callable[[dict[str, torch.Tensor], Path], None]
 
 
-@pytest.mark.parametrize(("name", "save"), FORMS)
+@pytest.mark.parametrize(("name", "save"), FORMATS)
 def test_weights_are_read_from_one_file(name: str, save: Save, tmp_path: Path) -> None:
     save(WEIGHTS, tmp_path / name)
     torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
 
 
-@pytest.mark.parametrize(("name", "save"), FORMS)
-def test_weights_are_read_from_parts(name: str, save: Save, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "save"), FORMATS)
+def test_weights_are_read_from_several_files(name: str, save: Save, tmp_path: Path) -> None:
     index = {}
     for number, (weight, value) in enumerate(WEIGHTS.items()):
         index[weight] = f"part-{number}-{name}"
@@ -55,7 +55,7 @@ def test_weights_are_read_from_parts(name: str, save: Save, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["gone.bin", "../pytorch_model.bin"])
-def test_a_part_outside_the_folder_or_missing_is_named(name: str, tmp_path: Path) -> None:
+def test_missing_file_or_file_outside_the_folder_is_rejected(name: str, tmp_path: Path) -> None:
     save_pickle(WEIGHTS, tmp_path / "pytorch_model.bin")
     folder = tmp_path / "inside"
     folder.mkdir()
@@ -68,16 +68,16 @@ def test_a_part_outside_the_folder_or_missing_is_named(name: str, tmp_path: Path
         read_weights(folder)
 
 
-def test_a_folder_without_weights_says_what_is_expected(tmp_path: Path) -> None:
+def test_folder_without_weights_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"model.safetensors or pytorch_model.bin"):
         read_weights(tmp_path)
 
 
-@pytest.mark.parametrize(("name", "save"), FORMS)
-def test_a_damaged_file_is_named(name: str, save: Save, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "save"), FORMATS)
+def test_damaged_file_is_reported(name: str, save: Save, tmp_path: Path) -> None:
     save(WEIGHTS, tmp_path / name)
-    whole = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    data = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data[: len(data) // 2])
     with pytest.raises(DataError, match=name):
         read_weights(tmp_path)
 
@@ -92,33 +92,31 @@ def test_code_in_a_pickle_is_not_run(tmp_path: Path) -> None:
         read_weights(tmp_path)
 
 
-def test_a_pickle_of_more_than_weights_is_refused(tmp_path: Path) -> None:
+def test_pickle_with_other_objects_is_rejected(tmp_path: Path) -> None:
     torch.save({"model": WEIGHTS}, tmp_path / "pytorch_model.bin")
     with pytest.raises(DataError, match="more than weights"):
         read_weights(tmp_path)
 
 
-def test_without_safetensors_its_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(MissingPackageError, match=r"safetensors.*'fairseq-ssl\[bert\]'"):
         read_weights(tmp_path)
 
 
-def test_symbols_of_a_list_are_lines_and_nothing_else_ends_one(tmp_path: Path) -> None:
+def test_vocab_txt_is_split_at_newlines_only(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_bytes("[PAD]\r\na\u2028b\r\n##c\r\n".encode())
     (tmp_path / "added_tokens.json").write_text('{"<new>": 3}')
     assert read_vocabulary(tmp_path) == {"[PAD]": 0, "a\u2028b": 1, "##c": 2, "<new>": 3}
 
 
-def test_symbols_of_a_tokenizer(tmp_path: Path) -> None:
-    found = {
+def test_vocabulary_of_tokenizer_json(tmp_path: Path) -> None:
+    content = {
         "added_tokens": [{"id": 0, "content": "<s>"}, {"id": 3, "content": "<mask>"}],
         "model": {"type": "BPE", "vocab": {"<s>": 0, "Ġa": 1, "b": 2}, "merges": []},
     }
-    (tmp_path / "tokenizer.json").write_text(json.dumps(found))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     assert read_vocabulary(tmp_path) == {"<s>": 0, "Ġa": 1, "b": 2, "<mask>": 3}
 
 
@@ -128,7 +126,7 @@ def test_symbols_of_a_tokenizer(tmp_path: Path) -> None:
         ("tokenizer.json", '{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}', "word pieces"),
         ("tokenizer.json", "{}", "word pieces"),
         ("vocab.json", '{"a": "first"}', "row of 'a' is 'first'"),
-        ("vocab.json", '["a"]', "no names and values"),
+        ("vocab.json", '["a"]', "is not a JSON object"),
         ("vocab.json", "a", "not JSON"),
         ("vocab.json", "[" * 100_000, "not JSON"),
         ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}', "content"),
@@ -136,13 +134,15 @@ def test_symbols_of_a_tokenizer(tmp_path: Path) -> None:
         ("merges.txt", "a b", "vocab.txt, vocab.json or tokenizer.json"),
     ],
 )
-def test_odd_symbols_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
+def test_malformed_vocabulary_is_rejected(
+    name: str, text: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
         read_vocabulary(tmp_path)
 
 
-def test_a_folder_of_something_else_says_what_is_expected(tmp_path: Path) -> None:
+def test_other_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"config.json cannot be read.*Hugging Face"):
         read_config(tmp_path)
     (tmp_path / "file").touch()
@@ -150,7 +150,7 @@ def test_a_folder_of_something_else_says_what_is_expected(tmp_path: Path) -> Non
         read_config(tmp_path / "file")
 
 
-def test_a_dictionary_for_fairseq_has_the_symbols_of_texts(tmp_path: Path) -> None:
+def test_dictionary_omits_special_symbols_and_whitespace(tmp_path: Path) -> None:
     symbols = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "the", "##e", "a\u3000b", "É"]
     (tmp_path / "vocab.txt").write_text("\n".join(symbols) + "\n\n")
     assert write_dictionary(tmp_path, tmp_path / "dict.txt") == 3

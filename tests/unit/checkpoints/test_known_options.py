@@ -1,4 +1,4 @@
-"""What an exported or averaged checkpoint takes over from the options of another."""
+"""Options that exported and averaged checkpoints keep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODE = "__import__('os').system('touch canary')"
 
 
 def state(arch: str = "transformer", task: str = "translation", **options: Any) -> dict[str, Any]:
-    """Return a checkpoint whose model has these options."""
+    """Return a checkpoint with these model options."""
     languages = {"source_lang": "en", "target_lang": "de"}
     return {
         "args": None,
@@ -42,8 +42,8 @@ def strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def test_what_the_architecture_declares_is_kept() -> None:
-    kept: dict[str, Any] = {
+def test_declared_options_are_kept() -> None:
+    declared: dict[str, Any] = {
         "encoder_layers": 2,
         "dropout": 0.3,
         "encoder_learned_pos": True,
@@ -52,26 +52,27 @@ def test_what_the_architecture_declares_is_kept() -> None:
         "encoder_layers_to_keep": None,
         "max_source_positions": 512,
     }
-    cfg = to_stock(state(**kept))["cfg"]
-    assert cfg["model"] == {**kept, "_name": "transformer", "arch": "transformer"}
+    cfg = to_stock(state(**declared))["cfg"]
+    assert cfg["model"] == {**declared, "_name": "transformer", "arch": "transformer"}
     languages = {"source_lang": "en", "target_lang": "de"}
     assert cfg["task"] == {"_name": "translation", "data": None, **languages}
     assert cfg["criterion"] == {"_name": "label_smoothed_cross_entropy", "label_smoothing": 0.1}
 
 
-def test_what_it_does_not_declare_is_dropped() -> None:
-    given = state(gift=CODE, user_dir="/home/stranger/plugin", save_dir="${oc.env:HOME}")
-    given["cfg"] |= {"gift": CODE, "bpe": {"_name": "sentencepiece", "sentencepiece_model": "/x"}}
-    given["cfg"]["task"] |= {"gift": CODE, "eval_bleu_args": CODE, "eval_bleu_detok": "/x"}
-    given["cfg"]["criterion"] |= {"gift": CODE, "report_accuracy": True}
-    stock = to_stock({**given, "gift": CODE, "task_state": {"gift": CODE}})
-    found = strings({key: value for key, value in stock.items() if key != "model"})
-    assert not [one for one in found if "gift" in one or "${" in one or "canary" in one]
-    assert not [one for one in found if "stranger" in one or one == "/x"]
+def test_other_options_are_dropped() -> None:
+    original = state(gift=CODE, user_dir="/home/stranger/plugin", save_dir="${oc.env:HOME}")
+    cfg = original["cfg"]
+    cfg |= {"gift": CODE, "bpe": {"_name": "sentencepiece", "sentencepiece_model": "/x"}}
+    cfg["task"] |= {"gift": CODE, "eval_bleu_args": CODE, "eval_bleu_detok": "/x"}
+    cfg["criterion"] |= {"gift": CODE, "report_accuracy": True}
+    stock = to_stock({**original, "gift": CODE, "task_state": {"gift": CODE}})
+    values = strings({key: value for key, value in stock.items() if key != "model"})
+    assert not [one for one in values if "gift" in one or "${" in one or "canary" in one]
+    assert not [one for one in values if "stranger" in one or one == "/x"]
     assert stock["cfg"]["criterion"]["report_accuracy"] is True
 
 
-def test_files_that_options_name_are_not_written() -> None:
+def test_paths_are_not_written() -> None:
     paths: dict[str, Any] = {"encoder_embed_path": "/etc/passwd", "decoder_embed_path": "passwd"}
     model = to_stock(state(**paths))["cfg"]["model"]
     assert {model[name] for name in paths} == {None}
@@ -98,7 +99,7 @@ def test_files_that_options_name_are_not_written() -> None:
         ("encoder_layers_to_keep", "[x for x in range(9)]"),
     ],
 )
-def test_a_value_of_another_type_is_rejected_by_name(option: str, value: Any) -> None:
+def test_value_of_another_type_is_rejected(option: str, value: Any) -> None:
     with pytest.raises(DataError, match=f"The option model.{option} of the checkpoint is "):
         to_stock(state(**{option: value}))
 
@@ -111,24 +112,24 @@ def test_unknown_names_are_replaced_or_rejected() -> None:
         to_stock({**state(), "model": {"code": CODE}})
 
 
-def test_one_direction_of_two_has_known_options_only() -> None:
-    given = state("bytenet", "reconstruction_translation", bytenet_dilations="1,2", gift=CODE)
-    given["model"] = {"models.en-de.w": torch.ones(1), "models.de-en.w": torch.ones(1)}
-    made = one_direction(given, "de", "en")
-    assert made["cfg"]["model"] == {
+def test_one_direction_has_declared_options_only() -> None:
+    original = state("bytenet", "reconstruction_translation", bytenet_dilations="1,2", gift=CODE)
+    original["model"] = {"models.en-de.w": torch.ones(1), "models.de-en.w": torch.ones(1)}
+    single = one_direction(original, "de", "en")
+    assert single["cfg"]["model"] == {
         "_name": "bytenet",
         "arch": "bytenet",
         "bytenet_dilations": "1,2",
     }
-    assert made["cfg"]["task"]["source_lang"] == "de"
-    assert list(made["model"]) == ["w"]
-    given["cfg"]["model"].bytenet_dilations = CODE
+    assert single["cfg"]["task"]["source_lang"] == "de"
+    assert list(single["model"]) == ["w"]
+    original["cfg"]["model"].bytenet_dilations = CODE
     with pytest.raises(DataError, match=r"model\.bytenet_dilations of the checkpoint"):
-        one_direction(given, "de", "en")
+        one_direction(original, "de", "en")
 
 
 @pytest.mark.parametrize(
-    ("group", "option", "value", "named"),
+    ("group", "option", "value", "message"),
     [
         ("model", "encoder_layers", CODE, "not a plain value"),
         ("model", "adaptive_softmax_cutoff", "[x for x in range(9**9)]", "not a plain value"),
@@ -139,21 +140,21 @@ def test_one_direction_of_two_has_known_options_only() -> None:
         ("common", "${oc.env:HOME}", 1, "an interpolation"),
     ],
 )
-def test_an_average_does_not_take_over_an_attack(
-    tmp_path: Path, group: str, option: str, value: Any, named: str
+def test_average_rejects_hostile_options(
+    tmp_path: Path, group: str, option: str, value: Any, message: str
 ) -> None:
-    given = state()
-    options = given["cfg"][group]
+    hostile = state()
+    options = hostile["cfg"][group]
     (vars(options) if isinstance(options, Namespace) else options)[option] = value
-    torch.save(given, tmp_path / "hostile.pt")
-    with pytest.raises(DataError, match=rf"hostile\.pt was .*{named}|Namespace .*holds more"):
+    torch.save(hostile, tmp_path / "hostile.pt")
+    with pytest.raises(DataError, match=rf"hostile\.pt was .*{message}|Namespace .*has more"):
         average([tmp_path / "hostile.pt"])
 
 
-def test_an_average_keeps_options_and_no_paths(tmp_path: Path) -> None:
-    given = state(save_dir="runs(1)", adaptive_softmax_cutoff="(100, 200)")
-    given["cfg"]["common"]["wandb_project"] = "GEC (baseline)"
-    torch.save(given, tmp_path / "a.pt")
+def test_average_keeps_options_but_no_paths(tmp_path: Path) -> None:
+    original = state(save_dir="runs(1)", adaptive_softmax_cutoff="(100, 200)")
+    original["cfg"]["common"]["wandb_project"] = "GEC (baseline)"
+    torch.save(original, tmp_path / "a.pt")
     cfg = average([tmp_path / "a.pt"])["cfg"]
     assert cfg["model"].adaptive_softmax_cutoff == "(100, 200)"
     assert (cfg["model"].save_dir, cfg["task"]["data"]) == (None, "???")

@@ -1,4 +1,4 @@
-"""Options of a checkpoint are plain data without paths, or the checkpoint is rejected."""
+"""Validation of the options in checkpoints, and removal of paths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CODE = "__import__('os').system('touch canary')"
 
 
 def checked(section: str, **options: Any) -> Any:
-    """Check options in a section of `cfg`, and return the section."""
+    """Check options in a section of `cfg`. Return the section."""
     state = {"cfg": {section: options}}
     check_options(state, "evil.pt")
     return state["cfg"][section]
@@ -55,9 +55,7 @@ REJECTED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("options", "message"), REJECTED.values(), ids=REJECTED)
 @pytest.mark.parametrize("section", SECTIONS)
-def test_hostile_options_are_rejected_with_file_option_and_value(
-    section: str, options: dict[str, Any], message: str
-) -> None:
+def test_hostile_options_are_rejected(section: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UnsafeCheckpointError, match=rf"evil\.pt was rejected.*{message}"):
         check_options({"cfg": {section: options}}, "evil.pt")
     if all(isinstance(name, str) for name in options):
@@ -65,19 +63,19 @@ def test_hostile_options_are_rejected_with_file_option_and_value(
             check_options({"args": Namespace(**options)}, "evil.pt")
 
 
-def test_options_without_end_are_rejected() -> None:
-    endless: list[Any] = []
-    endless.append(endless)
+def test_deeply_nested_and_huge_options_are_rejected() -> None:
+    recursive: list[Any] = []
+    recursive.append(recursive)
     doubled: list[Any] = [1]
     for _ in range(18):
         doubled = [doubled, doubled]
-    for value in (endless, doubled, "[" * 500 + "]" * 500):
+    for value in (recursive, doubled, "[" * 500 + "]" * 500):
         with pytest.raises(UnsafeCheckpointError, match="nested too deeply or has too many"):
             checked("model", x=value if not isinstance(value, str) else [json.loads(value)])
 
 
-def test_paths_are_dropped_in_the_form_that_fairseq_expects() -> None:
-    found = checked(
+def test_paths_are_replaced_by_the_empty_values_of_fairseq() -> None:
+    section = checked(
         "model",
         data="/etc",
         w2v_path="a.pt",
@@ -88,14 +86,14 @@ def test_paths_are_dropped_in_the_form_that_fairseq_expects() -> None:
         legacy=Namespace(data="/etc", encoder_embed_path="glove.txt"),
         dropout=0.1,
     )
-    assert (found["data"], found["w2v_path"], found["seq2seq_path"]) == ("???", "???", "")
-    assert found["encoder_embed_path"] is found["user_dir"] is None
-    assert found["nested"]["sentencepiece_model"] == "???"
-    assert vars(found["legacy"]) == {"data": None, "encoder_embed_path": None}
-    assert found["dropout"] == 0.1
+    assert (section["data"], section["w2v_path"], section["seq2seq_path"]) == ("???", "???", "")
+    assert section["encoder_embed_path"] is section["user_dir"] is None
+    assert section["nested"]["sentencepiece_model"] == "???"
+    assert vars(section["legacy"]) == {"data": None, "encoder_embed_path": None}
+    assert section["dropout"] == 0.1
 
 
-def test_paths_of_old_checkpoints_are_left_out_so_that_defaults_hold() -> None:
+def test_paths_of_old_checkpoints_are_removed_so_that_defaults_apply() -> None:
     state = {
         "args": Namespace(data=["/etc"], save_dir="/tmp", user_dir="evil", arch="lstm", lr=[1.0])
     }
@@ -103,19 +101,19 @@ def test_paths_of_old_checkpoints_are_left_out_so_that_defaults_hold() -> None:
     assert vars(state["args"]) == {"arch": "lstm", "lr": [1.0]}
 
 
-def test_paths_in_json_are_dropped_and_other_json_stays_as_it_is() -> None:
+def test_paths_in_json_are_dropped_and_other_json_is_unchanged() -> None:
     expert = json.dumps({"_name": "lstm_classifier", "classifier_lm": "/etc/passwd", "layers": 2})
     layers = '{"arch":  "transformer_tiny"}'
-    found = checked("model", mixture_expert_options=expert, classifier_encoder_options=layers)
-    assert json.loads(found["mixture_expert_options"]) == {
+    section = checked("model", mixture_expert_options=expert, classifier_encoder_options=layers)
+    assert json.loads(section["mixture_expert_options"]) == {
         "_name": "lstm_classifier",
         "classifier_lm": None,
         "layers": 2,
     }
-    assert found["classifier_encoder_options"] == layers
+    assert section["classifier_encoder_options"] == layers
 
 
-def test_options_as_fairseq_writes_them_stay() -> None:
+def test_options_of_fairseq_are_unchanged() -> None:
     options = {
         "_name": "wav2vec2",
         "conv_feature_layers": "[(512,10,5)] + [(512,3,2)] * 4",
@@ -136,7 +134,7 @@ def test_options_as_fairseq_writes_them_stay() -> None:
     assert checked("model", **options) == options
 
 
-def test_reading_a_file_checks_its_options(tmp_path: Path) -> None:
+def test_read_checkpoint_checks_options(tmp_path: Path) -> None:
     path = tmp_path / "evil.pt"
     state = {"model": {}, "args": None, "cfg": {"model": {"_name": "fconv", "data": "/etc"}}}
     torch.save(state, path)
@@ -148,22 +146,23 @@ def test_reading_a_file_checks_its_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_old", [True, False])
-def test_a_data_folder_that_the_user_passed_stays(tmp_path: Path, is_old: bool) -> None:
+def test_data_folder_that_the_user_passed_is_kept(tmp_path: Path, is_old: bool) -> None:
     fairseq_ssl.register()
     from fairseq import options
 
     words = [str(tmp_path / "mine"), "--path", "model.pt"]
     options.parse_args_and_arch(options.get_generation_parser(), words)
-    for folder, stays in ((tmp_path / "mine", True), (tmp_path / "other", False)):
+    for folder, is_kept in ((tmp_path / "mine", True), (tmp_path / "other", False)):
         values = {"data": str(folder), "user_dir": str(folder)}
         state: Any = {"args": Namespace(**values)} if is_old else {"cfg": {"task": dict(values)}}
         check_options(state, "model.pt")
-        found = vars(state["args"]) if is_old else state["cfg"]["task"]
-        assert found.get("data") == (str(folder) if stays else None if is_old else "???")
-        assert found.get("user_dir") is None
+        checked_options = vars(state["args"]) if is_old else state["cfg"]["task"]
+        expected = str(folder) if is_kept else None if is_old else "???"
+        assert checked_options.get("data") == expected
+        assert checked_options.get("user_dir") is None
 
 
-def test_options_of_a_command_line_are_checked_by_their_names() -> None:
+def test_command_line_options_that_fairseq_evaluates_are_checked() -> None:
     check_evaluated({"encoder_layers": "[(512, 3)]", "adam_betas": (0.9, 0.999), "data": CODE})
     with pytest.raises(ConfigurationError, match=r"Option encoder_layers: .*__import__"):
         check_evaluated({"encoder_layers": CODE})

@@ -1,4 +1,4 @@
-"""Language models in folders whose parts do not fit together."""
+"""Folders of language models with inconsistent files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fairseq_ssl.errors import DataError
 from tests.pretrained import bert
 
 
-def test_a_tokenizer_that_can_not_cut_a_text_is_told(tmp_path: Path) -> None:
+def test_tokenizer_error_is_reported(tmp_path: Path) -> None:
     folder = bert(tmp_path / "bert")
     assert subword_segmenter(folder)("ab")
     path = folder / "tokenizer.json"
     content = json.loads(path.read_text())
     content["model"]["unk_token"] = "[GONE]"
     path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"bert can not cut '☃': WordPiece error"):
+    with pytest.raises(DataError, match=r"bert cannot tokenize '☃': WordPiece error"):
         subword_segmenter(folder)("☃")

@@ -1,4 +1,4 @@
-"""Option strings have the value that Python gives them, or none at all."""
+"""Restricted evaluation of option strings, compared with Python's `eval`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("source", PLAIN)
-def test_plain_values_are_those_of_python(source: str) -> None:
+def test_plain_values_are_equal_to_eval(source: str) -> None:
     assert evaluate(source) == eval(source.strip())
 
 
@@ -99,18 +99,18 @@ def test_plain_values_are_those_of_python(source: str) -> None:
         ),
     )
 )
-def test_what_python_shows_of_a_value_is_read_back(value: object) -> None:
+def test_round_trip_through_repr(value: object) -> None:
     assert evaluate(repr(value)) == value
 
 
 @pytest.mark.parametrize("source", REJECTED.values(), ids=REJECTED)
-def test_everything_else_is_rejected(source: str) -> None:
+def test_other_expressions_are_rejected(source: str) -> None:
     with pytest.raises(ConfigurationError, match="rejected and not evaluated"):
         evaluate(source)
 
 
 @pytest.mark.parametrize("source", HUGE.values(), ids=HUGE)
-def test_huge_values_are_rejected_before_they_are_built(source: str) -> None:
+def test_huge_values_are_rejected_before_they_are_computed(source: str) -> None:
     start = time.process_time()
     with pytest.raises(ConfigurationError) as caught:
         evaluate(source)
@@ -118,8 +118,8 @@ def test_huge_values_are_rejected_before_they_are_built(source: str) -> None:
     assert time.process_time() - start < 5, "it takes milliseconds"
 
 
-def test_no_expression_ends_the_process() -> None:
-    """A parser may overflow the stack of C: seen in a process of its own."""
+def test_nested_expressions_do_not_crash_the_process() -> None:
+    """The parser could overflow the C stack, so the test runs in a separate process."""
     program = (
         "from fairseq_ssl.checkpoints.safe_values import evaluate\n"
         "parts = ('(', '[', '-', '+', 'not ', '1+', '1*', 'a.', 'a[', '{1:', 'lambda:', '1 if ')\n"
@@ -141,11 +141,11 @@ def test_no_expression_ends_the_process() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, 3, [1], b"1"])
-def test_what_is_no_text_is_a_type_error_as_with_eval(value: object) -> None:
+def test_other_types_raise_type_error_as_in_eval(value: object) -> None:
     with pytest.raises(TypeError):
         evaluate(value)  # type: ignore[arg-type]
 
 
-def test_namespaces_are_not_looked_at() -> None:
+def test_namespaces_are_ignored() -> None:
     with pytest.raises(ConfigurationError):
         evaluate("x", {"x": 1}, {"x": 1})

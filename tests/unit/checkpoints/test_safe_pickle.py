@@ -1,4 +1,4 @@
-"""Scalars and Namespaces in a pickle are plain values, or the pickle is rejected."""
+"""Restricted unpickling of numpy scalars and Namespaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBERS += [np.float16, np.float32, np.float64, ">f8", ">i4"]
 
 
 class Pickled:
-    """Pickles as the call of a function, with a state set after it."""
+    """Object that is pickled as a function call, with an optional state."""
 
     def __init__(self, function: Any, arguments: tuple[Any, ...], state: Any = None) -> None:
         self.parts = (function, arguments, state)
@@ -35,7 +35,7 @@ class Pickled:
         return self.parts if self.parts[2] is not None else self.parts[:2]
 
 
-def saved(value: Any) -> io.BytesIO:
+def save(value: Any) -> io.BytesIO:
     file = io.BytesIO()
     torch.save({"model": {}, "extra_state": {"value": value}}, file)
     file.seek(0)
@@ -43,15 +43,15 @@ def saved(value: Any) -> io.BytesIO:
 
 
 def read(value: Any) -> Any:
-    return load_checkpoint(saved(value), "the file")["extra_state"]["value"]
+    return load_checkpoint(save(value), "the file")["extra_state"]["value"]
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-def test_numbers_of_numpy_become_those_of_python(kind: DTypeLike) -> None:
+def test_numpy_scalars_become_python_numbers(kind: DTypeLike) -> None:
     for value in np.array([0, 1, 100], kind):
-        found = read(value)
-        assert type(found) in (bool, int, float)
-        assert found == value.item()
+        number = read(value)
+        assert type(number) in (bool, int, float)
+        assert number == value.item()
 
 
 SCALAR = np.float64(0).__reduce__()[0]
@@ -90,25 +90,25 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
-def test_everything_else_is_rejected(value: Any) -> None:
+def test_other_objects_are_rejected(value: Any) -> None:
     with pytest.raises(DataError, match="the file"):
         read(value)
 
 
-def test_a_namespace_is_one_and_is_written_as_one() -> None:
-    found = read(argparse.Namespace(arch="transformer", lr=[0.1], nested=argparse.Namespace(x=1)))
-    assert isinstance(found, argparse.Namespace)
-    assert (found.arch, found.lr, found.nested.x) == ("transformer", [0.1], 1)
-    for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+def test_namespace_is_pickled_as_argparse_namespace() -> None:
+    options = read(argparse.Namespace(arch="transformer", lr=[0.1], nested=argparse.Namespace(x=1)))
+    assert isinstance(options, argparse.Namespace)
+    assert (options.arch, options.lr, options.nested.x) == ("transformer", [0.1], 1)
+    for again in (pickle.loads(pickle.dumps(options)), copy.deepcopy(options)):
         assert type(again) is argparse.Namespace
-        assert vars(again) == vars(found)
+        assert vars(again) == vars(options)
 
 
-def test_a_bare_dtype_is_written_as_one() -> None:
+def test_dtype_is_pickled_as_numpy_dtype() -> None:
     assert pickle.loads(pickle.dumps(PlainDtype("f8", False, True))) == np.dtype("f8")
 
 
-def test_the_constructors_check_what_they_are_called_with() -> None:
+def test_constructors_check_their_arguments() -> None:
     assert plain_scalar(PlainDtype("i4"), b"\1\0\0\0") == 1
     with pytest.raises(pickle.UnpicklingError):
         plain_scalar(np.dtype("f8"), b"\0" * 8)
@@ -117,7 +117,7 @@ def test_the_constructors_check_what_they_are_called_with() -> None:
 
 
 def test_random_pickles_are_read_or_rejected() -> None:
-    """A few of the ten thousand that the script reads."""
+    """Run the fuzzer with 500 pickles instead of 10,000."""
     words = [sys.executable, str(Path("scripts/fuzz/pickles.py")), "--count", "500"]
     done = subprocess.run(
         words, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Which files of a run are taken."""
+"""Selection of the last and the best checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def checkpoint(folder: Path, name: str, updates: int, value: float | None, highe
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Ten epochs, five checkpoints by update, and the names fairseq adds beside them."""
+    """Create files of ten epochs, of five updates, and with the other names of fairseq."""
     names = [f"checkpoint{i}.pt" for i in range(1, 11)]
     names += [f"checkpoint_3_{i}00.pt" for i in range(8, 13)]
     names += ["checkpoint_best.pt", "checkpoint_last.pt", "checkpoint9.pt.tmp", "notes.txt"]
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_last_by_epoch_counts_as_numbers(folder: Path) -> None:
+def test_last_by_epoch_sorts_numerically(folder: Path) -> None:
     names = [path.name for path in last_checkpoints(folder, 3, "epoch")]
     assert names == ["checkpoint8.pt", "checkpoint9.pt", "checkpoint10.pt"]
 
@@ -44,12 +44,12 @@ def test_last_by_update(folder: Path) -> None:
     assert names == ["checkpoint_3_1100.pt", "checkpoint_3_1200.pt"]
 
 
-def test_upto_includes_its_number(folder: Path) -> None:
+def test_upto_is_inclusive(folder: Path) -> None:
     names = [path.name for path in last_checkpoints(folder, 2, "epoch", upto=4)]
     assert names == ["checkpoint3.pt", "checkpoint4.pt"]
 
 
-def test_too_few_are_refused_with_the_count_of_the_other_kind(folder: Path) -> None:
+def test_too_few_checkpoints_are_reported(folder: Path) -> None:
     with pytest.raises(DataError, match=r"has 5 checkpoints.*There are 10 by epoch: set `by`"):
         last_checkpoints(folder, 6, "update")
     with pytest.raises(DataError, match="is not a folder"):
@@ -63,7 +63,7 @@ def test_too_few_are_refused_with_the_count_of_the_other_kind(folder: Path) -> N
         (True, ["checkpoint_3_250.pt", "checkpoint1.pt"]),
     ],
 )
-def test_best_follows_the_stored_value_and_direction(
+def test_best_uses_the_stored_score_and_direction(
     tmp_path: Path, higher: bool, expected: list[str]
 ) -> None:
     for epoch, value in enumerate([9.0, 4.0, 3.0], start=1):

@@ -1,4 +1,4 @@
-"""Folders of language models that ask transformers to run code or to read other files."""
+"""Folders of language models whose settings would run code or read other files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOADERS = {
     "tokenizer": pretrained.load_tokenizer,
     "edit tagger": hugging_face.read_config,
 }
-"""All ways into a folder; --edit-init reads the configuration first."""
+"""All functions that read a folder. --edit-init reads the configuration first."""
 
 CODE = "import pathlib\npathlib.Path({canary!r}).touch()\n"
 ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -47,9 +47,9 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
         {"auto_map": {"AutoTokenizer": ["attack.Attack", None]}},
     ),
     "pipelines": ("config.json", {"custom_pipelines": {"x": {"impl": "attack.Attack"}}}),
-    "trust by itself": ("config.json", {"trust_remote_code": True}),
+    "trust_remote_code": ("config.json", {"trust_remote_code": True}),
     "a kernel to download": ("config.json", {"attn_implementation": "stranger/attention"}),
-    "a kernel in a part": ("config.json", {"part": [{"_attn_implementation": "stranger/x:y"}]}),
+    "a nested kernel": ("config.json", {"part": [{"_attn_implementation": "stranger/x:y"}]}),
     "weights elsewhere": ("config.json", {"transformers_weights": "../secret.safetensors"}),
     "a quantizer": ("config.json", {"quantization_config": {"quant_method": "bitsandbytes"}}),
     "a backbone elsewhere": (
@@ -64,11 +64,14 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
     "a vocabulary elsewhere": ("tokenizer_config.json", {"vocab_file": "/etc/passwd"}),
     "options of MeCab": ("tokenizer_config.json", {"mecab_kwargs": {"mecab_option": "-r /x"}}),
     "an adapter": ("adapter_config.json", {"base_model_name_or_path": "/secret"}),
-    "parts elsewhere": (
+    "weight files elsewhere": (
         "model.safetensors.index.json",
         {"weight_map": {"w": "../../secret.safetensors"}},
     ),
-    "old parts elsewhere": ("pytorch_model.bin.index.json", {"weight_map": {"w": "/secret.bin"}}),
+    "pickled weight files elsewhere": (
+        "pytorch_model.bin.index.json",
+        {"weight_map": {"w": "/secret.bin"}},
+    ),
 }
 
 
@@ -79,7 +82,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hostile(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of a model with Python files that create `canary`, and an answer for a prompt."""
+    """Copy a model and add Python code that creates `canary`. Prompts are answered with yes."""
     folder = tmp_path / "hostile"
     folder.mkdir()
     for path in model.iterdir():
@@ -90,13 +93,11 @@ def hostile(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def change(path: Path, settings: dict[str, Any]) -> None:
-    found = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**found, **settings}))
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**content, **settings}))
 
 
-def test_the_attack_works_where_nothing_protects(
-    hostile: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attack_succeeds_without_protection(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import transformers
 
     cache = str(hostile.parent / "modules")
@@ -109,7 +110,7 @@ def test_the_attack_works_where_nothing_protects(
 
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_folder_that_asks_for_more_is_rejected(hostile: Path, attack: str, loader: str) -> None:
+def test_hostile_folder_is_rejected(hostile: Path, attack: str, loader: str) -> None:
     name, settings = ATTACKS[attack]
     change(hostile / name, settings)
     with pytest.raises(UnsafeCheckpointError) as raised:
@@ -120,7 +121,7 @@ def test_a_folder_that_asks_for_more_is_rejected(hostile: Path, attack: str, loa
 
 
 @pytest.mark.parametrize("loader", LOADERS)
-def test_harmless_settings_pass(hostile: Path, loader: str) -> None:
+def test_harmless_settings_are_accepted(hostile: Path, loader: str) -> None:
     labels = {"backbone": 0, "auto_map": 1}
     config = {"label2id": labels, "attn_implementation": "eager", "use_pretrained_backbone": False}
     change(hostile / "config.json", config)
@@ -129,7 +130,7 @@ def test_harmless_settings_pass(hostile: Path, loader: str) -> None:
 
 
 @pytest.mark.parametrize("loader", ["model", "model with head"])
-def test_a_pickle_is_never_trusted(hostile: Path, loader: str) -> None:
+def test_pickle_is_not_run(hostile: Path, loader: str) -> None:
     weights = pretrained.load_model(hostile, has_head=True).state_dict()
     torch.save(
         {**weights, "gift": Attack(hostile.parent / "canary")}, hostile / "pytorch_model.bin"
@@ -144,7 +145,7 @@ def test_a_pickle_is_never_trusted(hostile: Path, loader: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["timm_wrapper", "detr", "attack", None, 3, ["bert"]])
-def test_models_of_other_kinds_are_rejected(hostile: Path, kind: Any) -> None:
+def test_other_kinds_of_models_are_rejected(hostile: Path, kind: Any) -> None:
     change(hostile / "config.json", {"model_type": kind})
     for loader in ("model", "tokenizer"):
         with pytest.raises(DataError, match="has the model_type"):
@@ -163,7 +164,7 @@ def test_models_of_other_kinds_are_rejected(hostile: Path, kind: Any) -> None:
         {"no_such": {"deep": [{"auto_map": {"AutoModel": "x"}}]}},
     ],
 )
-def test_the_configuration_in_a_checkpoint_is_checked_too(settings: dict[str, Any]) -> None:
+def test_configuration_in_a_checkpoint_is_checked(settings: dict[str, Any]) -> None:
     with pytest.raises(DataError) as raised:
         pretrained.of_config({"model_type": "bert", **settings})
     assert "\n" not in str(raised.value)
@@ -171,11 +172,9 @@ def test_the_configuration_in_a_checkpoint_is_checked_too(settings: dict[str, An
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "vocab.txt"])
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]", b'{"a": ', b"[" * 100_000])
-def test_damaged_files_of_a_tokenizer_are_reported(
-    hostile: Path, name: str, content: bytes
-) -> None:
+def test_damaged_tokenizer_files_are_reported(hostile: Path, name: str, content: bytes) -> None:
     (hostile / name).write_bytes(content)
     try:
         pretrained.load_tokenizer(hostile)
     except DataError as error:
-        assert "\n" not in str(error)  # noqa: PT017 - some of them do no harm
+        assert "\n" not in str(error)  # noqa: PT017 - some files are not needed

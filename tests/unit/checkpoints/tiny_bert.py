@@ -1,4 +1,4 @@
-"""A tiny BERT or RoBERTa in a folder, made by hand: what a test changes in it must be noticed."""
+"""A tiny BERT or RoBERTa with random weights in a folder, whose parts a test can change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
 
 
 def shapes(kind: str = "bert") -> dict[str, tuple[int, ...]]:
-    """The names and shapes of all weights with the head for masked tokens."""
+    """Return the names and shapes of all weights, including the masked language model head."""
     parts: dict[str, tuple[int, ...]] = {"embeddings.LayerNorm": (4,)}
     for layer in range(2):
         inside = f"encoder.layer.{layer}"
@@ -44,7 +44,7 @@ def shapes(kind: str = "bert") -> dict[str, tuple[int, ...]]:
         parts[f"{inside}.intermediate.dense"] = (6, 4)
         parts[f"{inside}.output.dense"] = (4, 6)
         parts[f"{inside}.output.LayerNorm"] = (4,)
-    found: dict[str, tuple[int, ...]] = {
+    all_shapes: dict[str, tuple[int, ...]] = {
         f"{kind}.embeddings.word_embeddings.weight": (8, 4),
         f"{kind}.embeddings.position_embeddings.weight": (10, 4),
         f"{kind}.embeddings.token_type_embeddings.weight": (2, 4),
@@ -54,8 +54,8 @@ def shapes(kind: str = "bert") -> dict[str, tuple[int, ...]]:
     parts[f"{head}.dense"] = (4, 4)
     parts[f"{head}.{'LayerNorm' if kind == 'bert' else 'layer_norm'}"] = (4,)
     for name, shape in parts.items():
-        found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return found
+        all_shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return all_shapes
 
 
 def weights(kind: str = "bert") -> dict[str, Tensor]:
@@ -69,19 +69,19 @@ def save(
     changed: dict[str, Tensor | None] | None = None,
     **config: Any,
 ) -> Path:
-    """Save it with some weights or settings other than they were.
+    """Save a model with some weights or settings changed.
 
-    None leaves a weight out, and `...` a setting.
+    None removes a weight, and `...` removes a setting.
     """
-    found: dict[str, Tensor | None] = {**weights(kind), **(changed or {})}
-    kept = {name: weight for name, weight in found.items() if weight is not None}
-    torch.save(kept, folder / "pytorch_model.bin")
+    all_weights: dict[str, Tensor | None] = {**weights(kind), **(changed or {})}
+    present = {name: weight for name, weight in all_weights.items() if weight is not None}
+    torch.save(present, folder / "pytorch_model.bin")
     if kind == "bert":
         (folder / "vocab.txt").write_text("\n".join(SYMBOLS) + "\n")
     else:
         config = {"model_type": kind, "pad_token_id": 1, **config}
         rows = {symbol: row for row, symbol in enumerate(BYTES)}
         (folder / "vocab.json").write_text(json.dumps(rows))
-    written = {name: value for name, value in (CONFIG | config).items() if value is not ...}
-    (folder / "config.json").write_text(json.dumps(written))
+    settings = {name: value for name, value in (CONFIG | config).items() if value is not ...}
+    (folder / "config.json").write_text(json.dumps(settings))
     return folder
