@@ -127,7 +127,7 @@ def _shares(
     ranks: Sequence[int],
     positions: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the shares over all checkpoints of a model. A cell without tokens has None."""
+    """Return the shares over all checkpoints of a model. The share of an empty cell is None."""
     higher: Any = 0
     total: Any = 0
     for mine, other in zip(ours, baseline, strict=True):
@@ -168,7 +168,7 @@ def gold_scores(
 
 
 def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int64]:
-    """Return the frequency rank of each target word in training [words]. Rank 1 is the highest."""
+    """Return the frequency rank of each target word [words]. Rank 1 is the most frequent word."""
     targets = trained.pairs("train").tgt
     counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
     for start in range(0, len(targets), chunk):

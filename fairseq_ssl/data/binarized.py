@@ -114,7 +114,7 @@ class IdSeparator(Separator[IdArray]):
 class IdFile:
     """One side of a split: ids in ``.bin``, sentence offsets in ``.idx``.
 
-    Sentences are yielded without the end-of-sentence id that each has in the file.
+    Sentences are yielded without their end-of-sentence id.
     """
 
     def __init__(self, path: Path, eos: int) -> None:

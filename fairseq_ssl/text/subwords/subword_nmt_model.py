@@ -108,8 +108,7 @@ def _learn_merges(words: Counter[str], size: int) -> list[str]:
 def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter[str]:
     """Count the subwords of all words.
 
-    Subwords that do not occur but that other words with the same letters may need have a count
-    of 0.
+    Subwords that do not occur in the text, but could occur in other words, have a count of 0.
     """
     bpe = _load_bpe(codes, name, ())
     subwords: Counter[str] = Counter()
