@@ -121,7 +121,7 @@ class Windows:
         return WindowBatch(windows.with_first(text.ids[:1]), begins - first + 1, ends - first + 1)
 
     def _equal_windows(self, tokens: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the windows of each sentence, and the first token and length of each window."""
+        """Return the number of windows per sentence, and first token and length of each window."""
         step = self.size - self.overlap
         counts = 1 + -(-np.maximum(tokens - self.size, 0) // step)
         window = np.arange(counts.sum()) - np.repeat(_starts(counts), counts)
@@ -130,7 +130,7 @@ class Windows:
         return counts, first, lengths
 
     def _subword_windows(self, text: Spans, subwords: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the same for windows of as many tokens as `size` subwords hold."""
+        """Return the same values for windows with at most `size` subwords, or a single token."""
         counts: list[int] = []
         windows: list[tuple[int, int]] = []
         for costs in np.split(subwords, text.starts[1:]):

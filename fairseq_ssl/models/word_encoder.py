@@ -51,7 +51,7 @@ def _first(batch: SubwordBatch) -> Tensor:
 
 
 def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the index of each subword, the word of each subword, and the subwords of words."""
+    """Return the index and the word of each subword, and the number of subwords of each word."""
     counts = batch.counts[batch.counts > 0]
     word = torch.repeat_interleave(counts)
     within = torch.arange(len(word), device=word.device) - (counts.cumsum(0) - counts)[word]
@@ -64,7 +64,7 @@ class PretrainedEncoder(nn.Module):
     factorized = False
 
     def __init__(self, model: Any, padding: int) -> None:
-        """Use a model of `transformers.AutoModel`, with the id of padding."""
+        """Wrap a model of `transformers.AutoModel`. `padding` is the id of the padding."""
         super().__init__()
         self.model = model
         self.padding = padding

@@ -234,7 +234,7 @@ def test_invalid_options_are_rejected(mono: Path, flags: tuple[str, ...], messag
 def test_invalid_rates_and_missing_data_are_rejected(
     mono: Path, toy_data: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(FairseqSslError, match="rates of direct noise are keep 2"):
+    with pytest.raises(FairseqSslError, match="Direct noise has keep 2"):
         loaded(mono, "valid", "--noise", "direct:keep=2")
     with pytest.raises(ConfigurationError, match="--truncate-source applies to the source side"):
         task(toy_data, "--truncate-source")
