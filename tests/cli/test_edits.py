@@ -242,7 +242,7 @@ def test_share_without_insertions_is_undefined(
         (
             ["stats", "source", "target", "--dictionary", "e", "-o", "x"],
             2,
-            "'-o' is not",
+            "unknown argument '-o'",
         ),
         (["apply", "source", "labels", "-o", "x", "--strict"], 2, "unknown argument '--strict'."),
         (["tune", "source", "target", "--model", "m"], 2, "required: --data-dir"),
