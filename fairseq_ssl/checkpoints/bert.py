@@ -8,6 +8,7 @@ position is one row or the mean of two rows.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from fairseq_ssl.checkpoints.hugging_face import (
 )
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.text.vocabulary import is_padding_entry
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -267,13 +270,13 @@ def _layer(source: _Source, number: int, sizes: TaggerSizes) -> dict[str, Tensor
 
 
 def _head(source: _Source, kind: Kind, dim: int) -> dict[str, Tensor]:
-    first = f"{kind.transform}.weight"
-    if first not in source:
-        raise DataError(
-            f"{source.folder} has no weight {first}. The model was saved without its masked "
-            "language model head, which initializes the scores of edits. Use a folder with the "
-            "head, or pass --edit-unfactorized."
+    """Return the weights of the masked language model head, if the folder has them."""
+    if f"{kind.transform}.weight" not in source:
+        logger.warning(
+            f"{source.folder} has no masked language model head. The head of the edit scores "
+            "starts from random weights."
         )
+        return {}
     return {
         **source.linear_or_norm(kind.transform, "scores.transform", dim, dim),
         **source.linear_or_norm(kind.norm, "scores.transform_norm", dim),
