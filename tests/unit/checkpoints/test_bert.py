@@ -121,9 +121,7 @@ def test_without_the_masked_language_model_head_scores_start_from_random_weights
     }
     with caplog.at_level(logging.WARNING, "fairseq_ssl"):
         found = initialize(save(tmp_path, changed=bare))
-    assert found.keys() == {
-        name for name in initialize(save(tmp_path / "all")) if "encoder" in name
-    }
+    assert all(name.startswith("encoder.") for name in found)
     assert [one.message for one in caplog.records if "no masked language" in one.message]
 
 
