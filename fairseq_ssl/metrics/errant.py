@@ -6,6 +6,7 @@ The package errant extracts the edits with a spaCy pipeline. Counts are the same
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ from fairseq_ssl.text.m2 import (
     operation,
     read_m2,
 )
+
+log = logging.getLogger(__name__)
 
 MODEL = "en_core_web_sm"
 UNKNOWN_TYPE = "UNK"
@@ -369,7 +372,7 @@ class Errant(EditMetric):
     def _annotate(self, pairs: list[tuple[str, tuple[str, ...]]], label: str) -> list[M2Sentence]:
         self._is_extracting = True
         load_annotator(self._model)  # fail before starting workers if the model is missing
-        return self._map(_AnnotateBlock(self._model), pairs, label)
+        return self._map(_AnnotateBlock(self._model), [(*pair, 0) for pair in pairs], label)
 
 
 @dataclass(frozen=True)
@@ -378,9 +381,9 @@ class _AnnotateBlock:
 
     model: str | None
 
-    def __call__(self, block: list[tuple[str, tuple[str, ...]]]) -> list[M2Sentence]:
+    def __call__(self, block: Sequence[tuple[str, tuple[str, ...], int]]) -> list[M2Sentence]:
         annotator = load_annotator(self.model)
-        return [annotator.sentence(source, corrected) for source, corrected in block]
+        return [annotator.sentence(*pair) for pair in block]
 
 
 @lru_cache(maxsize=1)
@@ -408,28 +411,25 @@ def annotate_texts(
         progress: reports annotated sentences
     """
     load_annotator(model)
-    rows = enumerate(read_parallel([source, *references]), 1)
-    numbered = ((number, row) for number, row in rows if row[0].strip())
-    blocks = iter(lambda: list(islice(numbered, BLOCK)), [])
-    advance = progress("m2 from-text", "sentences")
-    for sentences in LocalExecutor(jobs).imap(_AnnotateLines(model, str(source)), blocks):
-        yield from sentences
+    empty = 0
+
+    def numbered() -> Iterator[tuple[str, tuple[str, ...], int]]:
+        nonlocal empty
+        for line, (before, *after) in enumerate(read_parallel([source, *references]), 1):
+            if before.strip():
+                yield before, tuple(after), line
+            else:
+                empty += 1
+
+    rows, advance = numbered(), progress("m2 from-text", "sentences")
+    blocks = iter(lambda: list(islice(rows, BLOCK)), [])
+    for sentences in LocalExecutor(jobs).imap(_AnnotateBlock(model), blocks):
+        for sentence in sentences:
+            check_m2(sentence, f"{source}:{sentence.line}")
+            yield sentence
         advance(len(sentences))
-
-
-@dataclass(frozen=True)
-class _AnnotateLines:
-    """Annotation of parallel lines in a process, which loads the pipeline once."""
-
-    model: str | None
-    name: str
-
-    def __call__(self, block: list[tuple[int, tuple[str, ...]]]) -> list[M2Sentence]:
-        annotator = load_annotator(self.model)
-        found = [annotator.sentence(row[0], row[1:], number) for number, row in block]
-        for sentence in found:
-            check_m2(sentence, f"{self.name}:{sentence.line}")
-        return found
+    if empty:
+        log.warning("%s: dropped %d empty lines, as errant_parallel does", source, empty)
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:

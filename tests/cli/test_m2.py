@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fairseq_ssl.cli.main import main
 from tests.cli.rewriting import given, refused, shown
 from tests.unit.metrics.small_pipeline import small_pipeline
 
@@ -65,8 +66,6 @@ def test_text_of_an_annotator(folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_text_of_all_annotators(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from fairseq_ssl.cli.main import main
-
     assert main(["m2", "to-text", "gold.m2", "-o", "dev", "--annotator", "all"]) == 0
     assert (folder / "dev.trg.0").read_text() == FIRST
     assert (folder / "dev.trg.1").read_text() == SECOND
@@ -166,6 +165,8 @@ def test_edits_of_text_are_those_of_errant_parallel(
     shown(capsys, *words, "--model", model, "--jobs", "2", "-o", "ours.m2")
     assert (folder / "ours.m2").read_text() == expected
     untyped = shown(capsys, *words, "--untyped")
+    main(["m2", *words[1:], "--untyped"])
+    assert "source: dropped 1 empty lines" in capsys.readouterr().err
     assert "A 2 3|||NA|||sits|||" in untyped
     assert "Drop one" in refused(capsys, 2, *words, "--untyped", "--model", model)
 
