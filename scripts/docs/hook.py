@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import command_pages
@@ -35,3 +36,8 @@ def on_files(files: Files, config: Any) -> Files:
     for path, text in generated_pages.pages().items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **kwargs: Any) -> str:
+    """Return the page with the prompts of empty lines in here-documents complete, for the lexer."""
+    return re.sub(r"^>$", "> ", markdown, flags=re.MULTILINE)

@@ -55,6 +55,7 @@ def transcript(text: str) -> list[tuple[str, str]]:
     steps: list[tuple[str, str]] = []
     is_continued = False
     for line in text.splitlines(keepends=True):
+        line = "> \n" if line == ">\n" else line  # an empty line of a here-document
         if is_continued or line.startswith(("$ ", "> ")):
             command = line if is_continued and not line.startswith("> ") else line[2:]
             if line.startswith("$ "):

@@ -162,8 +162,8 @@ def fault_of_verb(words: list[str]) -> str:
 
 
 def test_a_console_block_has_commands_and_their_output() -> None:
-    text = "$ cat > a <<'END'\n> 1\n> END\n$ wc -l \\\n    a\n1 a\n"
-    commands = [("cat > a <<'END'\n1\nEND\n", ""), ("wc -l \\\n    a\n", "1 a\n")]
+    text = "$ cat > a <<'END'\n>\n> 1\n> END\n$ wc -l \\\n    a\n1 a\n"
+    commands = [("cat > a <<'END'\n\n1\nEND\n", ""), ("wc -l \\\n    a\n", "1 a\n")]
     assert transcript(text) == commands
 
 
