@@ -29,7 +29,7 @@ if ((TEST < 1 || TEST > 500 || PAIRS < 1 || PAIRS > 400)); then
 fi
 SYSTEMS="scratch pretrained tagger pbd"
 text="$DEMO/text"
-path() { echo "$DEMO/runs/$1.1"; } # SYSTEM; 1 is the seed, as reports have it
+path() { echo "$DEMO/runs/$1.1"; } # SYSTEM; 1 is the seed, as in reports
 
 headline "1/5 clean text, and $PAIRS pairs whose sources were made wrong: text in $text"
 part() { into "$text/$1" sed -n "$2,$3p" "$text/all"; } # NAME FIRST LAST

@@ -17,6 +17,7 @@ if python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then check mypy
 check lint-imports
 check python scripts/structure.py --check
 check python scripts/recipes.py --check
+check python scripts/prose.py
 check shellcheck -x "${shell_scripts[@]}"
 if python -c 'import material, mkdocstrings' 2>/dev/null; then
   check bash scripts/docs.sh build

@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --last: checkpoints saved after epochs (checkpointN.pt) or after updates "
         "(checkpoint_E_N.pt) (default: epoch)",
     )
-    which.add_argument("--upto", type=int, metavar="N", help="with --last: last epoch or update")
+    which.add_argument(
+        "--upto", type=int, metavar="N", help="with --last: last epoch or update to use"
+    )
 
 
 @options.one_writer

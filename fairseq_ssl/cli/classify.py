@@ -52,7 +52,7 @@ def add_predict(steps: Steps) -> None:
     predict.add_argument(
         "--labeled",
         action="store_true",
-        help="each line is a label, a tab and a text",
+        help="read lines of a label, a tab and a text",
     )
     options.add_integer(
         predict,

@@ -164,7 +164,7 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
     measures.add_argument(
         "--reverse",
         action="store_true",
-        help="the model of --translation translates TARGET to SOURCE",
+        help="translate TARGET to SOURCE with the model of --translation",
     )
     measures.add_argument(
         "--subwords",
