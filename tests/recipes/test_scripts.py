@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -89,50 +90,85 @@ def test_setup_uses_an_active_environment_that_has_everything(run: Run) -> None:
     assert shown == f"setup: using {BIN / 'python'}\n", "nothing is to be built"
 
 
-SYSTEMS = ("scratch", "pretrained", "tagger", "pbd")
+METHODS = (
+    *("late-evidence", "names", "long-lists", "revisions", "pre-training", "back-translation"),
+    *("imitators", "reconstruction"),
+)
 
 
-def demo(folder: Path) -> subprocess.CompletedProcess[str]:
-    settings = {"DEMO_DIR": str(folder), "DEMO_UPDATES": "10", "DEMO_TEST_LINES": "8"}
+def demo(folder: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    settings = {"DEMO_DIR": str(folder), "DEMO_PERCENT": "1", "DEMO_TEST_LINES": "6"}
     words = ["bash", str(ROOT / "scripts/demo.sh")]
     return subprocess.run(
-        words, env=environment(**settings), capture_output=True, text=True, check=False
+        words, env=environment(**settings | changes), capture_output=True, text=True, check=False
     )
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Folder and output of a short demo."""
+    """Folder and output of a demo with few updates."""
     folder = tmp_path_factory.mktemp("demo") / "demo"
     done = demo(folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder, done.stdout
 
 
-def test_a_short_demo_ends_with_scores_and_a_report_and_a_second_run_finds_it_done(
-    made: tuple[Path, str],
-) -> None:
+def test_demo_prints_a_line_for_each_method_and_writes_a_page(made: tuple[Path, str]) -> None:
     folder, printed = made
-    for system in SYSTEMS:
-        assert re.search(rf"^{system} +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d$", printed, re.M)
-        assert re.search(rf"^  {system} +\d+$", printed, re.M), "milliseconds"
-    assert "errant|lines:8|" in printed
-    assert "gleu|lines:8|" in printed
+    for method in METHODS:
+        lines = re.findall(rf"^{method} +.* \d+\.\d   .* \d+\.\d   .*: .*shown.*$", printed, re.M)
+        assert len(lines) == 2, "one when it is done, one in the table"
     report = (folder / "report.html").read_text()
-    assert all(system in report for system in SYSTEMS)
+    assert all(method in report for method in METHODS)
     assert not re.search(r'(src|href)="http', report), "the report must need no other file"
+
+
+def test_second_run_of_the_demo_reuses_everything(made: tuple[Path, str]) -> None:
+    folder, _ = made
     again = demo(folder)
     assert again.returncode == 0, again.stderr[-3000:]
-    assert again.stderr.count("up to date:") == 2 + 1 + 2 * len(SYSTEMS)
+    trained = len(list(folder.glob("*/*/final.pt")))
+    assert trained == 18
+    assert again.stderr.count("up to date:") > 2 * trained
+    assert "Epoch" not in again.stderr
 
 
 def test_failing_demo_names_its_log(made: tuple[Path, str], tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     shutil.copytree(made[0], folder)
-    (folder / "runs/tagger.1/final.pt").unlink()
-    record = folder / "records/runs/tagger.1.json"
+    (folder / "revisions/tagger/final.pt").unlink()
+    record = folder / "records/revisions/tagger.json"
     record.write_text(record.read_text().replace('"finished": true', '"finished": false'))
-    (folder / "runs/tagger.1/checkpoint_last.pt").write_text("damaged")
-    done = demo(folder)
+    (folder / "revisions/tagger/checkpoint_last.pt").write_text("damaged")
+    done = demo(folder, DEMO_METHODS="revisions")
     assert done.returncode == 1
-    assert f"Its full output is in {folder}/runs/tagger.1/train.log" in done.stderr
+    assert f"Its full output is in {folder}/revisions/tagger/train.log" in done.stderr
+
+
+def test_demo_rejects_unknown_methods_and_sizes(tmp_path: Path) -> None:
+    done = demo(tmp_path, DEMO_METHODS="names nothing", DRY_RUN="1")
+    assert done.returncode == 2
+    assert "DEMO_METHODS has 'nothing'" in done.stderr
+    assert demo(tmp_path, DEMO_TEST_LINES="7", DRY_RUN="1").returncode == 2
+
+
+def test_demo_names_the_claims_that_do_not_show(tmp_path: Path, run: Run) -> None:
+    """A higher score is not enough: the difference must be significant."""
+    for name, score, p in (
+        ("names", 90.0, 0.001),
+        ("revisions", 51.0, 0.4),
+        ("imitators", 1.0, 0.01),
+    ):
+        systems = {"baseline": 50.0, "method": score}
+        content = {
+            "systems": {key: {"accuracy": {"seeds": [one]}} for key, one in systems.items()},
+            "against the baseline": {"method": {"p": p}},
+        }
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    files = [tmp_path / f"{name}.json" for name in ("names", "revisions", "imitators")]
+    shown = run(sys.executable, ROOT / "scripts/demo_table.py", *files).stdout.splitlines()
+    assert [line.partition("): ")[2] for line in shown] == [
+        "shown, p = 0.001",
+        "not shown here, p = 0.400",
+        "not shown here, p = 0.010",
+    ]
