@@ -129,7 +129,7 @@ def draw(rows: list[Row], path: Path) -> None:
     axes.set_xlim(0, 108)
     axes.set_xlabel("correct lines of the held-out set (%)")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower right", frameon=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
     figure.savefig(path)
 
 
