@@ -277,6 +277,14 @@ sides() {
     *) SIDES=("$M/text/test.src" "$M/text/test.trg") ;;
   esac
 }
+# Print what is correct or not, one unit per line: a line, or a digit of two or three.
+units() { # FILE
+  if [[ "$METHOD" == reconstruction ]]; then
+    awk '{ for (i = 1; i <= 3; i++) print (i <= NF ? $i : "-") }' "$1"
+  else
+    cat "$1"
+  fi
+}
 method() { # METHOD
   local METHOD="$1" M="$DEMO/$1" SIDES
   "$METHOD"
@@ -285,9 +293,11 @@ method() { # METHOD
     into "$M/text/texts" cut -f 2 "$M/text/test.tsv"
     into "$M/text/labels" cut -f 1 "$M/text/test.tsv"
   fi
-  into "$OUTPUTS/$METHOD.json" fairseq-ssl score accuracy baseline="$OUTPUTS/baseline/$METHOD.txt" \
-    method="$OUTPUTS/method/$METHOD.txt" --reference "${SIDES[1]}" \
-    --baseline "$OUTPUTS/baseline/$METHOD.txt" --format json
+  local system scored="$M/scored"
+  into "$scored.reference" units "${SIDES[1]}"
+  for system in baseline method; do into "$scored.$system" units "$OUTPUTS/$system/$METHOD.txt"; done
+  into "$OUTPUTS/$METHOD.json" fairseq-ssl score accuracy baseline="$scored.baseline" \
+    method="$scored.method" --reference "$scored.reference" --baseline "$scored.baseline" --format json
   run python scripts/demo_table.py "$OUTPUTS/$METHOD.json"
 }
 
@@ -295,7 +305,7 @@ headline "$(wc -w <<<"$METHODS") methods, $JOBS at a time; logs: $DEMO/METHOD/*/
 for name in $METHODS; do spawn method "$name"; done
 settle
 
-headline "correct lines of the held-out sets, in percent"
+headline "correct lines of the held-out sets (reconstruction: correct digits), in percent"
 scores=() gold=(--source "$DEMO/sentences.source" --reference "$DEMO/sentences.reference")
 for name in $METHODS; do scores+=("$OUTPUTS/$name.json"); done
 run python scripts/demo_table.py "${scores[@]}" --figure "$OUTPUTS/accuracy.svg"
