@@ -72,7 +72,9 @@ class TextClassifierPipeline:
         self.has_imitators = hasattr(model, "alphas")
 
     @classmethod
-    def load(cls, path: Path, data: Path, device: str = "cpu") -> TextClassifierPipeline:
+    def load(
+        cls, path: str | Path, data: str | Path, device: str = "cpu"
+    ) -> TextClassifierPipeline:
         """Load a classifier.
 
         Args:
@@ -80,6 +82,7 @@ class TextClassifierPipeline:
             data: data folder with the dictionaries of the training.
             device: ``cpu`` or ``cuda``.
         """
+        path, data = Path(path), Path(data)
         state = read_checkpoint(path)
         options = task_options(state)
         if options.get("classification_stage") in (None, "imitate"):

@@ -40,6 +40,7 @@ class ChangedInEachRound(nn.Module):
     def __init__(self, tagger: Any, rounds: int) -> None:
         super().__init__()
         self.tagger, self.rounds, self.cfg = tagger, rounds, tagger.cfg
+        self.subwords, self.max_subwords = tagger.subwords, tagger.max_subwords
         self.calls = 0
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor) -> EditLogits:

@@ -185,7 +185,7 @@ def test_what_cannot_be_converted_is_rejected(
 ) -> None:
     words = ["noise", "windows", "--method", "direct", "--shard", "1/2", "-o", "out"]
     error = refused(capsys, 2, *words)
-    assert "--shard needs UTF-8 text without byte-order mark" in error
+    assert "--shard needs UTF-8 text without a byte-order mark" in error
     command = error.partition("Convert it: ")[2].splitlines()[0].replace("> NEW", "> new")
     subprocess.run(command, shell=True, check=True, cwd=text)
     assert Path("new").read_bytes() == Path("unix").read_bytes()
