@@ -326,7 +326,7 @@ def export(
         quantization: data type of the weights, for ``ctranslate2``.
     """
     if to != "ctranslate2" and (data_dir or quantization != "float32"):
-        raise UsageError("`data_dir` and `quantization` are for CTranslate2 models.")
+        raise UsageError("`data_dir` and `quantization` need `to` ctranslate2.")
     state = read_checkpoint(checkpoint)
     if is_two_way(state):
         state = one_direction(state, source_lang, target_lang)
@@ -337,7 +337,7 @@ def export(
         )
     elif to == "fairseq" and (source_lang or target_lang):
         raise UsageError(
-            "`source_lang` and `target_lang` are for CTranslate2 models and for checkpoints of two "
+            "`source_lang` and `target_lang` need `to` ctranslate2, or a checkpoint of two "
             "directions."
         )
     parameters = {"to": to, "arch": architecture(state)}

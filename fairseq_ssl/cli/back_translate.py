@@ -166,8 +166,8 @@ def _add_noise(search: argparse._ArgumentGroup) -> None:
         type=float,
         default=0.0,
         metavar="BETA",
-        help="with --engine fairseq: noise strength of the noisy beam search, beta_random in the "
-        "thesis, where it is 6, 0 to 1000 (default: 0)",
+        help="noise strength of the noisy beam search, beta_random in the thesis, which uses 6; "
+        "with --engine fairseq; 0 to 1000 (default: 0)",
     )
     search.add_argument(
         "--noisy-beam-granularity",

@@ -124,14 +124,14 @@ def _add_tune(steps: Steps) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="folder with the binarized data of its training",
+        help="folder with the binarized training data of the model",
     )
     step.add_argument(
         "--metric",
         choices=("f0.5", "exact"),
         default="f0.5",
-        help="f0.5 of the edits against those from SOURCE to TARGET, or exact, the percentage of "
-        "correct lines (default: %(default)s)",
+        help="metric to maximize: f0.5, F0.5 of the edits of the model against the edits from "
+        "SOURCE to TARGET; exact, the percentage of correct lines (default: %(default)s)",
     )
     options.add_integer(step, "--iterations", "rounds of editing", 4)
     options.add_batch_size(step)

@@ -25,13 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_input(parser, "clean text, tokens separated by spaces")
     options.add_resumable_output(parser, "noisy text")
     parser.add_argument(
-        "--clean", type=Path, metavar="FILE", help="output of clean text, aligned with noisy text"
+        "--clean",
+        type=Path,
+        metavar="FILE",
+        help="file for the clean text, aligned with noisy text",
     )
     parser.add_argument(
         "--changed-positions",
         type=Path,
         metavar="FILE",
-        help="output of the positions, from 0, of clean tokens that are deleted, replaced or moved",
+        help="file for the positions, counted from 0, of the clean tokens that are deleted, "
+        "replaced or moved",
     )
     _add_noise(parser)
     work = parser.add_argument_group("parallelism")

@@ -49,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps.add_argument(
         "--unknown-to",
         metavar="TEXT",
-        help="replace each <unk>, or each remaining <unk>, by this text (thesis, Ja-En: a vertical "
-        "bar)",
+        help="text that replaces each <unk> left by --copy-unknown, or every <unk> (thesis, Ja-En: "
+        "a vertical bar)",
     )
     steps.add_argument(
         "--detruecase",
         action="store_true",
-        help="capitalize the first word of each sentence, as Moses' detruecaser",
+        help="capitalize the first word of each sentence, like Moses' detruecaser",
     )
     steps.add_argument(
         "--japanese-punctuation",

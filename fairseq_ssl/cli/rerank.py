@@ -205,9 +205,8 @@ def _add_merge(steps: Steps) -> None:
         "list",
         nargs="+",
         metavar="NAME=LIST",
-        help="n-best list in the format of Moses, or output of fairseq-generate --nbest N, whose "
-        "score has this name, converted to a natural logarithm, normalized by --lenpen; .gz by "
-        "suffix",
+        help="n-best list in the format of Moses, or output of fairseq-generate --nbest N; NAME is "
+        "the name of its score, a natural logarithm divided by length ** lenpen; .gz by suffix",
     )
     merge.add_argument(
         "--best",

@@ -51,7 +51,7 @@ class ReconstructionLossConfig(CriterionConfig):
     )
     reconstruction_start_update: int = field(
         default=0,
-        metadata={"help": "update before which lambda is 0, 0 or more (default: 0)"},
+        metadata={"help": "first update with the reconstruction loss, 0 or more (default: 0)"},
     )
     reconstruction_weighting: ChoiceEnum(list(WEIGHTINGS)) = field(  # type: ignore[valid-type]
         default="marginal",

@@ -70,9 +70,8 @@ class EditLabelingConfig(EditDecodingConfig):
     edit_unit: ChoiceEnum(UNITS) = field(  # type: ignore[valid-type]
         default="subword",
         metadata={
-            "help": "unit that labels edit: word, of which the encoder reads the subwords of its "
-            "own tokenizer; or subword or character, which the encoder reads as they are in the "
-            "data (default: subword)"
+            "help": "unit of the edit labels: word, which the encoder splits with its own "
+            "tokenizer; subword or character, the tokens of the data (default: subword)"
         },
     )
     edit_tokenizer: Optional[str] = field(  # noqa: UP045

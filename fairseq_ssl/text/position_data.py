@@ -203,7 +203,7 @@ def _groups(
         if len(groups[side]) == 1:
             raise DataError(
                 f"{reader.place(side)} has no {separator.token!r}. Expected joined sentences, such "
-                "as the output of interpolate, and their `separator`."
+                "as the output of interpolate. Set `separator` to the token that joins them."
             )
     source, target = map(len, groups)
     if source != target:

@@ -169,13 +169,13 @@ TABLE: dict[str, Row] = {
         LEARNED, {"folder/phsic-words.npz": npz_outside}, 1, "not an npz"
     ),
     "other shapes: learned filter": Row(
-        LEARNED, {"folder/phsic-words.npz": npz(covariance=np.ones((5, 5)))}, 1, "unexpected type or shape"
+        LEARNED, {"folder/phsic-words.npz": npz(covariance=np.ones((5, 5)))}, 1, "unexpected"
     ),
     "not numbers: learned filter": Row(
-        LEARNED, {"folder/phsic-words.npz": npz(covariance=np.full((3, 3), "x"))}, 1, "unexpected type or shape"
+        LEARNED, {"folder/phsic-words.npz": npz(covariance=np.full((3, 3), "x"))}, 1, "unexpected"
     ),
     "infinite numbers: learned filter": Row(
-        LEARNED, {"folder/phsic-words.npz": npz(source_mean=np.full(3, np.nan))}, 1, "unexpected type or shape"
+        LEARNED, {"folder/phsic-words.npz": npz(source_mean=np.full(3, np.nan))}, 1, "unexpected"
     ),
     "other file: learned filter": Row(
         LEARNED,
