@@ -64,8 +64,7 @@ Names registered with fairseq, by the flag that selects them:
     lazy_adam
         Adam that updates only the embedding rows used in a batch (MEIN).
 
-``--user-dir`` registers all of these names. A Python program calls :func:`register`, once or more
-often.
+``--user-dir`` registers all of these names. A Python program calls :func:`register` instead.
 """
 
 from __future__ import annotations
@@ -78,7 +77,9 @@ __all__ = ["__version__", "register"]
 
 
 def register() -> None:
-    """Register the names above with fairseq, and patch fairseq to load checkpoints safely.
+    """Register the names listed in the module docstring, and patch fairseq.
+
+    The patches fix bugs and prevent checkpoints from running code.
 
     Calls after the first do nothing.
     """

@@ -1,3 +1,3 @@
-"""The version of the package, readable without registering anything."""
+"""Version of the package, in a module without imports."""
 
 __version__ = "0.1.0"

@@ -10,7 +10,7 @@ from typing import Any
 from unicodedata import category
 
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode categories: control characters, surrogates, line and paragraph separators."""
+"""Unicode categories that `one_line` escapes: controls, surrogates, line and paragraph ends."""
 
 
 class FairseqSslError(Exception):
@@ -51,7 +51,7 @@ class MissingPackageError(FairseqSslError):
 
 
 def one_line(text: str) -> str:
-    """Escape line ends and control characters in a message.
+    """Return a message with its line ends and control characters escaped.
 
     Messages contain file names and file content, whose control characters a terminal would obey.
     """
@@ -62,7 +62,7 @@ def one_line(text: str) -> str:
 
 
 def flag(name: str) -> str:
-    """Return the command-line flag of an option name."""
+    """Return the command-line flag of a parameter, such as ``--max-tokens`` for ``max_tokens``."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -73,17 +73,17 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 
 DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}
-"""Distribution names by module name, for those that differ."""
+"""Names on PyPI by module name, for packages whose module has a different name."""
 TRAINING_PACKAGES = ("torch", "fairseq", "omegaconf")
 INSTALL_TRAINING = "pip install 'fairseq-ssl[train]'"
 
 
 @contextmanager
 def needs_torch(purpose: str) -> Iterator[None]:
-    """Replace the error of an import of torch or fairseq by one that names the extra to install.
+    """Raise MissingPackageError if torch, fairseq or omegaconf cannot be imported in the block.
 
     Args:
-        purpose: what imports them, as the subject of "... needs the package".
+        purpose: what needs the package, as the subject of "... needs the package".
     """
     try:
         yield
@@ -95,12 +95,12 @@ def needs_torch(purpose: str) -> Iterator[None]:
 
 
 def import_optional(module: str, purpose: str, extra: str = "") -> Any:
-    """Import a module. If it is not installed, raise an error that names what to install.
+    """Import and return a module. Raise MissingPackageError if it is not installed.
 
     Args:
-        module: its name, such as ``sklearn.linear_model``.
+        module: name of the module, such as ``sklearn.linear_model``.
         purpose: what needs the module, as the subject of "... needs the package".
-        extra: the extra of fairseq-ssl that installs it; without one, the package itself is named.
+        extra: extra of fairseq-ssl that installs the module (empty: the error names the package).
     """
     try:
         return importlib.import_module(module)

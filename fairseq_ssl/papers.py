@@ -13,7 +13,7 @@ class Paper:
     """A paper: its contribution and the names registered for it."""
 
     key: str
-    """The name of its folder in examples/."""
+    """Name of the folder of the paper in examples/."""
     title: str
     brings: str
     tasks: tuple[str, ...] = ()
@@ -21,16 +21,16 @@ class Paper:
     criterions: tuple[str, ...] = ()
     optimizers: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
-    """Arguments of ``fairseq-ssl``."""
+    """Commands for the paper, as arguments of ``fairseq-ssl``."""
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """All names registered with fairseq."""
+        """Names of the tasks, architectures, criterions and optimizers of the paper."""
         return (*self.tasks, *self.archs, *self.criterions, *self.optimizers)
 
     @property
     def uses(self) -> list[str]:
-        """All flags and commands that select a part of the paper."""
+        """Flags and commands for the paper, such as ``--task edit_labeling``."""
         named = {"--task": self.tasks, "--arch": self.archs, "--criterion": self.criterions}
         named["--optimizer"] = self.optimizers
         named["fairseq-ssl"] = self.commands
@@ -142,7 +142,7 @@ PAPERS = (
 
 
 def markdown_table(papers: tuple[Paper, ...] = PAPERS) -> str:
-    """Return a table of the papers in Markdown."""
+    """Return a Markdown table with a row for each paper."""
     rows = ["| paper | brings | use it with |", "| --- | --- | --- |"]
     rows += [f"| {paper.title} | {paper.brings} | {_use(paper)} |" for paper in papers]
     return "\n".join(rows)

@@ -13,19 +13,22 @@ from fairseq_ssl.io.text_files import json_text
 
 @dataclass(frozen=True)
 class Signature:
-    """A method and its parameters, in the short form of sacreBLEU's signatures or as JSON."""
+    """The method, the parameters and the version of the package that produced a file."""
 
     method: str
     parameters: dict[str, Any] = field(default_factory=dict)
     version: str = __version__
 
     def __str__(self) -> str:
-        """Return the short form, such as ``average|which:last|n:5|version:0.1.0``."""
+        """Return the short form, such as ``average|which:last|n:5|version:0.1.0``.
+
+        It omits parameters that are not numbers, booleans or strings of under 32 characters.
+        """
         named = [f"{key}:{value}" for key, value in self.parameters.items() if _is_short(value)]
         return "|".join([self.method, *named, f"version:{self.version}"])
 
     def write_beside(self, path: Path) -> Path:
-        """Write the signature to `path` with ``.json`` appended. Return the new path."""
+        """Write the signature as JSON to `path` plus the suffix ``.json``. Return the new path."""
         beside = path.with_name(path.name + ".json")
         content = {"method": self.method, "version": self.version, **self.parameters}
         with atomic_path(beside) as temporary:

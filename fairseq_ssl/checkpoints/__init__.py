@@ -39,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module of a public name on first use."""
+    """Return the object of a public name. Its module is imported on first use."""
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -47,6 +47,9 @@ def last_checkpoints(folder: Path, count: int, by: str, upto: int | None = None)
         count: number of checkpoints.
         by: ``epoch`` or ``update``, which selects the checkpoints saved by epoch or by update.
         upto: ignore checkpoints after this epoch or update.
+
+    Raises:
+        DataError: if there are fewer checkpoints.
     """
     available = [c for c in numbered_checkpoints(folder, by) if upto is None or c.number <= upto]
     if len(available) < count:
@@ -66,8 +69,8 @@ def last_checkpoints(folder: Path, count: int, by: str, upto: int | None = None)
 def best_checkpoints(folder: Path, count: int) -> list[Path]:
     """Return the `count` checkpoints with the best validation scores, the best one last.
 
-    The score and its direction are read from the checkpoints. Copies of the same update, such as
-    checkpoint_best.pt, are used only once.
+    The checkpoints store the scores, and whether higher is better. Copies of the same update, such
+    as checkpoint_best.pt, are used only once.
     """
     files = [c.path for by in PATTERNS for c in numbered_checkpoints(folder, by)]
     files += sorted(path for path in folder.iterdir() if BEST_PATTERN.fullmatch(path.name))
@@ -146,7 +149,10 @@ def _read(path: Path, moving: bool) -> State:
 
 
 def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return float64 zeros for each floating-point tensor. Tied tensors get a single sum."""
+    """Return a float64 tensor of zeros for each floating-point tensor, by name.
+
+    Tied tensors have one entry, under their first name.
+    """
     return {
         names[0]: torch.zeros(model[names[0]].shape, dtype=torch.float64)
         for names in _ties(model)
@@ -155,7 +161,7 @@ def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
-    """Group the names of tensors that share memory, such as tied embeddings."""
+    """Return the names of all tensors, grouped by tensors that share memory."""
     groups: dict[TieKey, list[str]] = {}
     for name, tensor in model.items():
         storage = tensor.untyped_storage().data_ptr()
@@ -165,9 +171,9 @@ def _ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
 
 
 def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dict[str, Tensor]:
-    """Return each sum divided by `count`, in the dtype of the weight.
+    """Return the weights of `model`, with the mean in place of each weight that has a sum.
 
-    Sums are removed one by one to save memory.
+    Means have the dtype of the weight. Sums are removed one by one to save memory.
     """
     means: dict[str, Tensor] = {}
     for names in _ties(model):

@@ -2,7 +2,7 @@
 
 The encoder is initialized from the encoder of the language model, and the scores of edits from its
 masked language model head. The edit tagger has no token types. The embedding of the first token
-type is added to all rows of the position table instead. Each input gets it exactly once, since its
+type is added to all rows of the position table instead. Each input has it exactly once, since its
 position is one row or the mean of two rows.
 """
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TaggerSizes:
-    """Sizes of an edit tagger that must be equal to the language model; see `FLAGS`."""
+    """Sizes of an edit tagger, which must match the language model. `FLAGS` has their flags."""
 
     layers: int
     dim: int
@@ -66,7 +66,7 @@ KINDS = {
     ),
     "roberta": Kind({}, "<mask>", "lm_head", "lm_head.dense", "lm_head.layer_norm"),
 }
-"""Kinds of models by the model_type in config.json."""
+"""Names of symbols and weights by the model_type in config.json."""
 
 FLAGS = {
     "num_hidden_layers": ("--encoder-layers", "layers"),
@@ -104,7 +104,7 @@ UNUSED = re.compile(
     r"pooler\..*|cls\.seq_relationship\..*|embeddings\.(position_ids|token_type_ids)"
     r"|(cls\.predictions|lm_head)\.(bias|decoder\.(weight|bias))"
 )
-"""Weights that an edit tagger does not use."""
+"""Pattern of the names of weights that an edit tagger does not use."""
 
 SHOWN = 5
 """Maximum number of symbols to list in an error message."""
@@ -119,8 +119,8 @@ def initial_weights(
         folder: folder with config.json, the files of the tokenizer and the weights.
         sizes: sizes of the edit tagger.
         symbols: symbols of the fairseq dictionary, by id.
-        start: state of the new edit tagger. Symbols that the language model does not have keep
-            their embeddings from it.
+        start: state dict of the new edit tagger. Padding entries (madeupword) of the dictionary
+            keep their embeddings from it.
     """
     config = read_config(folder)
     kind = _kind(config, folder)
@@ -155,7 +155,12 @@ def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
 
 
 def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> None:
-    """Set missing settings to their defaults. Raise an error for unsupported settings."""
+    """Set missing settings to their defaults, and check all settings.
+
+    Raises:
+        DataError: if a size is not a number.
+        ConfigurationError: if an edit tagger does not support a setting or has other sizes.
+    """
     for name, default in DEFAULTS.items():
         if config.get(name) is None:
             config[name] = default
@@ -187,7 +192,7 @@ def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> N
 
 
 def first_position(config: Mapping[str, Any]) -> int:
-    """Return the row of the position of the first token. RoBERTa starts after its padding id."""
+    """Return the row of the first token's position. RoBERTa starts after its padding id."""
     return int(config["pad_token_id"]) + 1 if config["model_type"] == "roberta" else 0
 
 
@@ -270,7 +275,7 @@ def _layer(source: _Source, number: int, sizes: TaggerSizes) -> dict[str, Tensor
 
 
 def _head(source: _Source, kind: Kind, dim: int) -> dict[str, Tensor]:
-    """Return the weights of the masked language model head, if the folder has them."""
+    """Return the weights of the masked language model head. Without a head, return no weights."""
     if f"{kind.transform}.weight" not in source:
         logger.warning(
             f"{source.folder} has no masked language model head. The head of the edit scores "
@@ -290,7 +295,7 @@ class _Source:
         self.folder = folder
         self.weights: dict[str, Tensor] = {}
         self.stored: dict[str, str] = {}
-        """Name in the file of each weight."""
+        """Names of the weights in the file, by their names in `weights`."""
         self.taken: set[str] = set()
         for stored, weight in weights.items():
             name = stored.removeprefix(f"{prefix}.")
@@ -307,7 +312,7 @@ class _Source:
         return name in self.weights
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Return a weight in float32. Raise DataError unless it has this shape and is finite."""
+        """Return a weight in float32. Raise DataError unless it is finite and of shape `shape`."""
         if name not in self.weights:
             raise DataError(
                 f"{self.folder} has no weight {name} of shape {shape}. Expected a BERT or RoBERTa "
@@ -333,7 +338,7 @@ class _Source:
         return weight.float()
 
     def linear_or_norm(self, name: str, our_name: str, *shape: int) -> dict[str, Tensor]:
-        """Return the weight and the bias of a module under `our_name`.
+        """Return weight and bias of a linear layer or LayerNorm, named for the edit tagger.
 
         Args:
             name: name of the module in the language model.
@@ -358,7 +363,7 @@ class _Source:
         """Raise DataError for a weight that was not used and is not in `UNUSED`.
 
         Args:
-            unused_prefix: prefix of other weights that need not be used.
+            unused_prefix: prefix of further weights that are allowed to be unused (None: none).
         """
         for name, stored in self.stored.items():
             is_unused = unused_prefix is not None and name.startswith(unused_prefix)

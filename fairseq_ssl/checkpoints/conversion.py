@@ -31,11 +31,11 @@ OptionValues = dict[str, Any]
 Actions = dict[str, argparse.Action]
 
 OPTION_WORD = re.compile(r"\w[\w.,+-]*|")
-"""Names, languages and numbers separated by commas. Paths and code do not match."""
+"""Pattern of names, languages and numbers separated by commas, without paths and code."""
 LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
-"""Lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
+"""Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
-"""Options that name a file or a folder. Their values are never written."""
+"""Pattern of the names of options with a file or a folder. Their values are never exported."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """String options of a task that are needed for decoding."""
 
@@ -54,7 +54,7 @@ def inference_config(
         criterion: options of the criterion, with its name under ``_name``.
 
     Raises:
-        DataError: if the value of an option does not have the declared type.
+        DataError: if `arch` is not registered or an option does not have its declared type.
     """
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.dataclass.configs import FairseqConfig
@@ -99,7 +99,11 @@ def _registered(registry: Mapping[str, Any], name: Any, default: str) -> str:
 def _known(
     group: str, declares: Any, options: Mapping[str, Any], is_kept: Callable[[str], bool]
 ) -> OptionValues:
-    """Return the declared options. Raise DataError if one does not have its declared type."""
+    """Return the values of declared options. Strings that `is_kept` rejects become the default.
+
+    Raises:
+        DataError: if an option does not have its declared type.
+    """
     kept = {}
     for name, action in _actions(declares).items():
         if name not in options:
@@ -165,7 +169,7 @@ def _expected(action: argparse.Action) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert numpy scalars and tuples to built-in types."""
+    """Convert numpy scalars to Python numbers, and tuples to lists."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
@@ -178,11 +182,15 @@ STOCK_COUNTERPART = {
     "shape_transformer_wmt_en_de": "transformer_wmt_en_de",
     "shape_transformer_big": "transformer_vaswani_wmt_en_de_big",
 }
-"""Architectures of this package, and architectures of fairseq with the same inference."""
+"""fairseq's architectures with the same inference, by architecture of this package."""
 
 
 def to_stock(state: State) -> State:
-    """Convert a checkpoint to fairseq's own architecture. The outputs do not change."""
+    """Convert a checkpoint to fairseq's own architecture, which has the same outputs.
+
+    Raises:
+        DataError: if fairseq has no equivalent architecture.
+    """
     return exported(state, _stock_architecture(state), task_options(state))
 
 
@@ -280,7 +288,11 @@ def is_two_way(state: State) -> bool:
 
 
 def one_direction(state: State, source: str | None, target: str | None) -> State:
-    """Return a checkpoint of fairseq's translation task with the model of one direction."""
+    """Return a checkpoint of fairseq's translation task with the model of one direction.
+
+    Raises:
+        UsageError: if the checkpoint does not have the direction `source` to `target`.
+    """
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
     direction = f"{source}-{target}"
     if direction not in names:

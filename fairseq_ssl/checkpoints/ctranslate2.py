@@ -35,7 +35,7 @@ EMBEDDINGS = {
 TOKENS = ("unk_token", "bos_token", "eos_token", "decoder_start_token")
 
 VARIABLE_DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-"""Types of variables. The file stores the index of the type."""
+"""Data types of variables. The file stores the index of the data type."""
 VARIABLE_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
 FLOATS = ("float32", "float16", "bfloat16")
 MAX_RANK = 4
@@ -59,7 +59,7 @@ class Variable:
 
 
 class _FormatError(Exception):
-    """Error in the format of a file."""
+    """Error in the format of a model file, reported by `check_ctranslate2_folder`."""
 
 
 def write_checksums(folder: Path) -> None:
@@ -102,7 +102,7 @@ def check_ctranslate2_folder(folder: Path) -> None:
 
 
 def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
-    """Read the variables without their values, the aliases and the revision."""
+    """Return the variables without their values, the variable of each alias, and the revision."""
     size = os.fstat(file.fileno()).st_size
     version = _number(file, "I")
     supported = int(
@@ -154,7 +154,7 @@ def _check_revision(revision: int, has_checksums: bool) -> None:
 
 
 def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
-    """Compare the names of the variables with a Transformer of the same number of layers."""
+    """Raise an error unless the variables are those of a Transformer with as many layers."""
     specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
     layers = tuple(
         len(
@@ -199,7 +199,7 @@ def _check_shapes(
     scalars: dict[str, float],
     scaled: Collection[str],
 ) -> None:
-    """Check that the shapes of all variables are consistent.
+    """Raise an error unless the shapes and data types of all variables are consistent.
 
     Args:
         whole: all variables, including aliases.
@@ -234,7 +234,7 @@ def _check_shapes(
 def _is_shape(
     name: str, shape: tuple[int, ...], dim: int, whole: dict[str, Variable], full: str
 ) -> bool:
-    """Return True if a variable can have a shape.
+    """Return True if a shape is valid for a variable, or its name has no known shape.
 
     Args:
         name: name of the variable without its side.
@@ -261,7 +261,7 @@ def _is_shape(
 
 
 def _scalars(file: BinaryIO, variables: dict[str, Variable]) -> dict[str, float]:
-    """Read the values of the variables without dimensions, such as the number of heads."""
+    """Return the values of scalar variables, such as the number of heads. bfloat16 is skipped."""
     scalars = {}
     for name, variable in variables.items():
         if not variable.shape and variable.dtype != "bfloat16":
@@ -273,7 +273,7 @@ def _scalars(file: BinaryIO, variables: dict[str, Variable]) -> dict[str, float]
 
 
 def _check_values(file: BinaryIO, name: str, variable: Variable) -> None:
-    """Raise an error for infinite values and NaN."""
+    """Raise an error if a floating-point variable has infinite values or NaN."""
     if variable.dtype not in FLOATS:
         return
     for block in _blocks(file, variable):
@@ -296,7 +296,7 @@ def _blocks(file: BinaryIO, variable: Variable) -> Iterator[Any]:
 
 
 def _check_checksums(folder: Path) -> bool:
-    """Compare all files with their checksums. Return False if there are no checksums."""
+    """Raise an error if a file does not match its checksum. Return False without checksums."""
     if not (folder / CHECKSUMS).exists():
         return False
     for name, expected in _json(folder / CHECKSUMS, dict).items():
@@ -408,7 +408,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
 
 
 def _check_replaceable(output: Path) -> None:
-    """Raise UsageError if the output exists and is not a CTranslate2 model."""
+    """Raise UsageError if the output is a link, or exists and is not a CTranslate2 model."""
     if output.is_symlink():
         raise UsageError(f"{output} is a link, so it is not replaced. Pass the folder itself.")
     if output.exists() and not (output / "model.bin").is_file():

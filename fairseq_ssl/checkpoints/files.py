@@ -25,7 +25,10 @@ State = dict[str, Any]
 
 
 def rejection_reason(path: str | Path, error: Exception) -> DataError:
-    """Return an error for an exception that torch raised while unpickling `path`."""
+    """Return an error for an exception that torch raised while unpickling `path`.
+
+    The error is UnsafeCheckpointError if the pickle imports a forbidden name, else DataError.
+    """
     name = re.search(r"GLOBAL (\S+)", str(error))
     if name is None:
         return DataError(
@@ -85,13 +88,13 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
 
 
 def write_checkpoint(state: State, path: Path) -> None:
-    """Write a checkpoint atomically."""
+    """Write a checkpoint to a temporary file, and rename it to `path`."""
     with atomic_path(path) as temporary:
         save_checkpoint(state, temporary)
 
 
 def save_checkpoint(state: State, path: Path) -> None:
-    """Write a checkpoint to a Python file, whose errors are clearer than torch's."""
+    """Write a checkpoint with Python's `open`, whose errors are clearer than those of torch."""
     with path.open("wb") as file:
         torch.save(state, file)
 
@@ -138,7 +141,7 @@ BINARIZED = re.compile(r"[^.]+\.(?P<source>[^.]+)-(?P<target>[^.]+)\.[^.]+\.idx"
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A folder with ``dict.SOURCE.txt`` and ``dict.TARGET.txt``."""
+    """Source and target language, and the folder of ``dict.SOURCE.txt`` and ``dict.TARGET.txt``."""
 
     folder: Path
     source: str

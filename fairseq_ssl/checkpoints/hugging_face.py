@@ -99,7 +99,7 @@ def _are_names(names: Any) -> bool:
 
 
 def _iterate_settings(settings: Any) -> Iterator[tuple[str, Any]]:
-    """Yield all names and values, including nested ones."""
+    """Yield the name and the value of each setting, including nested settings."""
     waiting = [settings]
     while waiting:
         value = waiting.pop()
@@ -133,7 +133,7 @@ SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Check a folder, and read the settings of its model."""
+    """Check a folder with `check_model_folder`. Return the settings in config.json."""
     check_model_folder(folder)
     return _read_object(folder / CONFIG, folder)
 
@@ -154,7 +154,7 @@ def read_vocabulary(folder: Path) -> dict[str, int]:
 
 
 def write_dictionary(folder: Path, output: Path) -> int:
-    """Write the vocabulary as a dictionary for fairseq-preprocess. Return its size.
+    """Write the vocabulary as a dictionary for fairseq-preprocess. Return the number of symbols.
 
     Special symbols and symbols with whitespace are omitted.
     """
@@ -168,7 +168,10 @@ def write_dictionary(folder: Path, output: Path) -> int:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Read all weights from one file, or from several files with an index. No code is run."""
+    """Return all weights by name, from one file or from several files with an index.
+
+    No code is run.
+    """
     for name in WEIGHT_FILES:
         index = folder / f"{name}.index.json"
         if (folder / name).is_file():

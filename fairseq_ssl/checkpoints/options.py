@@ -51,7 +51,7 @@ REQUIRED_PATHS = _names("""
 TEXT_PATHS = _names("""
     baseline_model input lang_to_offline_shard_ratio plasma_path restore_file save_dir seq2seq_path
 """)
-"""Options with a path that are an empty string if there is no path."""
+"""Options with a path whose value is an empty string if there is no path."""
 
 PATHS = _names("""
     aim_repo alignfile bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
@@ -67,7 +67,7 @@ PATHS = _names("""
     target_dict target_dictionary tensorboard_logdir testpref tgtdict trainpref user_dir validpref
     wer_args wer_kenlm_model wer_lexicon
 """)
-"""Options that name a file, a folder or code and are None if there is none."""
+"""Options that name a file, a folder or code, whose value is None if there is no such name."""
 
 NAMES = _names("""
     _name arch bpe channels classification_unlabeled config_yaml criterion eval_bleu_detok labels
@@ -85,7 +85,7 @@ _passed_data: set[str] = set()
 
 
 def remember_data(options: argparse.Namespace) -> None:
-    """Store the data folder that the user passed. Checkpoints may name the same folder."""
+    """Record the data folder that the user passed. Options of checkpoints may name this folder."""
     if isinstance(getattr(options, "data", None), str):
         _passed_data.add(options.data)
 
@@ -215,7 +215,7 @@ ALL_PATHS = REQUIRED_PATHS | TEXT_PATHS | PATHS
 
 
 def _parse_json(value: Any) -> Any:
-    """Return the object or the list in a JSON string, or None for other values."""
+    """Return the object or the list in a JSON string, or None for any other value."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return None
     try:

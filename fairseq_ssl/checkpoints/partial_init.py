@@ -20,7 +20,7 @@ from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
 def symbols_of(path: Path | None, checkpoint: Path, flag: str) -> list[str]:
-    """Read the symbols of the dictionary that a checkpoint was trained with.
+    """Return the symbols of a checkpoint's dictionary by id, with fairseq's special symbols first.
 
     Args:
         path: dictionary file. None raises UsageError.
@@ -39,7 +39,7 @@ def symbols_of(path: Path | None, checkpoint: Path, flag: str) -> list[str]:
 def rows_by_symbol(
     weight: Tensor, known: Sequence[str], symbols: Sequence[str], start: Tensor
 ) -> tuple[Tensor, int]:
-    """Return embeddings for a new dictionary [symbols, dim], and the number of known symbols.
+    """Return embeddings [symbols, dim] for a new dictionary, and the number of copied rows.
 
     Args:
         weight: embeddings of the checkpoint [rows, dim].
@@ -66,15 +66,15 @@ def classifier_encoder_weights(
     dictionary: Path | None = None,
     embedding: str = ENCODER_EMBEDDING,
 ) -> tuple[dict[str, Tensor], int]:
-    """Return the weights of an encoder, and the number of its words that the checkpoint has.
+    """Return encoder weights from a checkpoint, and the number of symbols with its embeddings.
 
     Args:
         state: the checkpoint.
         path: path of the checkpoint, for error messages.
         symbols: symbols of the new dictionary, by id.
-        start: state of the new encoder. Words that the checkpoint does not have keep their
+        start: state dict of the new encoder. Symbols unknown to the checkpoint keep their
             embeddings from it.
-        dictionary: source dictionary of the checkpoint.
+        dictionary: source dictionary of the checkpoint. None raises UsageError.
         embedding: name of the weight of the word embeddings.
     """
     weights = weights_below(state, ENCODER_PREFIX)
@@ -105,14 +105,14 @@ def recurrent_encoder_weights(
     start: Mapping[str, Tensor],
     dictionary: Path | None = None,
 ) -> tuple[dict[str, Tensor], int]:
-    """Return encoder weights from a language model, and the number of words that it has.
+    """Return encoder weights from a language model, and the number of symbols that it knows.
 
     Args:
         path: checkpoint of a recurrent_lm.
         symbols: symbols of the classifier's dictionary, by id.
-        start: state of the encoder. Words that the language model does not have keep their
+        start: state dict of the encoder. Symbols unknown to the language model keep their
             embeddings from it.
-        dictionary: dictionary of the language model.
+        dictionary: dictionary of the language model. None raises UsageError.
     """
     state = read_checkpoint(path)
     if not architecture(state).startswith("recurrent_lm"):

@@ -1,4 +1,4 @@
-"""Language models of transformers in local folders.
+"""Pretrained language models in local folders, loaded with transformers.
 
 The network is not used, and no code in a folder is run.
 """
@@ -17,14 +17,14 @@ from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.text_files import parse_json, read_lines
 
 PERMUTED = ("xlnet",)
-"""Encoders trained otherwise than as masked language models."""
+"""Supported model types that are not masked language models."""
 
 SubwordSegmenter = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True)
 class EncoderFiles:
-    """The config and the tokenizer of a pretrained encoder, which a checkpoint stores."""
+    """The config and the tokenizer of a pretrained encoder, to store in a checkpoint."""
 
     config: Mapping[str, Any]
     """The content of config.json, empty for an encoder with random weights."""
@@ -33,13 +33,13 @@ class EncoderFiles:
 
     @classmethod
     def read(cls, folder: Path, with_config: bool = True) -> EncoderFiles:
-        """Read the files of a folder."""
+        """Read the files of a folder. Without `with_config`, the config is empty."""
         config = {**read_config(folder), **load_config(folder)} if with_config else {}
         return cls(config, _tokenizer_json(folder))
 
     @classmethod
     def of_state(cls, state: Any) -> EncoderFiles:
-        """Return the files that `state` returned, from a checkpoint."""
+        """Restore the files from the result of `state`. Raise DataError if it is malformed."""
         try:
             config, tokenizer = parse_json(state["config"]), state["tokenizer"]
             if isinstance(config, dict) and isinstance(tokenizer, str):
@@ -49,11 +49,14 @@ class EncoderFiles:
         raise DataError("The encoder of the checkpoint has no readable config or tokenizer.")
 
     def state(self) -> dict[str, str]:
-        """Return the files as text, for a checkpoint."""
+        """Return the config and the tokenizer as JSON strings, to store in a checkpoint."""
         return {"config": json.dumps(self.config), "tokenizer": self.tokenizer}
 
     def set_sizes(self, options: Any) -> None:
-        """Set the sizes of the encoder in the options of an edit tagger."""
+        """Set the encoder sizes in the options of an edit tagger, from the config.
+
+        Do nothing without a config, or if transformers implements the encoder.
+        """
         if not (self.config and self.is_native):
             return
         for name, (flag, _) in FLAGS.items():
@@ -63,7 +66,7 @@ class EncoderFiles:
 
     @property
     def is_native(self) -> bool:
-        """True if this package implements the encoder itself."""
+        """True without a config and for BERT and RoBERTa, which this package implements."""
         return not self.config or self.config.get("model_type") in KINDS
 
 
@@ -126,7 +129,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def subword_segmenter(folder: Path) -> SubwordSegmenter:
-    """Return a function that splits a text into the model's tokens, without start and end."""
+    """Return a function that splits text into the model's tokens, without start and end tokens."""
     tokenizer = load_tokenizer(folder)
 
     def segment(text: str) -> list[str]:
@@ -154,7 +157,7 @@ def ends(found: Any) -> tuple[int, int]:
 
 
 def longest(found: Any) -> int:
-    """Return the maximum number of tokens that a model reads, including start and end."""
+    """Return the maximum number of tokens that a model reads, including start and end tokens."""
     max_positions = int(getattr(found.config, "max_position_embeddings", 10**9))
     embeddings = getattr(found.base_model, "embeddings", None)
     positions = getattr(embeddings, "position_embeddings", None)
@@ -182,7 +185,7 @@ def _load(loader: Any, folder: Path, **options: Any) -> Any:
 
 
 def _check_kind(kind: Any, where: str) -> str:
-    """Raise DataError unless `kind` is a masked language model of transformers.
+    """Return `kind`. Raise DataError unless it is XLNet or a masked language model.
 
     Other kinds of models can load further models.
     """

@@ -63,7 +63,7 @@ def evaluate(source: str, *_namespaces: Any) -> Any:
 
 
 def shortened(value: Any) -> str:
-    """Return the `repr` of a value, truncated to 80 characters."""
+    """Return the `repr` of a value. After 80 characters, it is truncated and ends in ``...``."""
     shown = repr(value[:100] if isinstance(value, str) else value)
     return shown if len(shown) <= 80 else f"{shown[:80]}..."
 
@@ -109,7 +109,7 @@ def _constant(value: Any) -> Any:
 
 
 def _number(value: Any) -> int | float:
-    """Return a number. Raise ValueError if it is infinite, huge or a bool."""
+    """Return `value`. Raise ValueError unless it is a finite float or a moderate int."""
     if type(value) is int and abs(value) <= MAX_INTEGER:
         return value
     if type(value) is float and math.isfinite(value):
@@ -118,7 +118,7 @@ def _number(value: Any) -> int | float:
 
 
 def _combine(kind: type[ast.AST], left: Sized, right: Sized) -> Sized:
-    """Return a sum or product of two values. Its size is checked before it is computed."""
+    """Return a sum or product and its size. Raise ValueError if it is unsupported or too large."""
     (first, first_size), (second, second_size) = left, right
     if isinstance(first, int | float) and isinstance(second, int | float):
         return _number(_OPERATORS[kind](_number(first), _number(second))), 1
@@ -148,7 +148,7 @@ class PlainDtype:
     """Replacement of numpy.dtype for unpickling, limited to bool, int and float dtypes."""
 
     def __new__(cls, code: Any, align: Any = False, copy: Any = True) -> PlainDtype:
-        """Accept the arguments of a plain bool, int or float dtype."""
+        """Create a bool, int or float dtype. Raise UnpicklingError for other arguments."""
         if type(code) is not str or code not in DTYPES or (align, copy) != (False, True):
             raise pickle.UnpicklingError("The checkpoint has an unexpected numpy dtype.")
         self = super().__new__(cls)
@@ -160,7 +160,7 @@ class PlainDtype:
     order: str
 
     def __setstate__(self, state: Any) -> None:
-        """Accept the state of a dtype without fields, and store its byte order."""
+        """Store the byte order. Raise UnpicklingError for the state of a dtype with fields."""
         if type(state) is not tuple or len(state) != 8 or state[1] not in ORDERS:
             raise pickle.UnpicklingError("The checkpoint has an unexpected numpy dtype state.")
         if (state[0], *state[2:]) != (3, None, None, None, -1, -1, 0):
@@ -168,17 +168,17 @@ class PlainDtype:
         self.order = state[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as numpy.dtype."""
+        """Pickle as a numpy.dtype of native byte order."""
         return np.dtype, (self.code,)
 
     def number(self, data: bytes) -> float | int | bool:
-        """Decode `data`, which must have the size of one number."""
+        """Return the number in `data`, which must have the size of this dtype."""
         value: float | int | bool = np.frombuffer(data, self.order + self.code)[0].item()
         return value
 
 
 def plain_scalar(dtype: Any, data: Any = None) -> float | int | bool:
-    """Return a Python number for a pickled numpy scalar."""
+    """Return a Python number for a pickled numpy scalar. Raise UnpicklingError for other data."""
     if type(dtype) is not PlainDtype or type(data) is not bytes:
         raise pickle.UnpicklingError("The checkpoint has an unexpected numpy scalar.")
     if len(data) != int(dtype.code[1:]):
@@ -187,7 +187,7 @@ def plain_scalar(dtype: Any, data: Any = None) -> float | int | bool:
 
 
 PLAIN = (type(None), bool, int, float, str, list, tuple, dict, argparse.Namespace)
-"""Types of options in a checkpoint."""
+"""Allowed types of options in a checkpoint."""
 
 
 class PlainNamespace(argparse.Namespace):
@@ -197,7 +197,7 @@ class PlainNamespace(argparse.Namespace):
         super().__init__()
 
     def __setstate__(self, state: Any) -> None:
-        """Accept a dictionary of options with plain values."""
+        """Set the options. Raise UnpicklingError unless all values are of plain types."""
         is_plain = type(state) is dict and all(map(is_option_name, state))
         if not is_plain or not all(isinstance(value, PLAIN) for value in state.values()):
             raise pickle.UnpicklingError("A Namespace in the checkpoint has more than options.")
@@ -209,7 +209,7 @@ class PlainNamespace(argparse.Namespace):
 
 
 def is_option_name(name: Any) -> bool:
-    """Return True if `name` is a valid name of a command-line option."""
+    """Return True for a string that is an identifier and does not start with two underscores."""
     return type(name) is str and name.isidentifier() and not name.startswith("__")
 
 

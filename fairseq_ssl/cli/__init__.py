@@ -1,7 +1,8 @@
 """The command ``fairseq-ssl``, one file per verb: parse options, call a function, print.
 
-`main` selects the verb, has the parsers of verbs and their steps, and converts errors to a line and
-an exit code. `options` has options shared by several verbs, `console` stdout, progress and tables.
+`main` selects the verb, defines the parsers of verbs and subcommands, and converts an error to one
+line and an exit code. `options` defines options shared by several verbs. `console` writes to stdout
+and reports progress.
 """
 
 import signal

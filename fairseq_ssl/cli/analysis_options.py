@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool = False) -> None:
-    """Declare the data with one or several splits, the checkpoints, the output and the device."""
+    """Add the options of data, checkpoints, output and device. `subset` is the default split."""
     parser.add_argument("data", type=Path, metavar="DATA", help="data folder of fairseq-preprocess")
     parser.add_argument(
         "-c",
@@ -49,7 +49,7 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool 
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the search and of BLEU."""
+    """Add the options of beam search, detokenization and BLEU."""
     decoding = parser.add_argument_group("decoding and scoring")
     options.add_integer(decoding, "--beam", "beam size", 4)
     decoding.add_argument(
@@ -66,12 +66,12 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
 
 
 def integers(words: str) -> list[int]:
-    """Parse integers separated by commas."""
+    """Return the integers in a string such as ``10,20,30``."""
     return [int(word) for word in words.split(",")]
 
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Register the models and select the device. Return the common arguments of all analyses."""
+    """Register the plug-in and select the device. Return keyword arguments of all analyses."""
     device = options.one_device(args.device)
     fairseq_ssl.register()
     return {
@@ -83,7 +83,7 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def decoding_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the common arguments of analyses that decode."""
+    """Return the keyword arguments `search` and `text` of analyses that decode."""
     from fairseq_ssl.analysis.trained_models import BleuOptions, SearchOptions
 
     search = SearchOptions(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
@@ -92,7 +92,7 @@ def decoding_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def subsets(args: argparse.Namespace) -> list[str]:
-    """Return the names in --subset. Reject duplicates."""
+    """Return the names of splits in --subset. Raise UsageError for empty or repeated names."""
     names: list[str] = args.subset.split(",")
     if not all(names) or len(set(names)) < len(names):
         raise UsageError(f"--subset is {args.subset!r}. Expected names of splits, each once.")
@@ -100,7 +100,7 @@ def subsets(args: argparse.Namespace) -> list[str]:
 
 
 def publish(args: argparse.Namespace, result: AnalysisResult) -> None:
-    """Write the result and print its tables."""
+    """Write the result and its figure. Print the tables, the signature and the paths."""
     paths = result.write(args.output, args.format)
     for header, rows in result.tables():
         print_table(header, rows)

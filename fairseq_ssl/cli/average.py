@@ -19,7 +19,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``average`` to the parser."""
     parser.add_argument(
         "inputs",
         nargs="+",
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Reject incompatible options before files are read."""
+    """Raise UsageError for incompatible options, before checkpoints are read."""
     for flag in ("last", "best"):
         value = getattr(args, flag)
         if value is not None and value < 1:

@@ -40,7 +40,7 @@ NOT_TRANSLATED = ("blank", "too_long", "undecodable", "failed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``back-translate`` to the parser."""
     options.add_input(
         parser,
         "text in the model's source language, tokens or subwords separated by spaces, as in its "
@@ -215,7 +215,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 
 def _engine(args: argparse.Namespace) -> tuple[str, bool]:
-    """Parse --engine. Return the engine, and True for a Ray cluster."""
+    """Parse --engine. Return the name of the engine, and whether to use a Ray cluster."""
     names = args.engine.split(",")
     engines = [name for name in names if name != "ray"] or ["fairseq"]
     if len(engines) > 1 or engines[0] not in DECODERS or names.count("ray") > 1:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_predict(steps: Steps) -> None:
-    """Declare the steps label and predict."""
+    """Add the subcommands ``label`` and ``predict`` and their arguments."""
     label = steps.add(
         "label",
         "write the class probabilities of an expert for a split, for --imitator-teacher",
@@ -128,7 +128,7 @@ def _predict(args: argparse.Namespace) -> None:
 
 
 def add_score(steps: Steps) -> None:
-    """Declare the step score."""
+    """Add the subcommand ``score`` and its arguments."""
     parser = steps.add(
         "score",
         "print error rate, accuracy, macro F1 and expected calibration error in percent, and the "
@@ -156,7 +156,7 @@ def add_score(steps: Steps) -> None:
 
 
 def _score_predictions(args: argparse.Namespace) -> None:
-    """Score the predictions and print the report."""
+    """Score the predictions of all systems, and print the report as text or JSON."""
     systems = options.named_files(args.systems)
     report = score_predictions(args.gold, systems, args.baseline, args.resamples)
     if args.format == "json":
@@ -200,7 +200,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the steps."""
+    """Add the subcommands of ``classify`` and their arguments to the parser."""
     steps = Steps(parser)
     classify_prepare.add(steps)
     add_predict(steps)

@@ -13,7 +13,7 @@ HELD_OUT = ("valid", "test")
 
 
 def add(steps: Steps) -> None:
-    """Declare the step prepare."""
+    """Add the subcommand ``prepare`` and its arguments."""
     parser = steps.add(
         "prepare",
         "create the data folder of --task semi_supervised_classification from labeled and "
@@ -120,7 +120,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Prepare the folder and print its signature."""
+    """Create the data folder and print its signature."""
     options.check_new(args.output, args.overwrite)
     from fairseq_ssl.data.classification_preparation import PreparationConfig, prepare_folder
 

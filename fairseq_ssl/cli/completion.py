@@ -15,12 +15,12 @@ PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE", "TARGET")  # in m
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the shell argument."""
+    """Add the argument that names the shell."""
     parser.add_argument("shell", choices=("bash", "zsh"), help="shell that reads the script")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the script. It is static, so completion does not start Python."""
+    """Print the completion script. The script is static, so completion does not start Python."""
     shtab = import_optional("shtab", "Completion")
     parser = Parser(prog="fairseq-ssl")
     verbs = parser.add_subparsers()

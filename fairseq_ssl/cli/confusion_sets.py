@@ -18,7 +18,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``confusion-sets`` to the parser."""
     parser.add_argument(
         "texts",
         type=Path,

@@ -1,4 +1,4 @@
-"""The terminal: UTF-8 on stdout, progress on stderr, tables."""
+"""Terminal output: UTF-8 on stdout, progress on stderr, and tables."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tqdm import tqdm
 from fairseq_ssl.io.jobs import Progress, counted
 
 STDOUT_NAME = "stdout"
-"""File name in errors of stdout."""
+"""File name in errors of writing to stdout."""
 
 
 class StandardOutput(io.FileIO):
-    """A raw stdout that remembers failed writes, which argparse ignores."""
+    """A raw stdout that stores the error of a failed write, which argparse ignores."""
 
     failure: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write bytes. Remember an error."""
+        """Write bytes and return their number. Store and raise an error."""
         try:
             return super().write(data)
         except OSError as error:
@@ -33,7 +33,7 @@ class StandardOutput(io.FileIO):
 
 
 def open_stdout() -> None:
-    """Set sys.stdout to UTF-8 in all locales, with undecodable bytes of file names unchanged.
+    """Make sys.stdout write UTF-8 in all locales, and undecodable bytes of file names unchanged.
 
     A stream of another type, for example in a notebook, is not replaced.
     """
@@ -54,7 +54,7 @@ def open_stdout() -> None:
 
 
 def flush_stdout() -> None:
-    """Flush stdout. Raise an error of this write or of an earlier one."""
+    """Flush stdout. Raise the error of the flush or of an earlier failed write."""
     sys.stdout.flush()
     raw = _raw()
     if raw is not None and raw.failure is not None:
@@ -62,7 +62,7 @@ def flush_stdout() -> None:
 
 
 def drop_stdout() -> None:
-    """Discard an error and later output, so that Python's final flush does not fail."""
+    """Redirect stdout to os.devnull and discard its error, so that the flush at exit succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raw = _raw()
     if raw is not None:
@@ -82,7 +82,10 @@ SECONDS_BETWEEN_LINES = 30.0
 def progress(
     task: str, unit: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Progress:
-    """Return a function that reports units of work: a bar, or a line every 30 seconds."""
+    """Return a function that reports completed units of work on stderr.
+
+    It draws a bar on a terminal. Otherwise it prints a line every `SECONDS_BETWEEN_LINES` seconds.
+    """
     if sys.stderr.isatty():
         bar = tqdm(total=total, desc=task, unit=f" {unit}", leave=False)
 
@@ -114,7 +117,7 @@ def progress(
 
 
 def _line(what: str, unit: str, done: int, total: int | None, seconds: float) -> str:
-    """Format the number of units, the speed and, if the total is known, the remaining time."""
+    """Return a progress line: number of units, speed and, if the total is known, remaining time."""
     rate = done / seconds
     if total is None:
         return f"{what}: {done} {unit}, {rate:.0f}/s"
@@ -126,12 +129,12 @@ def _line(what: str, unit: str, done: int, total: int | None, seconds: float) ->
 
 
 def watched(items: Iterable[Item], task: str, unit: str) -> Iterator[Item]:
-    """Yield the items and report their number so far."""
+    """Yield the items, and report the number of items so far with `progress`."""
     return counted(items, progress(task, unit))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns on stdout."""
+    """Print a header and rows on stdout, in aligned columns."""
     table = [list(header), *map(list, rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
     for row in table:
@@ -141,5 +144,5 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_lines(*lines: object) -> None:
-    """Print lines of a summary on stderr."""
+    """Print each argument as a line on stderr."""
     print(*lines, sep="\n", file=sys.stderr)

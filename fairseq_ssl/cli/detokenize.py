@@ -16,7 +16,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the input and the conversions."""
+    """Add the arguments of ``detokenize`` to the parser."""
     options.add_input(parser, "tokenized text, or output of fairseq-generate", "file")
     options.add_output_or_stdout(parser)
     options.add_rewriting(parser)
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Detokenize each line."""
+    """Write the detokenized input, line by line."""
     options.check_output(args.output, args.file)
     named = {name: getattr(args, name) for name in ("moses", "drop", "field")}
     named["subwords"] = args.subwords or "sentencepiece"

@@ -14,12 +14,12 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the output format."""
+    """Add the option --format to the parser."""
     options.add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report. Return 1 if there is a problem."""
+    """Print the findings as text or JSON. Return 1 if there is a problem, else 0."""
     from fairseq_ssl.plugin.installation import examine_installation
 
     findings = list(examine_installation())

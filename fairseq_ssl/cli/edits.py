@@ -32,7 +32,7 @@ DICTIONARY = "output of edits dictionary"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the steps."""
+    """Add the subcommands of ``edits`` and their arguments to the parser."""
     steps = Steps(parser)
     _add_dictionary(steps)
     label = steps.add("label", "write edit labels for the start and each token of SOURCE", _label)

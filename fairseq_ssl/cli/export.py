@@ -17,7 +17,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``export`` to the parser."""
     parser.add_argument(
         "checkpoint",
         type=Path,

@@ -36,7 +36,7 @@ EXAMPLE_WIDTH = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``filter`` to the parser."""
     parser.add_argument(
         "source",
         type=Path,
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _parse_size(text: str) -> int:
-    """Parse a number of bytes with a unit."""
+    """Return the bytes of a size such as 500M or 4G. Raise UsageError for other text."""
     found = re.fullmatch(r"(\d+)([KMGT]?)B?", text.upper())
     if found is None:
         raise UsageError(f"--memory is {text!r}. Expected a size, for example 500M or 4G.")
@@ -122,7 +122,7 @@ def _parse_size(text: str) -> int:
 
 
 def _table(summary: FilterSummary) -> list[str]:
-    """Return a line for each filter and one for the kept lines."""
+    """Return the lines of a table: a header, a row for each filter, and a row of kept lines."""
     rows = summary.lines
     width = max(map(len, [*(one.filter for one in summary.dropped), "filter"]))
     digits = max(len(str(rows)), len("dropped"))
@@ -136,7 +136,7 @@ def _table(summary: FilterSummary) -> list[str]:
 
 
 def _format_row(row: DroppedRow) -> str:
-    """Return the line number, the score and the beginning of a dropped row."""
+    """Return the line number, the score and the text of a dropped row, up to `EXAMPLE_WIDTH`."""
     score = _format_score(row.score)
     text = f"{row.line}: {f'({score}) ' if score else ''}{' | '.join(row.text)}"
     return text if len(text) <= EXAMPLE_WIDTH else f"{text[: EXAMPLE_WIDTH - 1]}\u2026"

@@ -21,11 +21,11 @@ EXAMPLES = """\
 
 BOTH = ("SOURCE", "TARGET")
 NEEDED = (("counts", "vectors"), ("reverse", "translation"), ("masked_data", "masked_models"))
-"""Pairs of an option and the option it needs."""
+"""Pairs of an option and a second option that the first one needs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the steps fit and apply."""
+    """Add the subcommands ``fit`` and ``apply`` and their arguments to the parser."""
     steps = Steps(parser)
     _add_fit(steps)
     _add_apply(steps)

@@ -20,7 +20,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``learner-errors`` to the parser."""
     options.add_files(
         parser,
         source="uncorrected text, one sentence per line, tokens separated by spaces",

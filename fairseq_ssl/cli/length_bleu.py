@@ -15,7 +15,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``length-bleu`` to the parser."""
     analysis.add_checkpoints(parser, subset="valid", several=True)
     parser.add_argument(
         "--ends",
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Translate with each checkpoint, score each length bucket and print the gains."""
+    """Translate with each checkpoint. Print and plot BLEU by source length, with the gains."""
     subsets = analysis.subsets(args)
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.length_bleu import score_by_length

@@ -1,4 +1,4 @@
-"""``fairseq-ssl m2``: M2 files to text and back, merged, counted and applied."""
+"""``fairseq-ssl m2``: convert M2 files to text and back; merge, count and apply edits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ M2_FILE = "M2 file"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the steps."""
+    """Add the subcommands of ``m2`` and their arguments to the parser."""
     steps = Steps(parser)
     step = steps.add("to-text", "write sentences and corrected sentences as parallel text", _text)
     options.add_files(step, file=M2_FILE)

@@ -49,7 +49,7 @@ VERBS = {
     "truecase": "truecase text as Moses does, and undo it",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
-"""Summaries by verb. The module of a verb has the name of the verb."""
+"""Summaries by verb. The module of a verb has its name, with _ for spaces and hyphens."""
 
 OUTPUT_OPTIONS = ("output", "clean", "source_output", "changed_positions", "label_dict", "figure")
 
@@ -60,10 +60,10 @@ class Verb(Protocol):
     EXAMPLES: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the options of the verb."""
+        """Add the arguments of the verb to the parser."""
 
     def run(self, args: argparse.Namespace) -> int | None:
-        """Run the verb. Return the exit code, None for 0. Verbs with steps have no `run`."""
+        """Run the verb. Return the exit code, or None for 0. Verbs with subcommands lack `run`."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -74,13 +74,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def reject_unknown(self, words: Sequence[str]) -> None:
-        """Exit with a usage error if there are unknown words."""
+        """Exit with a usage error that names the first of `words`, unless it is empty."""
         if words:
             hint = nearest(words[0].partition("=")[0], self._option_string_actions)
             self.error(f"unknown argument {words[0]!r}.{hint} See {self.prog} --help.")
 
     def error(self, message: str) -> NoReturn:
-        """Print one line and exit with 2."""
+        """Print the message as one line on stderr, and exit with 2."""
         self.exit(2, f"{self.prog}: error: {one_line(message)}\n")
 
 
@@ -88,19 +88,19 @@ Run = Callable[[argparse.Namespace], None]
 
 
 class StepParser(Parser):
-    """The parser of a step. Its errors suggest the closest flag of the step."""
+    """The parser of a subcommand. Its errors suggest the closest flag of the subcommand."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse the words. Reject unknown words."""
+        """Parse the arguments. Exit with a usage error if one is unknown."""
         found, unknown = super().parse_known_args(args, namespace)
         self.reject_unknown(unknown)
         return found, unknown
 
 
 class Steps:
-    """The sub-parsers of a verb with steps."""
+    """The parsers of the subcommands of a verb."""
 
     def __init__(
         self, parser: argparse.ArgumentParser, metavar: str = "STEP", title: str = "steps"
@@ -110,7 +110,7 @@ class Steps:
         )
 
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-        """Declare a step. Return its parser."""
+        """Add a subcommand that calls `run` with the parsed arguments. Return its parser."""
         step = self._steps.add_parser(name, help=summary, description=summary)
         step.add_argument(
             "--debug",
@@ -123,7 +123,7 @@ class Steps:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a verb. Return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
+    """Run a verb. Return 0, or 1 for data errors, 2 for usage errors and 130 for Ctrl-C."""
     words = list(sys.argv[1:] if argv is None else argv)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, _Interrupt.raised)
@@ -142,20 +142,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Interrupt:
-    """Handler of Ctrl-C, which remembers it, because an import may raise another error instead."""
+    """Handler of Ctrl-C. It sets `seen`, because an import may hide the KeyboardInterrupt."""
 
     seen = False
 
     @classmethod
     def raised(cls, number: int, frame: object) -> None:
-        """Raise KeyboardInterrupt. The next Ctrl-C kills the process."""
+        """Set `seen` and raise KeyboardInterrupt. The next Ctrl-C kills the process."""
         cls.seen = True
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         raise KeyboardInterrupt
 
 
 def _failed(error: OSError, called: str) -> int:
-    """Print the error of a file that cannot be read or written. Return the exit code."""
+    """Print an operating system error and return 1. Ignore a broken pipe and return 0."""
     if error.filename == STDOUT_NAME:
         drop_stdout()
     if isinstance(error, BrokenPipeError):
@@ -213,11 +213,11 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
 
 
 FLAGS = {"overwrite": "--force", "output": "-o"}
-"""Flags by parameter, for those with a different name."""
+"""Flags by parameter name, for parameters whose flag has a different name."""
 
 
 def _with_flags(message: str, args: argparse.Namespace) -> str:
-    """Replace names of parameters in backticks in a message by the flags of the verb."""
+    """Return a message with flags in place of parameter names in backticks."""
 
     def as_flag(match: re.Match[str]) -> str:
         name = match[1]
@@ -235,7 +235,7 @@ class _NoticeHandler(logging.Handler):
         self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a new message."""
+        """Print the message of a record, with flags for parameter names, unless it was printed."""
         message = _with_flags(record.getMessage(), self._args)
         if message not in self._shown:
             self._shown.add(message)
@@ -244,7 +244,7 @@ class _NoticeHandler(logging.Handler):
 
 @contextmanager
 def _notices(args: argparse.Namespace) -> Iterator[None]:
-    """Print log messages of the package, independent of the logging setup of fairseq."""
+    """Print log messages of the package in the block, whatever the logging setup of fairseq."""
     logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(args)
     before = logger.propagate
     logger.addHandler(handler)
@@ -257,7 +257,7 @@ def _notices(args: argparse.Namespace) -> Iterator[None]:
 
 
 def _check_named(args: argparse.Namespace) -> None:
-    """Reject output paths without a name, such as . and /."""
+    """Raise UsageError for an output path without a name, such as ``.`` and ``/``."""
     for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
@@ -266,7 +266,7 @@ def _check_named(args: argparse.Namespace) -> None:
 
 
 def load_verb(name: str) -> Verb:
-    """Import the module of a verb."""
+    """Import and return the module of a verb."""
     module = re.sub("[- ]", "_", name)
     return cast(Verb, importlib.import_module(f"fairseq_ssl.cli.{module}"))
 

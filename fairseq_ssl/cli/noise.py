@@ -21,7 +21,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``noise`` to the parser."""
     options.add_input(parser, "clean text, tokens separated by spaces")
     options.add_resumable_output(parser, "noisy text")
     parser.add_argument(

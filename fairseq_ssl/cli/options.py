@@ -33,7 +33,7 @@ Options = argparse._ActionsContainer
 
 
 def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
-    """Return an argparse type: an integer in a range."""
+    """Return an argparse type for integers from `minimum` to `maximum` (None: no maximum)."""
     expected = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
 
     def parse(word: str) -> int:
@@ -46,7 +46,7 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
 
 
 def number(minimum: float, maximum: float, exclusive: bool = False) -> Callable[[str], float]:
-    """Return an argparse type: a number in a range, without the minimum if `exclusive`."""
+    """Return an argparse type for numbers in a range, which excludes the minimum if `exclusive`."""
     expected = f"above {minimum}, up to {maximum}" if exclusive else f"{minimum} to {maximum}"
 
     def parse(word: str) -> float:
@@ -72,7 +72,7 @@ def _shard(word: str) -> tuple[int, int]:
 
 
 def add_input(parser: Options, what: str, name: str = "input") -> None:
-    """Declare an input text. The value is None for stdin."""
+    """Add a positional input text. Its value is None for stdin, the default."""
     parser.add_argument(
         name,
         type=lambda word: None if word == STDIN else Path(word),
@@ -83,44 +83,44 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
 
 
 def add_output(parser: Options, what: str = "output; .gz by suffix", metavar: str = "FILE") -> None:
-    """Declare an output file that the verb needs."""
+    """Add the required option --output."""
     parser.add_argument("-o", "--output", type=Path, required=True, metavar=metavar, help=what)
 
 
 def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -> None:
-    """Declare an output file. The value is None for stdout."""
+    """Add the option --output. Its value is None for stdout, the default."""
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help=f"{what} (default: stdout)"
     )
 
 
 def add_resumable_output(parser: Options, what: str) -> None:
-    """Declare the output of a job that resumes."""
+    """Add the option --output of a job that resumes. Its value is None for stdout."""
     what = f"{what}; .gz by suffix; an interrupted run resumes when the same command is run again"
     add_output_or_stdout(parser, what)
 
 
 def add_replace(parser: Options, what: str = "the output") -> None:
-    """Declare --force, for what `check_new` rejects."""
+    """Add --force, which replaces an output that `check_new` would reject."""
     parser.add_argument(
         "--force", action="store_true", dest="overwrite", help=f"replace {what} if it exists"
     )
 
 
 def check_new(output: Path, overwrite: bool) -> None:
-    """Reject an output that exists, unless `overwrite`."""
+    """Raise UsageError if the output exists, unless `overwrite`."""
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Pass --force to replace it, or choose another output.")
 
 
 def check_output(output: Path | None, *inputs: Path | None) -> None:
-    """Reject an output that is one of the inputs."""
+    """Raise UsageError if the output is one of the inputs."""
     if output and output.resolve() in {path.resolve() for path in inputs if path}:
         raise UsageError(f"{output} is an input. Choose another output.")
 
 
 def one_writer(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """Let `run` fail while another process writes the same --output."""
+    """Wrap `run` to fail while another process writes the same --output."""
 
     @functools.wraps(run)
     def alone(args: argparse.Namespace) -> None:
@@ -131,14 +131,17 @@ def one_writer(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.
 
 
 def input_lines(path: Path | None) -> Iterator[str]:
-    """Yield the lines of a file, or of stdin."""
+    """Yield the lines of a file, or of stdin for None and ``-``."""
     if path is None or str(path) == STDIN:
         return stdin_lines()
     return read_lines(path)
 
 
 def write_lines(lines: Iterable[str], output: Path | None, signature: Signature) -> int:
-    """Write lines, and the signature next to a file. Return the number of lines."""
+    """Write lines to `output` (None: stdout). Return the number of lines.
+
+    The signature is written next to a file, and not for stdout.
+    """
     count = 0
     if not (sys.stdout.isatty() and sys.stderr.isatty()):  # a bar would mix with the lines
         lines = watched(lines, signature.method, "lines")
@@ -163,13 +166,13 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
 
 
 def add_files(parser: Options, **help: str) -> None:
-    """Declare input files by their names."""
+    """Add required positional input files: names of arguments and their help texts."""
     for name, what in help.items():
         parser.add_argument(name, type=Path, metavar=name.upper(), help=f"{what}; .gz by suffix")
 
 
 def split_name(word: str) -> tuple[str | None, Path]:
-    """Split NAME=FILE. Return no name if there is none, or if `word` is an existing path."""
+    """Split NAME=FILE. Without a name, or if `word` is an existing path, the name is None."""
     name, equals, path = word.partition("=")
     if not (name and equals and path) or Path(word).exists():
         return None, Path(word)
@@ -177,7 +180,7 @@ def split_name(word: str) -> tuple[str | None, Path]:
 
 
 def named_files(words: Iterable[str]) -> dict[str, list[Path]]:
-    """Return the files of each name. A file without a name has its path as name."""
+    """Parse words such as NAME=FILE. Return the files by name, which is the path by default."""
     files: dict[str, list[Path]] = {}
     for word in words:
         name, path = split_name(word)
@@ -196,7 +199,7 @@ def add_integer(
     minimum: int = 1,
     maximum: int | None = None,
 ) -> None:
-    """Declare an integer in a range."""
+    """Add an integer option with a range and a default."""
     limit = "or more" if maximum is None else f"to {maximum:,}"
     parser.add_argument(
         name,
@@ -208,19 +211,19 @@ def add_integer(
 
 
 def add_seed(parser: Options, what: str = "random seed") -> None:
-    """Declare --seed."""
+    """Add the option --seed, 1 by default."""
     add_integer(parser, "--seed", what, 1, minimum=0)
 
 
 def add_format(parser: Options) -> None:
-    """Declare the format of a report on stdout."""
+    """Add the option --format of a report on stdout: text or json."""
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
 
 
 def add_references(parser: Options, required: bool = True) -> None:
-    """Declare one or more references."""
+    """Add the repeatable option --reference."""
     parser.add_argument(
         "--reference",
         type=Path,
@@ -233,12 +236,12 @@ def add_references(parser: Options, required: bool = True) -> None:
 
 
 def add_batch_size(parser: Options) -> None:
-    """Declare the number of sentences of a batch."""
+    """Add the option --batch-size, in lines."""
     add_integer(parser, "--batch-size", "lines in a batch", 64)
 
 
 def add_rewriting(parser: Options, subwords: str | None = None) -> None:
-    """Declare the options that join subwords and detokenize. `subwords` is the default kind."""
+    """Add --subwords and --moses, for detokenization. `subwords` is the default of --subwords."""
     usual = subwords or "sentencepiece, if the first line looks like it"
     parser.add_argument(
         "--subwords",
@@ -252,7 +255,7 @@ def add_rewriting(parser: Options, subwords: str | None = None) -> None:
 
 
 def add_data(parser: Options) -> None:
-    """Declare the folder of the dictionaries and the languages of a model."""
+    """Add --data-dir, --source-lang and --target-lang of a translation model."""
     parser.add_argument(
         "--data-dir",
         type=Path,
@@ -268,7 +271,7 @@ def add_data(parser: Options) -> None:
 
 
 def add_jobs(parser: Options, default: str = "one per core") -> None:
-    """Declare the number of processes, all cores by default."""
+    """Add --jobs, the number of processes. Its value is None by default."""
     parser.add_argument(
         "--jobs",
         type=integer(1, MAX_JOBS),
@@ -279,7 +282,7 @@ def add_jobs(parser: Options, default: str = "one per core") -> None:
 
 
 def add_line_jobs(parser: Options) -> None:
-    """Declare the number of processes, one by default."""
+    """Add --jobs, the number of processes, for verbs that use one process by default."""
     parser.add_argument(
         "--jobs",
         type=integer(1, MAX_JOBS),
@@ -290,7 +293,7 @@ def add_line_jobs(parser: Options) -> None:
 
 
 def add_shard(parser: Options, help: str | None = None) -> None:
-    """Declare the part of the input to work on."""
+    """Add --shard, the part of the input to process. Its value is (index, total), from 1."""
     parser.add_argument(
         "--shard",
         type=_shard,
@@ -303,14 +306,14 @@ def add_shard(parser: Options, help: str | None = None) -> None:
 
 
 def add_address(parser: Options) -> None:
-    """Declare the address of a Ray cluster."""
+    """Add --address, the address of a Ray cluster."""
     parser.add_argument(
         "--address", help="address of the Ray cluster (default: $RAY_ADDRESS, or start a local one)"
     )
 
 
 def add_block(parser: Options, default: int | None, what: str, shown: str) -> None:
-    """Declare the size of the chunks that a job reads, computes and writes."""
+    """Add --block, the size in KiB of the chunks that a job processes."""
     parser.add_argument(
         "--block",
         type=integer(1, 2**20),
@@ -322,7 +325,7 @@ def add_block(parser: Options, default: int | None, what: str, shown: str) -> No
 
 
 def add_overwrite(parser: Options) -> None:
-    """Declare --force, for jobs that resume."""
+    """Add --force, with which a job replaces its outputs in place of resuming."""
     parser.add_argument(
         "--force",
         action="store_true",
@@ -334,14 +337,14 @@ def add_overwrite(parser: Options) -> None:
 def local_executor(
     args: argparse.Namespace, default: int | None = None, initializer: Initializer | None = None
 ) -> LocalExecutor:
-    """Return an executor with --jobs processes."""
+    """Return an executor with --jobs processes, else `default` processes, else one per core."""
     if getattr(args, "address", None) is not None:
         raise UsageError("--address needs --engine ray.")
     return LocalExecutor(args.jobs or default or cpu_count(), initializer)
 
 
 def check_no_jobs(args: argparse.Namespace) -> None:
-    """Reject --jobs with a cluster."""
+    """Raise UsageError if --jobs was passed. Call this for a Ray cluster."""
     if args.jobs is not None:
         raise UsageError("--jobs is for one machine. Ray uses all CPUs of its cluster.")
 
@@ -361,7 +364,7 @@ Gpus = Callable[[], int]
 
 
 def add_device(parser: Options) -> None:
-    """Declare the device of the models, the processes, and the batch size."""
+    """Add --device, --jobs, --threads and --max-tokens."""
     parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
@@ -380,12 +383,12 @@ def add_device(parser: Options) -> None:
 
 
 def add_precision(parser: Options) -> None:
-    """Declare half precision."""
+    """Add --fp16, for half precision."""
     parser.add_argument("--fp16", action="store_true", help="half precision, twice as fast on GPUs")
 
 
 def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
-    """Return the device as torch names it."""
+    """Return ``cpu`` or ``cuda``. Raise UsageError for --device cuda without a GPU."""
     if args.device == "cpu":
         return "cpu"
     has_gpu = gpus() > 0
@@ -395,7 +398,7 @@ def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
 
 
 def batch_tokens(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> int:
-    """Return the maximum number of tokens of a batch."""
+    """Return --max-tokens, or its default for the device."""
     return args.max_tokens or (16_000 if chosen_device(args, gpus) == "cuda" else 2_000)
 
 
@@ -410,14 +413,18 @@ def model_executor(
 
 
 def add_one_device(parser: Options) -> None:
-    """Declare the device of a verb that runs in one process."""
+    """Add --device, for a verb that runs in one process. Its value is None by default."""
     parser.add_argument(
         "--device", help="device, such as cpu or cuda:1 (default: cuda if available, else cpu)"
     )
 
 
 def one_device(name: str | None) -> str:
-    """Return this device, or the best one. Silence the log of fairseq and matplotlib."""
+    """Return `name`, by default cuda if available, else cpu. Silence logs below warnings.
+
+    Raises:
+        UsageError: if the device is not available.
+    """
     import torch
 
     logging.disable(logging.INFO)

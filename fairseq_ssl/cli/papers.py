@@ -14,7 +14,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the output format."""
+    """Add the option --format to the parser."""
     parser.add_argument(
         "--format",
         choices=("text", "markdown", "json"),
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print all papers."""
+    """Print the papers and the names registered for each, in the selected format."""
     if args.format == "json":
         print(json.dumps([asdict(paper) for paper in PAPERS], indent=2))
     elif args.format == "markdown":

@@ -32,7 +32,7 @@ KINDS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare a step for each kind."""
+    """Add a subcommand for each kind of data set."""
     steps = Steps(parser, "KIND", "kinds of data")
     for kind, summary in KINDS.items():
         step = steps.add(kind, summary, options.one_writer(_write))
@@ -100,7 +100,7 @@ def _write(args: argparse.Namespace) -> None:
 
 
 def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
-    """Open INPUT as text or binarized data. Text does not need fairseq."""
+    """Open INPUT, as binarized data if it has .idx files and as text otherwise."""
     languages = args.source_lang, args.target_lang
     if not any(args.input.glob("*.idx")):
         return TextFolder(args.input, *languages)

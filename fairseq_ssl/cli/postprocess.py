@@ -32,7 +32,7 @@ ORDER = " ".join(flag(step) for step in STEPS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the input and the steps."""
+    """Add the input, the output and an option for each post-processing step."""
     options.add_input(parser, "tokenized output of a model, one sentence per line", "file")
     options.add_output_or_stdout(parser)
     steps = parser.add_argument_group(
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Apply the steps to each line."""
+    """Apply the selected steps to each line, and print the number of replaced <unk>."""
     chosen = _chosen(args)
     options.check_output(args.output, args.file, *(getattr(args, name) for name in COPYING))
     steps = {name: getattr(args, name) for name in STEPS if name != "copy_unknown"}
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
-    """Return the selected steps. Reject an empty selection and missing options of a step."""
+    """Return the options of the selected steps. Raise UsageError for incompatible options."""
     given = {step: getattr(args, step) for step in STEPS}
     idle = {"subwords": "none"}
     chosen = {
@@ -122,7 +122,7 @@ def _copies(args: argparse.Namespace) -> UnknownCopies:
 
 
 def _copied(args: argparse.Namespace, copies: UnknownCopies) -> Iterator[str]:
-    """Read output and source in parallel, and replace <unk> in each line."""
+    """Yield lines with source tokens in place of <unk>. Both files must have as many lines."""
     name = "stdin" if args.file is None or str(args.file) == options.STDIN else args.file
     for number, (line, source) in enumerate(
         zip_longest(options.input_lines(args.file), options.input_lines(args.source))

@@ -17,7 +17,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the inputs and the references."""
+    """Add the arguments of ``report`` to the parser."""
     parser.add_argument(
         "inputs",
         nargs="+",

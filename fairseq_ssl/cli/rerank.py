@@ -23,11 +23,11 @@ NUMBERS = {
     "buckets": (2_000_000, 10**9, "hash buckets for character n-grams of 3 to 6 letters"),
     "jobs": (1, 1024, "threads; results with several threads are not reproducible"),
 }
-"""Options of ``vectors``: default, maximum, and description."""
+"""Default, maximum and description of each option of ``vectors``."""
 
 
 def add_post_ensemble(steps: Steps) -> None:
-    """Declare the options of post-ensemble."""
+    """Add the subcommand ``post-ensemble`` and its arguments."""
     step = steps.add(
         "post-ensemble",
         "select the output of each sentence that is most similar to the outputs of all systems "
@@ -111,7 +111,7 @@ def _post_ensemble(args: argparse.Namespace) -> None:
 
 
 def add_vectors(steps: Steps) -> None:
-    """Declare the options of vectors."""
+    """Add the subcommand ``vectors`` and its arguments."""
     step = steps.add(
         "vectors",
         "train skip-gram word vectors as in fastText, and write word counts to OUTPUT.counts",
@@ -183,7 +183,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the steps."""
+    """Add the subcommands of ``rerank`` and their arguments to the parser."""
     steps = Steps(parser)
     _add_merge(steps)
     rerank_features.add_features(steps)
@@ -257,7 +257,7 @@ def _merge(args: argparse.Namespace) -> None:
 
 
 def _named_lists(words: Sequence[str]) -> dict[str, Path]:
-    """Return lists by name. A list without a name has the name of its file."""
+    """Return the paths of n-best lists by name, by default the file name without suffixes."""
     lists: dict[str, Path] = {}
     for word in words:
         name, equals, path = word.rpartition("=")

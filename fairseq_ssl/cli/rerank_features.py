@@ -22,7 +22,7 @@ from fairseq_ssl.io import blocks
 
 
 def add_features(steps: Steps) -> None:
-    """Declare the options."""
+    """Add the subcommand ``features`` of ``rerank`` and its arguments."""
     parser = steps.add(
         "features",
         "add a model's score of each candidate to an n-best list; run one command per model in "
@@ -212,7 +212,7 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
 
 
 def _check_kind(args: argparse.Namespace, kind: str) -> None:
-    """Reject options of other kinds of models."""
+    """Raise UsageError for options of another kind of model."""
     kinds = {
         TRANSLATION: {
             "source": args.source,

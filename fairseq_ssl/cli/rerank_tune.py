@@ -21,7 +21,7 @@ FIGURES = (".pdf", ".png", ".svg")
 
 
 def add_nbest(parser: argparse.ArgumentParser) -> None:
-    """Declare the n-best list."""
+    """Add the positional argument of the n-best list, ``nbest_list``."""
     parser.add_argument(
         "nbest_list",
         type=Path,
@@ -32,14 +32,14 @@ def add_nbest(parser: argparse.ArgumentParser) -> None:
 
 
 def weights_of_file(path: Path) -> dict[str, float]:
-    """Read the output of tune, from a file or stdin."""
+    """Return the weights by score name in an output file of ``tune`` (``-``: stdin)."""
     from fairseq_ssl.rerank.weights import parse_weights
 
     return parse_weights("\n".join(options.input_lines(path)), str(path))
 
 
 def add_tune(steps: Steps) -> None:
-    """Declare the options of tune."""
+    """Add the subcommand ``tune`` and its arguments."""
     tune = steps.add(
         "tune",
         "tune weights between 0 and 1 on a development set (thesis, eq. 5.2)",
@@ -58,7 +58,7 @@ def add_tune(steps: Steps) -> None:
 
 
 def add_report(steps: Steps) -> None:
-    """Declare the options of report."""
+    """Add the subcommand ``report`` and its arguments."""
     report = steps.add(
         "report",
         "report scores of the first, random and oracle candidates (exact per sentence, a lower "
@@ -82,7 +82,7 @@ def add_report(steps: Steps) -> None:
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
-    """Declare the list, its references and the search for weights."""
+    """Add the arguments that ``tune`` and ``report`` share: list, references, metric and search."""
     add_nbest(parser)
     options.add_references(parser)
     parser.add_argument(
@@ -137,7 +137,7 @@ def _search(args: argparse.Namespace) -> WeightSearch:
 
 
 def _data(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the common arguments of `tune` and `analyze`."""
+    """Return the keyword arguments that `tune` and `analyze` share."""
     from fairseq_ssl.rerank import NBest
     from fairseq_ssl.text.tokenization import moses_detokenizer
 

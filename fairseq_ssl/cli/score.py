@@ -1,4 +1,4 @@
-"""``fairseq-ssl score``: score text by system, level and category of edits."""
+"""``fairseq-ssl score``: score text by system, proficiency level and category of edits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Build = Callable[[argparse.Namespace], "Metric"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare a step for each metric."""
+    """Add a subcommand for each metric."""
     metrics = Steps(parser, "METRIC", "metrics, in percent")
     _add_m2(metrics)
     _add_errant(metrics)
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add(
     metrics: Steps, name: str, summary: str, build: Build, analyses: Sequence[str] = (LEVEL,)
 ) -> argparse.ArgumentParser:
-    """Declare a metric with the common options of all metrics."""
+    """Add the subcommand of a metric with the options of all metrics. Return its parser."""
     step = metrics.add(name, summary, _run)
     step.set_defaults(build=build)
     more = ", or M2 files with the edits of a system" if name == "errant" else ""
@@ -270,7 +270,7 @@ def _accuracy(args: argparse.Namespace) -> Metric:
 
 
 def _run(args: argparse.Namespace) -> None:
-    """Score all systems, analyze and print."""
+    """Score all systems, run the analysis of --by, and print the scores as text or JSON."""
     from fairseq_ssl.metrics import score_systems
     from fairseq_ssl.metrics.tables import parse_sections, read_levels
 
@@ -296,7 +296,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Reject incompatible options of analyses."""
+    """Raise UsageError for incompatible options of analyses and comparisons."""
     if args.levels and args.sections:
         raise UsageError("--levels and --sections both define levels. Drop one of them.")
     has_levels = bool(args.levels or args.sections)
@@ -339,7 +339,7 @@ def _print(scores: SystemScores) -> None:
 
 
 def _print_breakdown(table: ScoreBreakdown, is_single: bool) -> None:
-    """Print a row for each part; for one output with the counts, as ``errant_compare -cat``."""
+    """Print a row for each level or category, with counts if an edit metric scored one output."""
     from fairseq_ssl.metrics.errant import errant_scores
 
     if not (table.counts and is_single):

@@ -14,7 +14,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``shift-similarity`` to the parser."""
     analysis.add_checkpoints(parser, subset="valid")
     parser.add_argument(
         "--offsets",
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Compare encoder states under shifts, for each checkpoint."""
+    """Compare encoder states with and without shifts, for each checkpoint. Write the similarity."""
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
 

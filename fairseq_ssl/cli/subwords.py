@@ -35,7 +35,7 @@ TAGS = "tags that are never split, such as <BT> <FT>"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the four steps."""
+    """Add the subcommands of ``subwords`` and their arguments to the parser."""
     steps = Steps(parser)
     _add_train(steps)
     encode = steps.add("encode", "split lines into subwords with spaces between", _encode)

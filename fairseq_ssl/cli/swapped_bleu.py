@@ -1,4 +1,4 @@
-"""``fairseq-ssl swapped-bleu``: dependence of a translation on the position of its sentence."""
+"""``fairseq-ssl swapped-bleu``: BLEU of the first sentence, in place and moved to the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``swapped-bleu`` to the parser."""
     analysis.add_checkpoints(parser, subset="train")
     parser.add_argument(
         "--lines",
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Translate both orders with each checkpoint and compare BLEU."""
+    """Translate joined sentences in both orders with each checkpoint, and compare BLEU."""
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.swapped_bleu import score_swapped
 

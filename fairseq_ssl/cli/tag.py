@@ -20,7 +20,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the tag, the text and the dictionaries."""
+    """Add the arguments of ``tag`` to the parser."""
     parser.add_argument(
         "tag",
         metavar="TAG",
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Add the tag to the dictionaries, then to the lines."""
+    """Add the tag to the dictionaries, then add it to the lines or remove it from them."""
     check_tag(args.tag)
     only_dictionaries = bool(args.dictionary) and args.file is None
     if args.undo and args.dictionary:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _rewrite(args: argparse.Namespace) -> None:
-    """Add or remove the tag of each line. Print the number of exceptions."""
+    """Add or remove the tag of each line. Report lines that already had or lacked the tag."""
     had = 0
 
     def lines() -> Iterator[str]:

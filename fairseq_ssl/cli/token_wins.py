@@ -15,7 +15,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of ``token-wins`` to the parser."""
     analysis.add_checkpoints(parser, subset="valid", several=True)
     parser.add_argument(
         "--ranks",
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Score gold tokens with each checkpoint and compare them with the baseline."""
+    """Score gold tokens with each checkpoint, and compare the scores with the baseline."""
     subsets = analysis.subsets(args)
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.token_wins import compare_gold_tokens

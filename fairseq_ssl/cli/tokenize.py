@@ -15,7 +15,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the text and the rules."""
+    """Add the arguments of ``tokenize`` to the parser."""
     options.add_input(parser, "untokenized text", "file")
     parser.add_argument(
         "--moses",
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Tokenize each line."""
+    """Write the tokenized input, line by line."""
     options.check_output(args.output, args.file)
     rules = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalize)
     signature = Signature(

@@ -22,7 +22,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the three steps."""
+    """Add the subcommands of ``truecase`` and their arguments to the parser."""
     steps = Steps(parser)
     train = steps.add("train", "count the case of words that do not start a sentence", _train)
     train.add_argument(

@@ -1,4 +1,4 @@
-"""The fairseq plug-in: registration of all classes, and patches of fairseq."""
+"""The fairseq plug-in: registration of models, criterions, optimizers and tasks; patches."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from fairseq_ssl.errors import DataError, FairseqSslError
 
 
 def protect_fairseq() -> None:
-    """Patch unpickling, `eval` of options, and error messages of fairseq's commands.
+    """Restrict unpickling and `eval` in fairseq, and shorten user errors of its commands.
 
     Further calls have no effect.
     """
@@ -58,12 +58,18 @@ class _RestrictedTorch(ModuleType):
 
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Load a checkpoint from an open file to the CPU, and check its options."""
+        """Load a checkpoint from an open file to the CPU, and check its options.
+
+        Further arguments of `torch.load` are ignored.
+        """
         return load_checkpoint(file, str(getattr(file, "name", "The checkpoint")))
 
 
 def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Explain the error if a caller relies on the data folder in a checkpoint, which is removed."""
+    """Wrap `load_model_ensemble_and_task` to raise DataError if it fails without a data folder.
+
+    Loading removes the data folder from a checkpoint, so fairseq fails with an unclear error.
+    """
 
     @functools.wraps(stock)
     def load_model_ensemble_and_task(
@@ -83,7 +89,7 @@ def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Record the data folder of a command line as trusted when a checkpoint names it.
+    """Wrap `parse_args_and_arch` to record the data folder, so that checkpoints may name it.
 
     fairseq_cli.validate.main, called from Python, and code that loads a model after training it
     read the folder from the checkpoint.
@@ -99,7 +105,7 @@ def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_module_options(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Check options that fairseq evaluates, before it builds a model from them."""
+    """Wrap `override_module_args` to check the options that fairseq evaluates."""
 
     @functools.wraps(stock)
     def override_module_args(args: Any) -> Any:
@@ -132,7 +138,10 @@ class _EvalFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module below `roots`, and None for most other modules."""
+        """Return the spec of a module below `roots`, whose loader defines `eval` first.
+
+        For other modules, return None or their unchanged spec.
+        """
         searched = sys.path[:1] if path is None else path  # --user-dir prepends its folder
         if not any(self._is_inside(folder) for folder in searched):
             return None
@@ -155,7 +164,7 @@ class _EvalFinder(MetaPathFinder):
 def _shorten_user_errors(
     stock: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], Any]:
-    """Print user errors in fairseq's commands in one line, without a traceback."""
+    """Wrap `sys.excepthook` to print user errors of fairseq's commands without a traceback."""
 
     def excepthook(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None

@@ -30,12 +30,12 @@ UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact about the installation."""
+    """A fact about the installation, and its problem if there is one."""
 
     subject: str
     fact: str
     problem: str = ""
-    """A problem and how to fix it. Empty: no problem."""
+    """The problem and how to fix it, or an empty string if there is no problem."""
 
 
 def examine_installation() -> Iterator[Finding]:
@@ -56,7 +56,7 @@ def examine_installation() -> Iterator[Finding]:
 
 
 def _home(module: str) -> str:
-    """Return the folder from which a module would be imported, without importing it."""
+    """Return the folder of an installed module without importing it, or `NOT_FOUND`."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         return NOT_FOUND
@@ -133,7 +133,7 @@ def _registration() -> Finding:
 
 
 def _shadows() -> Iterator[Finding]:
-    """Yield folders in the working folder that imports or --user-dir fairseq_ssl would use."""
+    """Yield a finding for each folder in the working folder that shadows an installed package."""
     for name in ("fairseq_ssl", "fairseq"):
         here = Path(name).resolve()
         if here.is_dir() and str(here) != _home(name):

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def apply_patches() -> None:
-    """Apply all patches, each once. The docstring of each patch gives the reason for it."""
+    """Apply all patches. Their docstrings give the reasons. Further calls have no effect."""
     from fairseq import checkpoint_utils
     from fairseq.data.iterators import BufferedIterator
     from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
@@ -56,7 +56,7 @@ def _replace(
     make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]],
     decorator: Callable[[Any], Any] = lambda function: function,
 ) -> None:
-    """Replace `owner.name` by `make_wrapper(owner.name)`, unless it has been replaced."""
+    """Replace `owner.name` by `make_wrapper(owner.name)`, unless this module has replaced it."""
     stock = getattr(owner, name)
     if getattr(stock, "patched_by", None) != __name__:
         wrapper = functools.wraps(stock)(make_wrapper(stock))
@@ -125,12 +125,15 @@ class _WithinEpoch:
         return getattr(self.iterator, name)
 
     def end_of_epoch(self) -> bool:
-        """Return False."""
+        """Return False, so that fairseq saves a checkpoint within the epoch."""
         return False
 
 
 def _release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Remove the averaged weights from the loaded state, which fairseq-train keeps in memory."""
+    """Remove the averaged weights from the result of `load_checkpoint`.
+
+    fairseq-train keeps the result in memory for the whole run.
+    """
 
     def load_checkpoint(*args: Any, **options: Any) -> Any:
         extra_state = stock(*args, **options)
@@ -143,7 +146,7 @@ def _release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy to a temporary file and rename it.
+    """Copy to a temporary file and rename it. fairseq copies paths with ``://``.
 
     fairseq overwrites checkpoint_last.pt in place, so that a run killed during the copy cannot
     resume.
@@ -190,7 +193,7 @@ def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Update the average of a tied weight once per step. fairseq does it once for each name."""
+    """Update the average of a tied weight once per step. fairseq updates it once per name."""
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
         return stock(self, _DedupedTiedWeights(new_model), updates)
@@ -205,7 +208,10 @@ class _DedupedTiedWeights:
         self.model = model
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state dict without further names of tied weights, which share storage."""
+        """Return the state dict with only the first name of each tied weight.
+
+        Nested dictionaries are omitted.
+        """
         seen = set()
         weights = {}
         for name, weight in self.model.state_dict().items():
@@ -294,7 +300,7 @@ def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_training_split(task: Any, dataset: Any) -> bool:
-    """Return True if `dataset` is a training split of `task`."""
+    """Return True if `dataset` is a split of `task` whose name starts with ``train``."""
     return any(
         dataset is split and name.startswith("train") for name, split in task.datasets.items()
     )
