@@ -22,7 +22,7 @@ Inputs = dict[str, Tensor]
 
 @dataclass
 class ClassificationCrossEntropyConfig(CriterionConfig):
-    """Options of `classification_cross_entropy`, which has none of its own."""
+    """Options of `classification_cross_entropy`: only those of `CriterionConfig`."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class VirtualAdversarialConfig(AdversarialConfig):
 
 @register_criterion("classification_cross_entropy", dataclass=ClassificationCrossEntropyConfig)
 class ClassificationCrossEntropy(Criterion):
-    """-log p(y|X), averaged over texts (thesis, equations 3.4 and 3.13)."""
+    """Cross-entropy -log p(y|X), averaged over texts (thesis, equations 3.4 and 3.13)."""
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -209,7 +209,10 @@ class AdversarialCrossEntropy(_PerturbedCrossEntropy):
     """Cross-entropy of the texts and of adversarially perturbed texts (Miyato et al., 2017)."""
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss of the texts plus, in training, the loss of perturbed texts."""
+        """Return the total loss, the logits in float32, and the loss of perturbed texts.
+
+        The total loss is summed over texts. In evaluation, no texts are perturbed.
+        """
         if not self.training:
             return super().losses(model, sample)
         inputs, target = model.precompute(sample["net_input"]), sample["target"]
@@ -246,7 +249,7 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         self.xi = adversarial_xi
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the cross-entropy plus, in training, the divergence.
+        """Return the total loss, the logits in float32, and the divergence, 0 in evaluation.
 
         The divergence is averaged over its texts and multiplied by the number of labeled texts, as
         the trainer divides by this number.
@@ -310,7 +313,10 @@ class ImitationCrossEntropyConfig(CriterionConfig):
 
 @register_criterion("imitation_cross_entropy", dataclass=ImitationCrossEntropyConfig)
 class ImitationCrossEntropy(Criterion):
-    """sum_i sum_j -sum_y p(y|X) log p_ij(y), with a fixed expert p (equations 3.11 and 3.12)."""
+    """Cross-entropy of imitators with respect to a fixed expert p (equations 3.11 and 3.12).
+
+    sum_i sum_j -sum_y p(y|X) log p_ij(y), over imitators i and windows j
+    """
 
     def __init__(self, task: Any, imitator_average: str) -> None:
         super().__init__(task)

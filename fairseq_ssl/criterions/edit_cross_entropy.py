@@ -45,7 +45,7 @@ class EditCrossEntropyConfig(CriterionConfig):
 
 @register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
 class EditCrossEntropy(Criterion):
-    """The sum of -log p(e_i | x), times the copy weight if e_i is keep (PIE, equation 4).
+    """Cross-entropy -log p(e_i | x), times the copy weight if e_i is keep (PIE, equation 4).
 
     It is averaged over positions, which are the tokens and the start of each sentence. With
     --sentence-avg, it is averaged over sentences, as in the authors' code.

@@ -27,7 +27,7 @@ from fairseq_ssl.modules.reconstruction import (
 SOURCE, TARGET = "source_text", "target_text"
 """Names of the monolingual texts, in the source and in the target language."""
 WEIGHT_FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
-"""The flag that sets lambda of each text."""
+"""The flag that sets lambda of each monolingual text."""
 
 
 @dataclass
@@ -126,7 +126,9 @@ def _parse_points(spec: str, flag: str) -> list[tuple[int, float]]:
 
 @register_criterion("reconstruction_loss", dataclass=ReconstructionLossConfig)
 class ReconstructionLoss(Criterion):
-    """-(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)), summed over words.
+    """Cross-entropy in both directions plus the reconstruction loss of monolingual text.
+
+    -(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)), summed over words.
 
     The loss is averaged over sentences, even without --sentence-avg, so that lambda has the same
     effect in each batch.
@@ -234,7 +236,7 @@ class ReconstructionLoss(Criterion):
     def _text_batches(
         self, text: dict[str, Any], name: str, candidates: dict[str, Any]
     ) -> tuple[DirectionBatch, ...]:
-        """Return the batches of a monolingual text that the models have to score."""
+        """Return the forward and backward batch of a monolingual text, for top1 only the backward."""
         directions = tuple(self.task.directions)
         forward, backward = reconstruction_batches(
             text,

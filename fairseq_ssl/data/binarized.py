@@ -166,7 +166,7 @@ class BinarizedSplit(Split[IdArray]):
     files: tuple[IdFile, IdFile]
 
     def pairs(self) -> Iterator[SentencePair[IdArray]]:
-        """Yield the sentence pairs."""
+        """Yield the sentence pairs. Raise DataError if the sides have different lengths."""
         source, target = self.files
         if len(source) != len(target):
             raise DataError(
@@ -206,7 +206,7 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         self.splits = [self._open_split(folder, name) for name in splits[self.languages]]
 
     def length(self, sentence: IdArray) -> int:
-        """Return the number of ids."""
+        """Return the length of a sentence, its number of ids."""
         return len(sentence)
 
     def separators(self, token: str) -> tuple[IdSeparator, IdSeparator]:

@@ -112,7 +112,7 @@ class BitextWithMono(BaseWrapperDataset):
         return generator.permutation(len(self)).astype(np.int64)
 
     def batch_by_size(self, indices: Any, *limits: Any, **more_limits: Any) -> Any:
-        """Form batches by `num_tokens_vec`."""
+        """Form batches by the lengths of `num_tokens_vec`, which include monolingual sentences."""
         # BaseWrapperDataset would ignore the lengths of the monolingual sentences.
         return super(BaseWrapperDataset, self).batch_by_size(indices, *limits, **more_limits)
 

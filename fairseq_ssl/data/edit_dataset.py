@@ -80,7 +80,7 @@ class EditDataset(LanguagePairDataset):
         self.epoch = epoch
 
     def ordered_indices(self) -> Ids:
-        """Return the sentences of the epoch, ordered by length."""
+        """Return the indices of the sentences of the epoch, ordered by length."""
         order: Ids = super().ordered_indices()
         keep = self.has_labels.copy()
         if self.unchanged_share < 1:

@@ -296,7 +296,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the noise, in this process and in all workers."""
+        """Set the epoch of the noise in this process and in all workers, if `renew` is True."""
         if self.renew:
             self._epoch.fill_(epoch)
 

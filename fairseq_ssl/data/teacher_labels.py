@@ -14,7 +14,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
 
 LabelProbabilities = NDArray[np.floating[Any]]
-"""[lines, classes]"""
+"""Class probabilities [lines, classes], in any floating-point type."""
 
 TOLERANCE = 0.01
 """Tolerance for sums of probabilities, which differ from 1 in half precision."""

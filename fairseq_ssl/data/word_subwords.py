@@ -61,7 +61,7 @@ class WordTokenizer:
 
     @property
     def padding(self) -> int:
-        """The id of padding, or of the unknown subword."""
+        """The padding id, or the id of the unknown subword if there is no padding symbol."""
         ids = (self._id(symbol) for symbol in ("[PAD]", "<pad>"))
         return next((number for number in ids if number is not None), self.unknown)
 
@@ -71,7 +71,7 @@ class WordTokenizer:
         return [name or f"madeupword{row:04d}" for row, name in enumerate(found)]
 
     def encode(self, words: Sequence[str], longest: int) -> Spans:
-        """Return the first subwords of each word, at most `longest`, or the unknown subword."""
+        """Return at most `longest` subwords of each word. An empty word gets the unknown subword."""
         texts = [f"{self._space}{word}" for word in words]
         try:
             encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
@@ -146,14 +146,14 @@ class WordSubwords:
         return self._table.select(words)
 
     def lengths(self, words: Ids) -> Ids:
-        """Return the number of subwords of words."""
+        """Return the number of subwords of each word."""
         if int(words.max(initial=0)) >= len(self._table):
             self._add_words()
         lengths: Ids = self._table.lengths[words]
         return lengths
 
     def grams(self, grams: Sequence[Sequence[str]]) -> list[list[int]]:
-        """Return the subwords of q-grams of words."""
+        """Return the subword ids of each q-gram, concatenated over its words."""
         return [self.tokenizer.encode(gram, self.longest).ids.tolist() for gram in grams]
 
     @property
@@ -162,7 +162,7 @@ class WordSubwords:
         return len(self.tokenizer.start) + len(self.tokenizer.end)
 
     def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
-        """Return the subwords of sentences, each with its start first and without its end.
+        """Return the subwords of sentences, which begin with <s> but do not end with </s>.
 
         Args:
             text: ids of the dictionary.

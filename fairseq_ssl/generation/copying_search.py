@@ -40,7 +40,7 @@ class Draft:
     """A hypothesis and a draft of its continuation. The first draft is the source."""
 
     def __init__(self, source: list[int], first: int, eos: int) -> None:
-        """Start an empty hypothesis.
+        """Start with an empty hypothesis, and with the source as its draft.
 
         Args:
             source: ids of the source, without padding and </s>.
@@ -112,7 +112,10 @@ class Draft:
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield source positions that the draft copies after index `same`, with draft indices."""
+        """Yield source position and draft index of draft tokens aligned to one source token each.
+
+        Only draft tokens after index `same` and before `end` are yielded.
+        """
         for index in range(same + 1, min(end, len(self.plan))):
             position = self.plan[index].resume_at - 1
             if self.plan[index - 1].resume_at == position:
@@ -229,7 +232,9 @@ class AggressiveGenerator(SequenceGenerator):
             draft.accept(choices[new], choice_scores[new])
 
     def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, max_length: int) -> Tensor:
-        """Return log-probabilities with fairseq's constraints applied [rows, time - begin, words].
+        """Return log-probabilities [rows, time - begin, words] within fairseq's length limits.
+
+        Suppressed tokens and padding are minus infinity, and <unk> gets the penalty.
 
         Args:
             tokens: [rows, time], input of the decoder, padded on the right.
@@ -253,7 +258,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _log_probabilities(
         self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
     ) -> Tensor:
-        """Return the log of the probabilities, averaged over the models."""
+        """Return the log of the models' mean probabilities [rows, time - begin, vocabulary]."""
         parts = [
             _log_probabilities(model, tokens, source, begin, temperature)
             for model, source in zip(self.model.models, encoded, strict=True)

@@ -96,7 +96,7 @@ class EditedIds:
         self.transformed: dict[tuple[int, int], int] = {}
 
     def __call__(self, text: Spans, labels: Ids) -> Edited:
-        """Apply edits.
+        """Return the sentences after one edit at each position.
 
         Args:
             text: sentences, each with <s>.
@@ -201,7 +201,9 @@ class EditChoice:
         return torch.cat(columns, dim=1).T
 
     def keep_unlikely_sentences(self, columns: NDArray[Any], starts: Ids) -> ChosenEdits:
-        """Apply `min_sentence_confidence`.
+        """Return the chosen edits, after keeping the sentences without a likely error unchanged.
+
+        The threshold is `min_sentence_confidence`.
 
         Args:
             columns: [4, positions], the output of `choose`.

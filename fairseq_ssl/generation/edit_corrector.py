@@ -25,7 +25,7 @@ class Correction:
     score: float
     """Mean log-probability of the edits in the last round, including keep."""
     rounds: int
-    """Number of rounds. If below the maximum, the last round changed nothing or undid edits."""
+    """Number of rounds. It is lower than the maximum if a round changed nothing or undid edits."""
 
 
 class EditCorrector(nn.Module):
@@ -51,7 +51,7 @@ class EditCorrector(nn.Module):
         self.register_buffer("_device_marker", torch.empty(0), persistent=False)
 
     def set_options(self, **options: Any) -> None:
-        """Set decoding options of the task, such as edit_keep_bias=0.1."""
+        """Set decoding options, such as edit_keep_bias=0.1, and rebuild the generator."""
         for name, value in options.items():
             if not hasattr(self.task.cfg, name):
                 raise ConfigurationError(

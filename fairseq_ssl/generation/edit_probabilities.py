@@ -65,7 +65,7 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of equal length. A token uses the window in which it is most central."""
+    """Windows of equal length. The edit of a token is from the window where it is most central."""
 
     size: int
     """Number of tokens in a window, without <s> and </s>."""
@@ -74,7 +74,7 @@ class Windows:
 
     @classmethod
     def of_model(cls, positions: int, overlap: int | None) -> Windows:
-        """Build windows for a model with a maximum of `positions`.
+        """Build windows for a model with `positions` positions, including <s> and </s>.
 
         `overlap` is by default a quarter of a window.
         """
@@ -130,7 +130,10 @@ class Windows:
         return counts, first, lengths
 
     def _subword_windows(self, text: Spans, subwords: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the same values for windows with at most `size` subwords, or a single token."""
+        """Return the number of windows per sentence, and first token and length of each window.
+
+        A window has at most `size` subwords, or a single token with more subwords.
+        """
         counts: list[int] = []
         windows: list[tuple[int, int]] = []
         for costs in np.split(subwords, text.starts[1:]):
@@ -187,14 +190,14 @@ class EditProbabilities:
     """
 
     def __init__(self, models: Sequence[Any], dictionary: Any) -> None:
-        """Prepare for `models`, which must have the same token dictionary."""
+        """Average over `models`, which must have the same token dictionary."""
         self.models = models
         self.start_and_end = dictionary.bos(), dictionary.eos()
         self.pad, self.unknown = dictionary.pad(), dictionary.unk()
 
     @torch.no_grad()
     def __call__(self, text: Spans, positions: Ids | None, device: torch.device) -> Probabilities:
-        """Compute the edit probabilities of sentences.
+        """Return the edit probabilities of sentences, averaged over the models.
 
         Args:
             text: sentences, each with <s>.

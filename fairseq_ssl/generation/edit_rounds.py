@@ -22,7 +22,7 @@ from fairseq_ssl.generation.edit_choice import (
 from fairseq_ssl.generation.edit_probabilities import EditProbabilities, Windows
 
 MIN_WINDOWS = 16
-"""Minimum number of windows in a batch. It is larger if the input has more sentences."""
+"""Minimum number of windows in a batch. The maximum of it and the number of sentences is used."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class EditGenerator:
         return [[self._hypothesis(state)] for state in states]
 
     def choose(self, text: Spans, device: torch.device) -> ChosenEdits:
-        """Choose the edits of sentences, each with <s>."""
+        """Return the chosen edit of each position of sentences that begin with <s>."""
         windows = self.windows.split(text, self._subword_counts(text.ids))
         order = np.argsort(-windows.text.lengths, kind="stable")
         batch_size = max(len(text), MIN_WINDOWS)
@@ -156,7 +156,10 @@ class EditGenerator:
         return self.settings.choice.keep_unlikely_sentences(ordered, text.starts)
 
     def _subword_counts(self, ids: Ids) -> Ids | None:
-        """Return the maximum number of subwords of each token that a model reads."""
+        """Return the number of subwords of each token, the maximum over the models.
+
+        Return None if no model reads subwords.
+        """
         if not self.words:
             return None
         counts: Ids = np.max([words.lengths(ids) for words in self.words], axis=0)
@@ -165,7 +168,7 @@ class EditGenerator:
     def _apply(
         self, index: int, text: Spans, chosen: ChosenEdits, states: Sequence[SentenceState]
     ) -> tuple[Spans, Ids]:
-        """Apply the edits of a round. Return the sentences and the indices of unfinished ones."""
+        """Apply the edits of a round. Return all sentences, and the indices of unfinished ones."""
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths
         after, origins = self.edited(text, chosen.labels)

@@ -21,7 +21,7 @@ from fairseq_ssl.inference.loading import load_models, padded_batches
 logger = logging.getLogger(__name__)
 
 MAX_TOKENS = 4000
-"""Number of tokens in a batch, including padding."""
+"""Maximum number of tokens in a batch, including padding."""
 
 
 class Fluency:
@@ -127,7 +127,10 @@ class FluencyBoost:
         return getattr(self.generator, name)
 
     def generate(self, models: Any, sample: dict[str, Any], **options: Any) -> Any:
-        """Return the hypotheses of the wrapped generator that are less fluent than their source."""
+        """Return the hypotheses that are less fluent than their source by the minimum ratio.
+
+        A sentence without such a hypothesis gets an empty one with score -inf.
+        """
         results = self.generator.generate(models, sample, **options)
         sources = [row[row != self.pad] for row in sample["net_input"]["src_tokens"]]
         source_fluency = self._score(sources, self.source).tolist()

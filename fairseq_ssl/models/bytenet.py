@@ -31,7 +31,7 @@ from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
 MAX_LENGTH = 1_000_000
-"""The model itself has no maximum length."""
+"""Maximum sentence length reported to fairseq. The model itself has no maximum."""
 
 
 @dataclass
@@ -134,7 +134,11 @@ class ByteNetEncoder(FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Encode ids [batch, time], padded on either side."""
+        """Return fairseq's encoder output for ids [batch, time], padded on either side.
+
+        Its key `columns` has the number of columns of each sentence [batch]. An unknown length
+        bound raises ConfigurationError.
+        """
         if not self.unfolding.is_known:
             raise ConfigurationError(
                 "--bytenet-unfold auto has no training pairs to fit the length bound to. Set a "
@@ -162,7 +166,7 @@ class ByteNetEncoder(FairseqEncoder):
         return _encoder_out(encoded.transpose(0, 1), columns)
 
     def max_positions(self) -> int:
-        """Return the maximum source length."""
+        """Return the maximum source length in tokens."""
         return MAX_LENGTH
 
 
@@ -184,7 +188,7 @@ class ByteNetDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return features [batch, time, 2 dim] for ids [batch, time].
+        """Return features [batch, time, 2 dim] of ids [batch, time], and extra outputs for fairseq.
 
         With `incremental_state`, only the last token of each row is decoded, and time is 1.
         """
@@ -206,7 +210,7 @@ class ByteNetDecoder(FeatureDecoder):
         return features, {"attn": [None], "inner_states": []}
 
     def _past(self, incremental_state: dict[str, Any], rows: Tensor) -> Tensor:
-        """Return the cached states of earlier steps [rows, cache_size, width], at first zeros."""
+        """Return the cached states of earlier steps [rows, cache_size, width], initially zeros."""
         if STATE not in incremental_state:
             blank = rows.new_zeros(len(rows), self.stack.cache_size, self.stack.width)
             incremental_state[STATE] = {"past": blank}
@@ -214,7 +218,7 @@ class ByteNetDecoder(FeatureDecoder):
         return past
 
     def output_layer(self, features: Tensor, **_: Any) -> Tensor:
-        """Return logits over the vocabulary."""
+        """Return the logits [batch, time, vocabulary] of features [batch, time, 2 dim]."""
         scores: Tensor = self.output(features)
         return scores
 
@@ -227,13 +231,13 @@ class ByteNetDecoder(FeatureDecoder):
             state["past"] = state["past"].index_select(0, new_order)
 
     def max_positions(self) -> int:
-        """Return the maximum target length."""
+        """Return the maximum target length in tokens."""
         return MAX_LENGTH
 
 
 @register_model("bytenet", dataclass=ByteNetConfig)
 class ByteNet(FairseqEncoderDecoderModel):
-    """An encoder of dilated convolutions with a decoder of dilated convolutions on top of it."""
+    """ByteNet: a decoder of dilated convolutions on top of an encoder of dilated convolutions."""
 
     @classmethod
     def build_model(cls, cfg: ByteNetConfig, task: Any) -> "ByteNet":
@@ -244,7 +248,7 @@ class ByteNet(FairseqEncoderDecoderModel):
 
 
 def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
-    """Return new embeddings with variance 1 / dim, or with variance 1, which SELU needs."""
+    """Return new embeddings with variance 1 / dim, or with variance 1 if the activation is SELU."""
     embedding = nn.Embedding(size, cfg.bytenet_dim, padding)
     is_selu = str(cfg.bytenet_activation) == "selu"
     nn.init.normal_(embedding.weight, std=1.0 if is_selu else cfg.bytenet_dim**-0.5)
@@ -366,7 +370,7 @@ def _check_choices(cfg: ByteNetConfig) -> None:
 
 @register_model_architecture("bytenet", "bytenet_simplified")
 def bytenet_simplified(args: Any) -> None:
-    """Simplified ByteNet (slides): no compression, half the channels, a third of the norms."""
+    """Simplified ByteNet (slides): no compression, half the channels, one norm per block."""
     fill_defaults(args, bytenet_uncompressed=True, bytenet_dim=200)
 
 
@@ -391,6 +395,6 @@ def bytenet_digits(args: Any) -> None:
 
 @register_model_architecture("bytenet", "bytenet_v2")
 def bytenet_v2(args: Any) -> None:
-    """ByteNet of version 2 of Kalchbrenner et al. (2016)."""
+    """ByteNet of Kalchbrenner et al. (2016), version 2: 800 channels, 6 block sets, layer norm."""
     fill_defaults(args, bytenet_dim=800, bytenet_sets=6, bytenet_encoder_kernel=3)
     fill_defaults(args, bytenet_encoder_norm="layer")

@@ -1,4 +1,4 @@
-"""Shared by several architectures: default sizes, and the base class of decoders."""
+"""Helpers of several architectures: default option values, and the base class of decoders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fill_defaults(args: Any, **defaults: Any) -> None:
 
 
 def fill_sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> None:
-    """Set the default sizes of an encoder in fairseq's options."""
+    """Set fairseq's options for the sizes of an encoder, unless the user set them."""
     fill_defaults(
         args,
         encoder_layers=layers,
@@ -46,7 +46,9 @@ class FeatureDecoder(FairseqIncrementalDecoder):
         features_only: bool = False,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits [batch, time, vocabulary], or only features [batch, time, dim].
+        """Return logits [batch, time, vocabulary] and a dictionary of extra outputs.
+
+        With `features_only`, return features [batch, time, dim] instead of logits.
 
         With `incremental_state`, only the last token of each row is decoded, and time is 1.
         """

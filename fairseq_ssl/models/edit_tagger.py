@@ -131,7 +131,7 @@ class EditTaggerConfig(FairseqDataclass):
 
 
 class EditLogits(NamedTuple):
-    """Logits of all sentences of a batch, concatenated. Positions are <s> and the tokens."""
+    """Logits of a batch, concatenated over the sentences. Positions are <s> and the tokens."""
 
     edits: Tensor
     """[positions, labels], logits of the edits."""
@@ -159,8 +159,9 @@ class EditTagger(BaseFairseqModel):
             cfg: the options.
             dictionary: the dictionary of the tokens to edit.
             edits: the edit dictionary.
-            words: the subwords of the tokens, which the encoder reads. None: it reads the tokens.
-            encoder: an encoder of transformers. None: an `EditEncoder`.
+            words: the subwords of the tokens, which the encoder reads. None: the encoder reads the
+            tokens.
+            encoder: an encoder of Hugging Face transformers. None: a new `EditEncoder`.
         """
         super().__init__()
         self.cfg = cfg
@@ -195,7 +196,7 @@ class EditTagger(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
-        """Build the model for a task with an edit dictionary."""
+        """Build the model for a task with an edit dictionary. Load the encoder of `edit_init`."""
         if getattr(task, "edits", None) is None:
             raise ConfigurationError(
                 "An edit_tagger needs a task with an edit dictionary, such as edit_labeling. Set "
@@ -254,14 +255,14 @@ class EditTagger(BaseFairseqModel):
         src_lengths: Tensor | None = None,
         subwords: SubwordBatch | None = None,
     ) -> EditLogits:
-        """Score the edits of sentences.
+        """Return the logits of all edits at each <s> and token of a batch.
 
         Args:
             src_tokens: [batch, time], ids from <s> to </s>, padded on either side. Ids beyond the
                 dictionary are unknown words.
             src_lengths: not used.
-            subwords: the subwords of `src_tokens`, if the model reads subwords. None: they are
-                looked up.
+            subwords: the subwords of `src_tokens`, for a model that reads subwords. None: the model
+            looks them up.
         """
         weight = self.scores.edits.weight
         use_autocast = self.cfg.edit_autocast and weight.dtype == torch.float32
@@ -339,7 +340,7 @@ class EditTagger(BaseFairseqModel):
 
     @property
     def max_subwords(self) -> int:
-        """The maximum number of tokens that the encoder reads, without start and end."""
+        """Maximum sentence length in subwords or tokens, without start and end symbols."""
         ends = 2 if self.subwords is None else self.subwords.ends
         return self.cfg.max_source_positions - ends
 
@@ -379,7 +380,10 @@ def _pretrained_encoder(
 
 
 def _load_pretrained_encoder(name: str, model: EditTagger, task: Any) -> None:
-    """Initialize `model` from a BERT or RoBERTa in a folder."""
+    """Initialize `model` from a BERT or RoBERTa in the folder `name`.
+
+    If the folder does not exist, the weights must come from a checkpoint.
+    """
     folder = Path(name).expanduser()
     if not folder.exists():
         _require_checkpoint(model, folder)
@@ -404,7 +408,7 @@ def _load_pretrained_encoder(name: str, model: EditTagger, task: Any) -> None:
 
 
 def _require_checkpoint(model: EditTagger, folder: Path) -> None:
-    """Raise an error in `forward` unless a checkpoint is loaded, as when a run resumes."""
+    """Make `forward` raise ConfigurationError until a checkpoint is loaded into `model`."""
     logger.warning(f"{folder} (--edit-init) does not exist. The weights must be in a checkpoint.")
 
     def raise_error(*_: Any) -> None:
@@ -424,7 +428,7 @@ def _require_checkpoint(model: EditTagger, folder: Path) -> None:
 
 
 def _id(dictionary: Any, token: str) -> int:
-    """Return the id of a token, or of <unk>. `dictionary.index` might add the token."""
+    """Return the id of a token, or of <unk>. Unlike `dictionary.index`, never add the token."""
     return int(dictionary.indices.get(token, dictionary.unk()))
 
 
@@ -441,5 +445,5 @@ def edit_tagger_large(args: Any) -> None:
 
 @register_model_architecture("edit_tagger", "edit_tagger_small")
 def edit_tagger_small(args: Any) -> None:
-    """The model for spelling and OCR correction (PIE, table 12)."""
+    """The 4-layer model for spelling and OCR correction (PIE, table 12)."""
     fill_sizes(args, layers=4, dim=200, inner_dim=400, heads=4)

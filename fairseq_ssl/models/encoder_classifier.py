@@ -80,7 +80,7 @@ class EncoderClassifier(TextClassifier):
 
     @classmethod
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
-        """Build the model. Initialize the encoder from a checkpoint if `cfg` names one."""
+        """Build the model. If `classifier_encoder` is set, initialize the encoder from it."""
         require_classes(task, "encoder_classifier")
         state = None
         if cfg.classifier_encoder is not None:
@@ -116,7 +116,7 @@ class EncoderClassifier(TextClassifier):
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return logits [batch, classes]. A hook passes `embedded` to the encoder."""
+        """Return logits [batch, classes]. A hook makes the encoder's embeddings `embedded`."""
         hook = self.encoder.embed_tokens.register_forward_hook(lambda *_: embedded)
         try:
             states, is_word = _encode(self.encoder, src_tokens, src_lengths, self.padding)
@@ -126,7 +126,7 @@ class EncoderClassifier(TextClassifier):
         return logits
 
     def max_positions(self) -> Any:
-        """Return the maximum length of a text for the encoder."""
+        """Return the encoder's maximum text length in tokens."""
         return self.encoder.max_positions()
 
 
@@ -184,7 +184,11 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
 
 
 def _parse_options(options: str, dictionary: Any) -> dict[str, Any]:
-    """Parse an architecture and its options. Set the options that depend on a target side."""
+    """Return an architecture and its options, parsed from JSON.
+
+    The vocabulary size of a pointer-generator and the automatic length bound of ByteNet are
+    replaced by fixed values, since a classification task has no targets.
+    """
     try:
         values = json.loads(options or "null")
     except json.JSONDecodeError as error:
@@ -222,7 +226,10 @@ def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tupl
 
 
 def _dim(encoder: Any, padding: int) -> int:
-    """Return the dimension of the encoder's states. It is found by encoding two short texts."""
+    """Return the dimension of the encoder's states, measured by encoding two short texts.
+
+    Raise ConfigurationError if the encoder does not return one state per word.
+    """
     weight = encoder.embed_tokens.weight
     tokens = weight.new_full((2, 3), padding + 1, dtype=int)
     was_training = encoder.training

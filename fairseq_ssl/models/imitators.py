@@ -23,7 +23,7 @@ from fairseq_ssl.modules.window_classifiers import Imitators, RandomImitators, W
 from fairseq_ssl.text.specs import parse_integers
 
 IMITATOR_FORMS = {"auto": None, "types": True, "convolution": False}
-"""Values of --imitator-form, and of `Imitators.by_types`."""
+"""The value of `Imitators.by_types` for each choice of --imitator-form."""
 
 
 @dataclass
@@ -175,9 +175,11 @@ class ExpertAndImitatorsConfig(FairseqDataclass):
 
 @register_model("expert_and_imitators", dataclass=ExpertAndImitatorsConfig)
 class ExpertAndImitators(TextClassifier):
-    """z'_y = z_y + sum_i sigma(lambda_i) alpha_i[y] (thesis, equation 3.6).
+    """An expert combined with frozen imitators (thesis, equation 3.6).
 
-    z are the logits of the expert, alpha_i the log-probabilities of imitator i.
+    z'_y = z_y + sum_i sigma(lambda_i) alpha_i[y]
+
+    z are the logits of the expert, and alpha_i are the log-probabilities of imitator i.
     """
 
     stages = ("mixture",)
@@ -202,11 +204,14 @@ class ExpertAndImitators(TextClassifier):
         self.groups = nn.ModuleList(groups).requires_grad_(False)
         self.start, self.rate = start, rate
         self.lambda_steps = nn.Parameter(torch.zeros(sum(len(one.windows) for one in groups)))
-        """(lambda - start) / rate. Scaling the gradient instead would not change Adam's steps."""
+        """[imitators], (lambda - start) / rate.
+
+        This form scales the learning rate of lambda. Scaling the gradient has no effect with Adam.
+        """
 
     @classmethod
     def build_model(cls, cfg: ExpertAndImitatorsConfig, task: Any) -> "ExpertAndImitators":
-        """Build the model, and load its parts if `cfg` names their checkpoints."""
+        """Build the model. Load the expert and the imitators if `cfg` names their checkpoints."""
         require_classes(task, "expert_and_imitators")
         _check(cfg)
         expert = build_expert(cfg.mixture_expert_options, task, str(cfg.mixture_expert))
@@ -228,15 +233,15 @@ class ExpertAndImitators(TextClassifier):
         return model
 
     def lambdas(self) -> Tensor:
-        """Return lambda of each imitator [imitators]."""
+        """Return lambda, the weight before the sigmoid, of each imitator [imitators]."""
         return self.start + self.rate * self.lambda_steps.float()
 
     def weights(self) -> Tensor:
-        """Return sigma(lambda) of each imitator [imitators]."""
+        """Return the weight sigma(lambda) of each imitator [imitators]."""
         return self.lambdas().sigmoid()
 
     def alphas(self, piece_tokens: Tensor) -> Tensor:
-        """Return alpha of all imitators [imitators, batch, classes] (equation 3.7)."""
+        """Return log-probabilities alpha (equation 3.7) [imitators, batch, classes]."""
         with torch.no_grad():
             return torch.cat([group.alphas(piece_tokens) for group in self._groups()])
 
@@ -264,7 +269,7 @@ class ExpertAndImitators(TextClassifier):
         alphas: Tensor | None = None,
         **_: Any,
     ) -> Tensor:
-        """Return z' [batch, classes].
+        """Return the logits z' of the mixture [batch, classes].
 
         Args:
             src_tokens: [batch, time], words, padded on the right.
@@ -282,12 +287,12 @@ class ExpertAndImitators(TextClassifier):
         return logits + mixture.type_as(logits)
 
     def max_positions(self) -> Any:
-        """Return the maximum length of a text for the expert."""
+        """Return the expert's maximum text length in tokens, or None if it has no maximum."""
         return self.expert.max_positions()
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:
-    """Return the options of the imitators in `checkpoints`, separated by ":", as JSON."""
+    """Return the options of each checkpoint of imitators as JSON. ":" separates `checkpoints`."""
     groups = []
     for path in map(Path, checkpoints.split(":")):
         state = read_checkpoint_of_task(path, task)

@@ -31,7 +31,7 @@ class PointerTransformerModel(TransformerModel):
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models: the pretrained models of fairseq's Transformer are not compatible."""
+        """Return an empty dictionary: fairseq's pretrained Transformers are not compatible."""
         return {}
 
     @classmethod
@@ -102,7 +102,10 @@ class PointerEncoder(TransformerEncoder):
         self.unk = dictionary.unk()
 
     def forward(self, src_tokens: Tensor, *args: Any, **options: Any) -> dict[str, Any]:
-        """Encode `src_tokens` [batch, source time]. Out-of-vocabulary words are read as <unk>."""
+        """Return the encoder output of `src_tokens` [batch, source time], with `source_words`.
+
+        Out-of-vocabulary words are embedded as <unk>.
+        """
         words = SourceWords.from_ids(src_tokens, self.embed_tokens.num_embeddings)
         known = src_tokens.masked_fill(src_tokens >= words.vocabulary, self.unk)
         encoded: dict[str, Any] = super().forward(known, *args, **options)
@@ -132,7 +135,10 @@ class PointerDecoder(TransformerDecoder):
         features_only: bool = False,
         **options: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits [batch, time, vocabulary], and the copy distribution as `copying`."""
+        """Return logits [batch, time, vocabulary], and extra outputs with a `Copying` as `copying`.
+
+        With `features_only`, return features [batch, time, dim] instead of logits.
+        """
         unknown = prev_output_tokens >= self.embed_tokens.num_embeddings
         features, extra = super().forward(
             prev_output_tokens.masked_fill(unknown, self.unk),
@@ -152,7 +158,7 @@ class PointerDecoder(TransformerDecoder):
     def get_normalized_probs(
         self, net_output: Any, log_probs: bool, sample: dict[str, Any] | None = None
     ) -> Tensor:
-        """Return p(w) of equation 3, or log p(w), as [batch, time, width]."""
+        """Return p(w) of equation 3, or log p(w) with `log_probs`, both [batch, time, width]."""
         logits, extra = net_output[0], net_output[1]
         lprobs: Tensor = extra["copying"].log_probabilities(logits)
         return lprobs if log_probs else lprobs.exp()
@@ -212,7 +218,7 @@ def _fill_architecture(args: Any, stock_arch: str, **sizes: Any) -> None:
 
 @register_model_architecture("pointer_transformer", "pointer_transformer")
 def pointer_transformer(args: Any) -> None:
-    """The model of PoDA, section 3.1."""
+    """The pointer-generator Transformer of PoDA, section 3.1."""
     _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, dropout=0.2)
 
 

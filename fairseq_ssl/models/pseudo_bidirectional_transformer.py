@@ -120,7 +120,10 @@ class SharedEncoder(FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Encode ids [batch, time], padded on either side."""
+        """Return fairseq's encoder output for ids [batch, time], padded on either side.
+
+        Its key `encoded` has the `EncodedSource`, which the decoder reads.
+        """
         is_padding = src_tokens.eq(self.padding)
         is_padded = bool(is_padding.any())
         mask = ~is_padding[:, None, None, :] if is_padded else None
@@ -147,7 +150,7 @@ class SharedEncoder(FairseqEncoder):
         )
 
     def max_positions(self) -> int:
-        """Return the maximum source length."""
+        """Return the maximum source length in tokens."""
         return self.max_length
 
 
@@ -186,7 +189,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return features [batch, time, dim] for ids [batch, time].
+        """Return features [batch, time, dim] of ids [batch, time], and extra outputs.
 
         With `incremental_state`, only the last token of each row is decoded, and time is 1.
         """
@@ -211,7 +214,10 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     def _step(
         self, encoded: EncodedSource, state: dict[str, Any]
     ) -> tuple[IncrementalTarget, SourceContext]:
-        """Return the attention contexts for the next token, stored in the incremental state."""
+        """Return the contexts of self-attention and source attention for the next token.
+
+        They are stored in the incremental state.
+        """
         if STATE not in state:
             started = IncrementalTarget(encoded, self._future(encoded))
             state[STATE] = (started, self._source(encoded))
@@ -236,7 +242,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         return SourceContext(encoded, [layer.encoder_attn for layer, _ in self.parts])
 
     def output_layer(self, features: Tensor, **_: Any) -> Tensor:
-        """Return logits over the vocabulary, with tied embeddings."""
+        """Return the logits [batch, time, vocabulary] of features, with tied embeddings."""
         return functional.linear(features, self._encoder[0].embed_tokens.weight)
 
     def reorder_incremental_state(
@@ -247,7 +253,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
             context.reorder(new_order)
 
     def max_positions(self) -> int:
-        """Return the maximum target length."""
+        """Return the maximum target length in tokens."""
         return self.max_length
 
 
@@ -257,7 +263,7 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models: no pretrained models are published."""
+        """Return an empty dictionary, since no pretrained models are published."""
         return {}
 
     @classmethod
@@ -283,7 +289,11 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         model_cfg: Any = None,
         args: Any = None,
     ) -> Any:
-        """Load a checkpoint. Its decoder must share layers with the encoder if this one does."""
+        """Load a checkpoint.
+
+        Raise ConfigurationError if only one of its decoder and this decoder shares the encoder's
+        layers.
+        """
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
@@ -330,7 +340,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
-    """Reject a checkpoint that differs from `decoder` in whether the decoder has its own layers."""
+    """Raise ConfigurationError unless both decoders, or neither, share the encoder's layers."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
             "The checkpoint is from a fairseq Transformer, whose decoder has its own layers. "

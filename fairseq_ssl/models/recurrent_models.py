@@ -123,7 +123,7 @@ class RecurrentDecoder(FairseqDecoder):
         )
 
     def forward(self, prev_output_tokens: Tensor, **_: Any) -> tuple[Tensor, None]:
-        """Return the LSTM state after each word [batch, time, hidden_dim]."""
+        """Return the LSTM state after each word [batch, time, hidden_dim], and None."""
         return self.encoder.states(self.encoder.embed(prev_output_tokens)), None
 
 
@@ -177,7 +177,10 @@ class LstmClassifierConfig(RecurrentConfig):
 
 @register_model("lstm_classifier", dataclass=LstmClassifierConfig)
 class LstmClassifier(TextClassifier):
-    """p(y|X) = softmax(W ReLU(W_h h_T + b_h) + b), thesis, equations 3.1 and 3.2."""
+    """An LSTM classifier of texts (thesis, equations 3.1 and 3.2).
+
+    p(y|X) = softmax(W ReLU(W_h h_T + b_h) + b), where h_T is the last state of the LSTM.
+    """
 
     def __init__(self, cfg: LstmClassifierConfig, dictionary: Any, classes: int) -> None:
         """Build the model for a word dictionary and a number of classes."""
@@ -227,5 +230,5 @@ class LstmClassifier(TextClassifier):
 
 @register_model_architecture("lstm_classifier", "lstm_classifier_categories")
 def lstm_classifier_categories(args: Any) -> None:
-    """The classifier for RCV1 categories (thesis, table 3.2)."""
+    """The LSTM classifier for RCV1 categories, with hidden dimension 128 (thesis, table 3.2)."""
     fill_defaults(args, classifier_mlp_dim=128)

@@ -43,7 +43,7 @@ class ShapeTransformerModel(TransformerModel):
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models: the pretrained models of fairseq's Transformer are not compatible."""
+        """Return an empty dictionary: fairseq's pretrained Transformers are not compatible."""
         return {}
 
     @classmethod

@@ -18,7 +18,7 @@ from fairseq_ssl.errors import ConfigurationError
 
 
 def require_classes(task: Any, arch: str) -> None:
-    """Raise an error if the task has no `classes`."""
+    """Raise ConfigurationError if the task has no attribute `classes`."""
     if getattr(task, "classes", None) is None:
         raise ConfigurationError(
             f"--arch {arch} needs a task with classes, such as semi_supervised_classification. "
@@ -27,7 +27,7 @@ def require_classes(task: Any, arch: str) -> None:
 
 
 class TextClassifier(BaseFairseqModel):
-    """Base class of classifiers. `embed` is separate, so that embeddings can be perturbed."""
+    """Base class of classifiers. `embed` and `classify` are separate, to perturb the embeddings."""
 
     stages: tuple[str, ...] = ("supervised",)
     """The values of --classification-stage that can train the model."""
@@ -70,7 +70,10 @@ POOLS = (MEAN, FIRST)
 
 
 class ClassificationHead(nn.Module):
-    """z = W ReLU(W_h h + b_h) + b, where h is the mean or the first of the encoder's states."""
+    """A classification head with one hidden layer: z = W ReLU(W_h h + b_h) + b.
+
+    h is the mean of the encoder's states, or the first state.
+    """
 
     def __init__(self, dim: int, inner_dim: int, classes: int, pool: str, dropout: float) -> None:
         super().__init__()
@@ -139,7 +142,7 @@ INITIALIZATION_OPTIONS = (
 
 
 def expert_options(path: Path) -> str:
-    """Return the model options stored in a checkpoint, as JSON."""
+    """Return the model options in a checkpoint, except `INITIALIZATION_OPTIONS`, as JSON."""
     options = model_options(read_checkpoint(path))
     kept = {key: value for key, value in options.items() if key not in INITIALIZATION_OPTIONS}
     return json.dumps(kept)

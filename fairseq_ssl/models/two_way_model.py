@@ -18,7 +18,7 @@ class TwoWayModel(BaseFairseqModel):
     """Two encoder-decoder models, one per translation direction, without shared weights."""
 
     def __init__(self, models: Mapping[str, Any]) -> None:
-        """Combine the models of both directions. The keys are directions such as ``de-en``."""
+        """Combine two models. The keys of `models` are directions such as ``de-en``."""
         super().__init__()
         for model in models.values():
             if not isinstance(model, FairseqEncoderDecoderModel):
@@ -52,7 +52,10 @@ class TwoWayModel(BaseFairseqModel):
         return scores
 
     def train(self, mode: bool = True) -> TwoWayModel:
-        """Set the mode unless it is set already, which saves small models 10% of their time."""
+        """Set training or evaluation mode, unless all models are in this mode already.
+
+        Skipping the call saves small models 10% of their time.
+        """
         if any(model.training != mode for model in (self, *self._all_models())):
             super().train(mode)
         return self
@@ -68,7 +71,7 @@ class TwoWayModel(BaseFairseqModel):
         return max_length, max_length
 
     def max_decoder_positions(self) -> int:
-        """Return the maximum target length."""
+        """Return the maximum target length in tokens that both models support."""
         return min(int(model.max_decoder_positions()) for model in self._all_models())
 
     def _all_models(self) -> list[Any]:

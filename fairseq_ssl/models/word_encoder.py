@@ -17,7 +17,7 @@ UNLIMITED = 10**9
 
 
 def word_spans(batch: SubwordBatch) -> WordSpans:
-    """Return the first and the last subword of each word. Padding has the first subword."""
+    """Return the indices of the first and the last subword of each word, both 0 for padding."""
     return WordSpans(batch.first, batch.first + batch.counts.clamp(min=1) - 1)
 
 
@@ -51,7 +51,7 @@ def _first(batch: SubwordBatch) -> Tensor:
 
 
 def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the index and the word of each subword, and the number of subwords of each word."""
+    """Return the flat index and the word index of each subword, and the subword counts of words."""
     counts = batch.counts[batch.counts > 0]
     word = torch.repeat_interleave(counts)
     within = torch.arange(len(word), device=word.device) - (counts.cumsum(0) - counts)[word]
@@ -64,7 +64,7 @@ class PretrainedEncoder(nn.Module):
     factorized = False
 
     def __init__(self, model: Any, padding: int) -> None:
-        """Wrap a model of `transformers.AutoModel`. `padding` is the id of the padding."""
+        """Wrap a model of `transformers.AutoModel`. `padding` is the padding id."""
         super().__init__()
         self.model = model
         self.padding = padding
@@ -80,12 +80,12 @@ class PretrainedEncoder(nn.Module):
 
     @property
     def layers(self) -> nn.Module:
-        """The module to quantize."""
+        """The wrapped model, whose linear layers `EditTagger.quantize_` quantizes."""
         module: nn.Module = self.model
         return module
 
     def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
-        """Encode ids [batch, time], padded on the right."""
+        """Return the states of ids [batch, time], padded on the right. `words` is ignored."""
         mask = tokens.ne(self.padding).long()
         output = self.model(input_ids=tokens, attention_mask=mask)
         return EditStates(output.last_hidden_state, None, None)

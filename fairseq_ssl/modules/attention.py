@@ -28,7 +28,7 @@ class KeysValues(NamedTuple):
         return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
     def concat(self, others: KeysValues) -> KeysValues:
-        """Concatenate `others` to these along the time axis."""
+        """Return these keys and values followed by `others` along the time axis."""
         return KeysValues(*(torch.cat(pair, dim=2) for pair in zip(self, others, strict=True)))
 
     def remove_left_padding(self, real: Tensor) -> KeysValues:
@@ -56,14 +56,14 @@ class Attention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize as fairseq's MultiheadAttention does."""
+        """Initialize the weights as in fairseq's MultiheadAttention."""
         for part in self.in_proj.weight.chunk(3):
             nn.init.xavier_uniform_(part, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
 
     def project(self, states: Tensor) -> tuple[Tensor, KeysValues]:
-        """Return the queries and the keys and values of `states` [batch, time, dim]."""
+        """Return the queries of `states` [batch, time, dim], and their keys and values."""
         query, key, value = self._split_heads(self.in_proj(states), 3)
         return query, KeysValues(key, value)
 
@@ -80,7 +80,7 @@ class Attention(nn.Module):
         return KeysValues(*self._split_heads(projected, 2))
 
     def translate_keys_values(self, keys_values: KeysValues, vector: Tensor) -> KeysValues:
-        """Return the keys and values of states s + `vector`, given those of s.
+        """Return the keys and values of states s + `vector`, given the keys and values of s.
 
         Projecting only `vector` [dim] saves projecting the states a second time.
         """
@@ -144,7 +144,10 @@ class SourceContext:
     """Keys and values of source attention for all decoder layers."""
 
     def __init__(self, encoded: EncodedSource, attentions: Sequence[Attention]) -> None:
-        """Project each sentence once. Its target rows share the keys and values."""
+        """Compute the keys and values of each decoder layer.
+
+        Each sentence is projected once. Its target rows share the keys and values.
+        """
         self.group = encoded.rows_per_sentence()
         self.keys_values = [
             attention.project_keys_values(encoded.states) for attention in attentions
@@ -181,8 +184,8 @@ class SourceContext:
     def reorder(self, order: Tensor) -> None:
         """Select the target rows `order`.
 
-        As in fairseq, rows are only reordered within a sentence if their number does not change, so
-        that the keys and values stay as they are.
+        If the number of rows is unchanged, fairseq reorders rows only within a sentence. The keys
+        and values then stay the same.
         """
         if len(order) != len(self.keys_values[0].keys) * self.group:
             self._select_sentences(order.view(-1, self.group)[:, 0] // self.group)
@@ -207,16 +210,16 @@ class TargetContext(Protocol):
     """[rows or 1, 1, queries, keys], True where a query may attend. None: no mask."""
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return all keys and values of a layer, given `own`, those of the current positions."""
+        """Return all keys and values of a layer. `own` has those of the current positions."""
 
 
 class TeacherForcedTarget:
-    """The context of complete targets, as in training. Keys of the target precede the source's."""
+    """The context of complete targets, as in training. Target keys come before source keys."""
 
     def __init__(
         self, real: Tensor, encoded: EncodedSource, future: Sequence[KeysValues] | None
     ) -> None:
-        """Build the mask.
+        """Build the mask, and select the pseudo future of each target row.
 
         Args:
             real: [rows, time], True at target positions that are not padding.
@@ -265,7 +268,7 @@ class IncrementalTarget:
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
-        """Fill the cache with the pseudo future of each layer. None: no pseudo future."""
+        """Fill the cache with `future`, the pseudo future of each layer. None: no pseudo future."""
         self.step = -1
         self.mask: Tensor | None = None
         self.cache: list[KeysValues] = []

@@ -207,10 +207,10 @@ class _Parts(NamedTuple):
 
 
 class _Mixture(torch.autograd.Function):
-    """log(p_gen p_v + (1 - p_gen) alpha), with one tensor [rows, width] for each pass.
+    """The function log(p_gen p_v + (1 - p_gen) alpha) and its gradient.
 
-    p differs from p_gen p_v only at the words of the source, so only these words are computed
-    separately.
+    p differs from p_gen p_v only at the words of the source. Only these words are computed
+    separately, so that each pass allocates one tensor [rows, width].
     """
 
     @staticmethod
@@ -252,7 +252,7 @@ class _Mixture(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of logits, alpha and gate."""
+        """Return the gradients of logits, alpha and gate, and None for the other arguments."""
         out, alpha, gate, words, first, generated = ctx.saved_tensors
         (grad,) = outer
         parts = _mix(generated, alpha, gate, first)

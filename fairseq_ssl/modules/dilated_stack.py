@@ -22,7 +22,7 @@ class RealPositions:
     """
 
     def __init__(self, real: Tensor, is_padded: bool = True) -> None:
-        """Find the real positions.
+        """Store the shape of a batch and the indices of its real positions.
 
         Args:
             real: [batch, time], True at positions that are not padding.
@@ -57,7 +57,10 @@ class RealPositions:
 
 
 class RowBatchNorm(nn.Module):
-    """Batch norm of rows without padding. `updates_statistics` turns running statistics off."""
+    """Batch norm of rows without padding.
+
+    If `updates_statistics` is False, training does not change the running statistics.
+    """
 
     running_mean: Tensor
     running_var: Tensor
@@ -73,7 +76,11 @@ class RowBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(dim))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Normalize `rows` [rows, dim]. In training, two or more rows use batch statistics."""
+        """Normalize `rows` [rows, dim].
+
+        The statistics are those of the batch in training with two or more rows, otherwise the
+        running statistics.
+        """
         uses_batch = self.training and len(rows) > 1
         uses_running = self.updates_statistics or not uses_batch
         mean, var = (self.running_mean, self.running_var) if uses_running else (None, None)
@@ -85,7 +92,7 @@ class RowBatchNorm(nn.Module):
 
 @contextmanager
 def freeze_statistics(model: nn.Module) -> Iterator[None]:
-    """Keep the running statistics of `model` unchanged within this context."""
+    """Keep the running statistics of each `RowBatchNorm` in `model` unchanged in this context."""
     norms = [module for module in model.modules() if isinstance(module, RowBatchNorm)]
     for norm in norms:
         norm.updates_statistics = False
@@ -115,7 +122,7 @@ class DilatedConvolution(nn.Module):
 
     @property
     def reach(self) -> int:
-        """Distance from the first to the last input position."""
+        """Distance from the first to the last input position of an output position."""
         return (self.kernel - 1) * self.dilation
 
     def forward(self, states: Tensor) -> Tensor:
@@ -159,7 +166,7 @@ class Unfolding(ExactBuffers):
     """[2], a in hundredths and b."""
 
     def __init__(self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0) -> None:
-        """Set a to `slope` and b to `offset`. The defaults are for loading a checkpoint later."""
+        """Set a to `slope` and b to `offset`. By default, a checkpoint must set them."""
         super().__init__()
         units = slope if slope == UNKNOWN_SLOPE else float(round(SLOPE_UNITS * slope))
         self.register_buffer("line", torch.tensor([units, offset]))
@@ -220,7 +227,7 @@ class StackSizes:
 
     @property
     def scale(self) -> float:
-        """Scale of each residual branch, with 0 resolved."""
+        """Scale of each residual branch: `residual_scale`, or 1 / sqrt(2 L) if it is 0."""
         return self.residual_scale or 1 / math.sqrt(2 * self.blocks)
 
 
@@ -242,7 +249,7 @@ class NormedActivation(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """x + scale f(x), where f is a dilated convolution with norms and activations before it.
+    """A residual block x + scale f(x), where f has a norm, an activation and a dilated convolution.
 
     In a compressed block, a linear layer halves the channels before the convolution and another
     one restores them after it, each with a norm and an activation.
@@ -298,7 +305,7 @@ class DilatedStack(nn.Module):
         return sum(block.convolution.reach for block in self._all_blocks())
 
     def forward(self, rows: Tensor, positions: RealPositions) -> Tensor:
-        """Return the output of the last block [rows, dim]."""
+        """Return the output of the last block [rows, dim] at the real positions."""
         for block in self._all_blocks():
             rows = block(rows, positions)
         return rows

@@ -31,7 +31,7 @@ class EncoderSizes:
 
 
 class WordSpans(NamedTuple):
-    """The tokens of each word, as indices of the first and the last, each [batch or 1, words]."""
+    """Indices of the first and the last token of each word, each [batch or 1, words]."""
 
     first: Tensor
     last: Tensor
@@ -102,7 +102,9 @@ class EditLayer(nn.Module):
 def attend_from_units(
     query: Tensor, own: KeysValues, tokens: KeysValues, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """Attend from each unit to all tokens and to itself, with time + 1 scores per unit.
+    """Return the attention output of the units [batch, heads, units, dim / heads].
+
+    Each unit attends to all tokens and to itself, with time + 1 scores.
 
     Args:
         query: [batch, heads, units, dim / heads], queries of the units.
@@ -143,10 +145,10 @@ class EditEncoder(nn.Module):
         nn.init.trunc_normal_(self.mask, std=INIT_STD)
 
     def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
-        """Encode ids [batch, time].
+        """Return the states of the tokens and of the edit units, if any.
 
         Args:
-            tokens: ids, padded on either side.
+            tokens: [batch, time], ids, padded on either side.
             words: the words that have edit units, for ids padded on the right. None: every token
                 is a word.
         """
@@ -202,18 +204,21 @@ class TokenEncoder(EditEncoder):
     def forward(  # type: ignore[override]  # the interface of fairseq's encoders
         self, src_tokens: Tensor, src_lengths: Tensor | None = None
     ) -> dict[str, list[Tensor]]:
-        """Encode ids [batch, time], padded on either side."""
+        """Return fairseq's encoder output for ids [batch, time], padded on either side."""
         states = super().forward(src_tokens).tokens
         mask = src_tokens.eq(self.padding)
         return {"encoder_out": [states.transpose(0, 1)], "encoder_padding_mask": [mask]}
 
     def max_positions(self) -> int:
-        """Return the maximum number of tokens."""
+        """Return the maximum number of tokens in a sentence."""
         return self.positions.num_embeddings
 
 
 def _unit_mask(words: WordSpans, time: int, mask: Tensor | None) -> Tensor:
-    """Return [batch or 1, 1, units, time + 1], False where r attends to its own word."""
+    """Return a mask [batch or 1, 1, units, time + 1], True where a unit may attend.
+
+    The units r may not attend to the tokens of their own word. No unit may attend to padding.
+    """
     columns = torch.arange(time, device=words.first.device)
     own = (columns >= words.first.unsqueeze(-1)) & (columns <= words.last.unsqueeze(-1))
     tokens = torch.cat([~own, torch.ones_like(own)], dim=1).unsqueeze(1)
@@ -233,7 +238,7 @@ def init_bert_weights(module: nn.Module) -> None:
 
 
 class EditScores(nn.Module):
-    """Logits of keep, delete, M appends, M replacements and K transforms (equation 3).
+    """Output layer for keep, delete, M appends, M replacements, K transforms (equation 3).
 
     H is the transform of BERT's masked language model head, phi the embeddings, x_i the token:
 
@@ -270,7 +275,7 @@ class EditScores(nn.Module):
         Args:
             dim: dimension of the states.
             labels: number of labels.
-            grams: token ids of each q-gram that can be appended or inserted.
+            grams: token ids of each q-gram that can be appended or replace a token.
             padding: id that pads shorter q-grams. Its embedding is not added.
             dropout: dropout probability of the states in theta . h.
             epsilon: epsilon of the layer norm.

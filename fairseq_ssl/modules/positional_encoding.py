@@ -291,7 +291,9 @@ def _table(limit: int, dim: int) -> nn.Parameter:
 
 
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
-    """PE(i + k, m) with k ~ U{0, ..., `max_shift`} for each sequence (thesis, equation 6.2).
+    """Sinusoidal positions with a random shift of each sequence (thesis, equation 6.2).
+
+    Position i has the embedding PE(i + k, m), with k ~ U{0, ..., `max_shift`}.
 
     The shift k is drawn at each training step from torch's generator, which fairseq seeds with the
     update number, so that resumed runs draw the same shifts. In evaluation, k is `eval_offset`.

@@ -20,9 +20,9 @@ class RecurrentSizes:
 
     vocabulary: int
     embed_dim: int = 256
-    """D in the thesis."""
+    """Word embedding dimension, D in the thesis."""
     hidden_dim: int = 1024
-    """H in the thesis."""
+    """LSTM hidden dimension, H in the thesis."""
     layers: int = 1
     dropout: float = 0.5
     """Dropout probability of embeddings and of states between layers."""
@@ -63,7 +63,7 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
 
 
 class RecurrentEncoder(nn.Module):
-    """h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (thesis, section 3.4)."""
+    """Word embeddings and an LSTM: h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (thesis, section 3.4)."""
 
     def __init__(
         self, sizes: RecurrentSizes, padding: int, counts: Sequence[int] | None = None
@@ -116,7 +116,7 @@ class RecurrentEncoder(nn.Module):
         return functional.dropout(embedded, self.sizes.dropout)
 
     def states(self, embedded: Tensor) -> Tensor:
-        """Return the states of the last layer [batch, time, hidden_dim]."""
+        """Return the states of the last LSTM layer for embeddings [batch, time, hidden_dim]."""
         states: Tensor = self.lstm(embedded)[0]
         return states
 

@@ -24,7 +24,7 @@ class BlockSizes:
     norm_before: bool = False
 
     def attention(self) -> Attention:
-        """Build an attention module."""
+        """Build a multi-head attention module of these sizes."""
         return Attention(self.dim, self.heads, self.attention_dropout)
 
     def norm(self) -> ResidualNorm:
@@ -141,9 +141,9 @@ class DecoderLayer(nn.Module):
         return block.self_attn.project_keys_values(entered + self.segments[FUTURE])
 
     def reuse_as_future(self, block: TransformerBlock, keys_values: KeysValues) -> KeysValues:
-        """Return the output of `project_future`, given the keys and values without segments.
+        """Return the output of `project_future`, computed from keys and values without segments.
 
-        `keys_values` are those that `block` computed for the same states in the encoder.
+        `keys_values` are the keys and values that `block` computed for the states in the encoder.
         """
         assert self.segments is not None
         return block.self_attn.translate_keys_values(keys_values, self.segments[FUTURE])

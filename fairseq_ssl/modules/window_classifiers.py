@@ -30,7 +30,7 @@ class WindowLogits(NamedTuple):
 
 
 class Imitators(nn.Module):
-    """p_ij(y | X_{j-c_i : j+c_i}): one convolutional layer for each imitator i (equation 3.8)."""
+    """Imitators i, each with a convolutional layer: p_ij(y | X_{j-c_i : j+c_i}) (equation 3.8)."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Imitators(nn.Module):
         return WindowLogits(logits, is_real.nonzero()[:, 0], is_real.sum(1))
 
     def alphas(self, tokens: Tensor) -> Tensor:
-        """Return alpha_i of each text [imitators, batch, classes] (equation 3.7)."""
+        """Return log-probabilities alpha_i (equation 3.7) of texts [imitators, batch, classes]."""
         windows = self(tokens)
         return torch.stack([average_windows(logits, windows) for logits in windows.logits])
 

@@ -82,7 +82,10 @@ class RowAdam(Adam):
     def _extract_rows(
         self, group: dict[str, Any], index: int
     ) -> tuple[dict[str, Any], int, SparseRows]:
-        """Replace a table in its parameter group by the rows that have a gradient."""
+        """Replace a table in its parameter group by the rows that have a gradient.
+
+        Return the arguments of `_write_rows`.
+        """
         table = group["params"][index]
         gradient = table.grad.coalesce()
         indices = gradient.indices()[0]

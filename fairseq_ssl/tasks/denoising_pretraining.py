@@ -116,7 +116,7 @@ class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
 
     @cached_property
     def noise(self) -> IdNoise:
-        """The noise. It samples words from the first shard of the training text."""
+        """The noise to apply. Its words to insert are sampled from the first training shard."""
         text, sizes = self._load_text(self.cfg.train_subset, epoch=1, combine=True)
         words = self.target_dictionary
         special = [*range(words.nspecial), *([] if self.mask is None else [self.mask])]

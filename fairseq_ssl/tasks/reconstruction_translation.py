@@ -196,7 +196,10 @@ class ReconstructionTranslationTask(TranslationTask):
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
-        """Return the candidate translations of each sentence, found in evaluation mode."""
+        """Return the candidate translations of each sentence.
+
+        The model is in evaluation mode during the search, and is in training mode at the end.
+        """
         model = two_way_model.models[direction]
         if direction not in self.generators:
             self.generators[direction] = self._build_candidate_generator(model, direction)
