@@ -22,7 +22,7 @@ Inputs = dict[str, Tensor]
 
 @dataclass
 class ClassificationCrossEntropyConfig(CriterionConfig):
-    """Options of `classification_cross_entropy`: only those of `CriterionConfig`."""
+    """Options of `classification_cross_entropy`: only the options of `CriterionConfig`."""
 
 
 @dataclass
@@ -140,7 +140,7 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
         self.by_token = str(adversarial_norm) == TOKEN
 
     def perturbation(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:
-        """Return a perturbation with norm `length` in the direction of the gradient."""
+        """Return a perturbation with norm `length` in the gradient's direction, 0 at padding."""
         positions = torch.arange(gradient.size(1), device=gradient.device)
         is_word = positions < inputs["src_lengths"].unsqueeze(1)
         return scale_to_norm(gradient, length, is_word, self.by_token)

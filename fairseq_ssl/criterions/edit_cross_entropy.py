@@ -77,7 +77,10 @@ class EditCrossEntropy(Criterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss, the sample size and the logging output."""
+        """Return the loss, the sample size and the logging output.
+
+        The sample size is the number of positions, or of sentences with --sentence-avg.
+        """
         if "labels" not in sample:
             raise ConfigurationError(
                 "--criterion edit_cross_entropy needs edit labels. Use --task edit_labeling and "

@@ -236,7 +236,10 @@ class ReconstructionLoss(Criterion):
     def _text_batches(
         self, text: dict[str, Any], name: str, candidates: dict[str, Any]
     ) -> tuple[DirectionBatch, ...]:
-        """Return the forward and backward batch of a monolingual text, for top1 only the backward."""
+        """Return the forward and the backward batch of a monolingual text.
+
+        With top1, the models only have to score the backward batch, which is returned alone.
+        """
         directions = tuple(self.task.directions)
         forward, backward = reconstruction_batches(
             text,

@@ -71,7 +71,7 @@ class WordTokenizer:
         return [name or f"madeupword{row:04d}" for row, name in enumerate(found)]
 
     def encode(self, words: Sequence[str], longest: int) -> Spans:
-        """Return at most `longest` subwords of each word. An empty word gets the unknown subword."""
+        """Return up to `longest` subwords of each word, or the unknown subword if it has none."""
         texts = [f"{self._space}{word}" for word in words]
         try:
             encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
@@ -158,7 +158,7 @@ class WordSubwords:
 
     @property
     def ends(self) -> int:
-        """The number of symbols before and after a sentence."""
+        """Number of start and end symbols of a sentence."""
         return len(self.tokenizer.start) + len(self.tokenizer.end)
 
     def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
@@ -196,7 +196,10 @@ class WordSubwords:
         self._table = self._table.concat(added)
 
     def _with_symbols(self, table: Spans) -> Spans:
-        """Replace the subwords of fairseq's symbols, the first words of the dictionary."""
+        """Return `table` with new subwords for fairseq's special symbols, its first entries.
+
+        <s> gets the encoder's start symbols. The other special symbols get the unknown subword.
+        """
         dictionary = self.dictionary
         rows = [np.array([self.tokenizer.unknown])] * dictionary.nspecial
         rows[dictionary.bos()] = np.array(self.tokenizer.start, np.int64)

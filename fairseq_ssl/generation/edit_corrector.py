@@ -63,7 +63,7 @@ class EditCorrector(nn.Module):
     def correct(self, sentences: Sequence[str], batch_size: int = 64) -> list[Correction]:
         """Correct sentences in batches. Return the corrections in the same order.
 
-        The tokenizer and the subword model are those of the configuration (--tokenizer, --bpe).
+        The tokenizer and the subword model are set in the configuration (--tokenizer, --bpe).
         Without them, sentences are split at spaces.
 
         Args:

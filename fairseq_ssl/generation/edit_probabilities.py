@@ -185,8 +185,8 @@ class Probabilities(NamedTuple):
 class EditProbabilities:
     """Edit probabilities of a model, or averaged over an ensemble (PIE, section 3.1.1).
 
-    The error probability is that of the detection head. Without such a head, it is 1 minus the
-    probability of keep.
+    The error probability is the output of the detection head. Without such a head, it is 1 minus
+    the probability of keep.
     """
 
     def __init__(self, models: Sequence[Any], dictionary: Any) -> None:

@@ -57,7 +57,10 @@ class Fluency:
         return cls(models[0], dictionary)
 
     def map_symbols(self, dictionary: Any) -> Tensor:
-        """Return the id in the language model's dictionary of each symbol of `dictionary`."""
+        """Return the id in the language model's dictionary of each symbol of `dictionary`.
+
+        Raise ConfigurationError if more than half of the symbols are unknown.
+        """
         ids = [self.dictionary.index(symbol) for symbol in dictionary.symbols]
         unknown = ids.count(self.dictionary.unk()) - 1
         if unknown > len(ids) // 2:

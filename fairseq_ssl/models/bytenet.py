@@ -36,7 +36,7 @@ MAX_LENGTH = 1_000_000
 
 @dataclass
 class ByteNetConfig(FairseqDataclass):
-    """Options of ByteNet. The defaults are those of Madsen's slides (see examples/bytenet)."""
+    """Options of ByteNet. The defaults are from Madsen's slides (see examples/bytenet)."""
 
     bytenet_dim: int = field(
         default=400,
@@ -321,7 +321,7 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
 
 
 def _check(cfg: ByteNetConfig, task: Any) -> None:
-    """Reject invalid options."""
+    """Raise ConfigurationError for invalid options and options that ByteNet does not support."""
     minima = {"bytenet_dim": 2, "bytenet_sets": 1, "bytenet_encoder_kernel": 1}
     for name, minimum in {**minima, "bytenet_decoder_kernel": 1}.items():
         if getattr(cfg, name) < minimum:

@@ -44,7 +44,7 @@ UNLIMITED = 10**9
 
 @dataclass
 class EditTaggerConfig(FairseqDataclass):
-    """Options of the edit tagger. The default sizes are those of BERT base."""
+    """Options of the edit tagger. The default sizes are the sizes of BERT base."""
 
     encoder_layers: int = field(
         default=12, metadata={"help": "number of encoder layers, 1 or more (default: 12)"}

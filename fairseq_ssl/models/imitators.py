@@ -28,7 +28,7 @@ IMITATOR_FORMS = {"auto": None, "types": True, "convolution": False}
 
 @dataclass
 class ImitatorsConfig(FairseqDataclass):
-    """Options of imitators. The defaults are those of the thesis, table 3.2."""
+    """Options of imitators. The defaults are from the thesis, table 3.2."""
 
     imitator_windows: str = field(
         default="1,2,3,4",
@@ -274,7 +274,7 @@ class ExpertAndImitators(TextClassifier):
         Args:
             src_tokens: [batch, time], words, padded on the right.
             src_lengths: [batch].
-            embedded: [batch, time, dim], embeddings to use instead of those of `src_tokens`.
+            embedded: [batch, time, dim], embeddings to use instead of embedding `src_tokens`.
             piece_tokens: [batch, time], subwords of the same texts, padded on the right. Not
                 needed with `alphas`.
             alphas: [imitators, batch, classes], the output of `precompute`.

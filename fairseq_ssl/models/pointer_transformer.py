@@ -36,7 +36,7 @@ class PointerTransformerModel(TransformerModel):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the flags of fairseq's Transformer and those of this model."""
+        """Add the flags of fairseq's Transformer and of this model."""
         super().add_args(parser)
         parser.add_argument(
             "--copy-vocabulary",
@@ -178,7 +178,7 @@ class PointerDecoder(TransformerDecoder):
 
 
 def _check(args: Any, task: Any) -> None:
-    """Reject invalid options, and set those that depend on the dictionary."""
+    """Reject invalid options. Set `copy_vocabulary` to the dictionary size by default."""
     words = len(task.source_dictionary)
     if task.source_dictionary != task.target_dictionary:
         raise ConfigurationError(

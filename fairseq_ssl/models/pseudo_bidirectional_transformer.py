@@ -36,7 +36,7 @@ STATE = "pseudo_bidirectional"
 
 @dataclass
 class PseudoBidirectionalConfig(FairseqDataclass):
-    """Options of the model. The default sizes are those of fairseq's `transformer`."""
+    """Options of the model. The default sizes are the sizes of fairseq's `transformer`."""
 
     encoder_layers: int = field(
         default=6,

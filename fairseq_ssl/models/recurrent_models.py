@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class RecurrentConfig(FairseqDataclass):
-    """Options of the LSTM encoder. The defaults are those of the thesis, table 3.2."""
+    """Options of the LSTM encoder. The defaults are from the thesis, table 3.2."""
 
     recurrent_embed_dim: int = field(
         default=256,

@@ -48,7 +48,7 @@ class ShapeTransformerModel(TransformerModel):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the flags of the stock Transformer and those of this model."""
+        """Add the flags of fairseq's Transformer and of this model."""
         super().add_args(parser)
         parser.add_argument(
             "--shape-positions",

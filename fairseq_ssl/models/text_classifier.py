@@ -59,7 +59,7 @@ class TextClassifier(BaseFairseqModel):
         Args:
             src_tokens: [batch, time], ids that end with </s>, padded on the right.
             src_lengths: [batch], lengths including </s>.
-            embedded: [batch, time, dim], embeddings to use instead of those of `src_tokens`.
+            embedded: [batch, time, dim], embeddings to use instead of embedding `src_tokens`.
         """
         embedded = self.embed(src_tokens) if embedded is None else embedded
         return self.classify(embedded, src_tokens, src_lengths)
@@ -164,7 +164,7 @@ def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
 
 
 def load_expert(path: Path, task: Any) -> TextClassifier:
-    """Load a classifier from a checkpoint. Its vocabularies must be those of the task."""
+    """Load a classifier from a checkpoint, which must have the vocabularies of the task."""
     expert = build_expert(expert_options(path), task, str(path))
     expert.load_state_dict(read_checkpoint_of_task(path, task)["model"])
     return expert

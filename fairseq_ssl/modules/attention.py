@@ -2,8 +2,8 @@
 
 Decoder self-attention attends to the past of the target and, as a pseudo future, to the source
 positions after the current one (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` hold
-the keys and values of self-attention in training and in decoding, `SourceContext` those of source
-attention.
+the keys and values of self-attention in training and in decoding. `SourceContext` holds the keys
+and values of source attention.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class TargetContext(Protocol):
     """[rows or 1, 1, queries, keys], True where a query may attend. None: no mask."""
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return all keys and values of a layer. `own` has those of the current positions."""
+        """Return all keys and values of a layer, including `own` of the current positions."""
 
 
 class TeacherForcedTarget:

@@ -78,8 +78,8 @@ class RowBatchNorm(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """Normalize `rows` [rows, dim].
 
-        The statistics are those of the batch in training with two or more rows, otherwise the
-        running statistics.
+        Use the statistics of the batch in training with two or more rows, otherwise the running
+        statistics.
         """
         uses_batch = self.training and len(rows) > 1
         uses_running = self.updates_statistics or not uses_batch
@@ -126,7 +126,7 @@ class DilatedConvolution(nn.Module):
         return (self.kernel - 1) * self.dilation
 
     def forward(self, states: Tensor) -> Tensor:
-        """Convolve `states` [batch, time, dim], which must be zero at padding."""
+        """Return the convolution [batch, time, dim] of `states`, which must be zero at padding."""
         before = self.reach if self.is_causal else self.reach // 2
         time = states.size(1)
         padded = functional.pad(states, (0, 0, before, self.reach - before))

@@ -270,7 +270,7 @@ class RelativeSelfAttention(MultiheadAttention):
     def _append_to_cache(
         self, state: Any, k: Tensor, v: Tensor, pads: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Append keys, values and padding mask to those of earlier steps. Store and return them."""
+        """Append keys, values and padding mask to the cache of earlier steps. Return the cache."""
         past = self._get_input_buffer(state)
         if "prev_key" in past:
             k = torch.cat([past["prev_key"].flatten(0, 1), k], dim=1)

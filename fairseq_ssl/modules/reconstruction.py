@@ -73,7 +73,10 @@ def reconstruction_loss(
 
 
 def _rewards(scores: Tensor, is_candidate: Tensor) -> Tensor:
-    """Standardize scores to mean 0 and variance 1 over the candidates of a sentence."""
+    """Return scores [batch, beam] with mean 0 and variance 1 over the candidates of a sentence.
+
+    The scores of missing candidates are 0.
+    """
     scores = scores.masked_fill(~is_candidate, 0)
     counts = is_candidate.sum(1, keepdim=True)
     centered = (scores - scores.sum(1, keepdim=True) / counts).masked_fill(~is_candidate, 0)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 @dataclass
 class BertAdamConfig(FairseqAdamConfig):
-    """Options of `bert_adam`: those of fairseq's Adam."""
+    """Options of `bert_adam`, which are the options of fairseq's Adam."""
 
 
 @register_optimizer("bert_adam", dataclass=BertAdamConfig)
@@ -41,7 +41,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass
 class LazyAdamConfig(FairseqAdamConfig):
-    """Options of `lazy_adam`: those of fairseq's Adam."""
+    """Options of `lazy_adam`, which are the options of fairseq's Adam."""
 
 
 class SparseRows(NamedTuple):

@@ -201,7 +201,7 @@ def _initialize_side(model: Any, side: str, path: Path) -> None:
 
 
 def _check(cfg: CopyingTranslationConfig, joined: bool) -> None:
-    """Reject invalid options."""
+    """Raise ConfigurationError for invalid options and for separate dictionaries."""
     if not joined:
         raise ConfigurationError(
             "Source and target have different dictionaries, but copying needs a joint one. "

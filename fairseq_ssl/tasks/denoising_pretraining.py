@@ -148,7 +148,7 @@ def _dictionary_path(cfg: DenoisingPretrainingConfig) -> Path:
 
 
 def _check(cfg: DenoisingPretrainingConfig, seed: int, masked: bool) -> None:
-    """Reject invalid options."""
+    """Raise ConfigurationError for invalid options and for a missing mask token."""
     if not masked:
         raise ConfigurationError(
             f"--noise {cfg.noise} masks words with {cfg.noise_mask_token}, which is not in the "

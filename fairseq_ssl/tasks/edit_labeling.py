@@ -126,7 +126,7 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint. Its edit dictionary must be that of the data."""
+        """Load the task state of a checkpoint, which must have the edit dictionary of the data."""
         known = state_dict.get("edit_dictionary")
         if known is not None and known != self.edits.text():
             raise ConfigurationError(

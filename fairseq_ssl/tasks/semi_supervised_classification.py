@@ -282,7 +282,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return None
 
     def labels(self, split: str) -> ViewIds:
-        """Return the class index of each line of a split."""
+        """Return the class index of each line of a split. Raise DataError for an unknown label."""
         ids = self._load_view(LABEL, split)
         special = self.dictionaries[LABEL].nspecial
         labels = np.array([int(ids[line][0]) - special for line in range(len(ids))])
@@ -317,7 +317,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
-        """Return class probabilities of splits, or None if those of a labeled split are missing."""
+        """Return class probabilities of splits, or None if a labeled split has no probabilities."""
         parts = []
         for name in names:
             labels = open_teacher_labels(folder, name, len(self.classes))
