@@ -127,7 +127,7 @@ class _CostTable(NamedTuple):
 
 
 def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | None:
-    """Fill a band that is wide enough for all cheapest alignments, or return None.
+    """Return a cost table with a band that is wide enough for all cheapest alignments.
 
     An alignment that leaves a band with `margin` extra diagonals on each side has at least
     `margin` + 1 additional insertions and deletions. The band grows until such an alignment is
@@ -149,7 +149,7 @@ def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | No
 
 
 def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) -> list[list[float]]:
-    """Fill the rows of a cost table.
+    """Return the rows of a cost table, limited to a band of `width` columns.
 
     If a single cell determines a whole row (`_flat`), the next row is the same object, as long as
     the tokens on the diagonal of this cell are equal.

@@ -17,16 +17,16 @@ from fairseq_ssl.io.blocks import PairBlock
 
 @dataclass
 class GramCounts:
-    """Counts of inserted q-grams. Counts of parts of a corpus add up."""
+    """Counts of inserted q-grams. Add the counts of parts of a corpus with `update`."""
 
     grams: Counter[Gram] = field(default_factory=Counter)
     pairs: int = 0
     too_long: int = 0
-    """Insertions of more than `max_ngram` tokens, which are not in `grams`."""
+    """Number of insertions of more than `max_ngram` tokens, which are not in `grams`."""
     incomparable: int = 0
-    """Pairs that are too long and too different to align."""
+    """Number of pairs that are too long and too different to align."""
     changed: int = 0
-    """Aligned pairs whose sides differ."""
+    """Number of aligned pairs whose sides differ."""
     share: float = 0.0
     """Share of the input that is read after the last block, 0 to 1."""
 

@@ -18,10 +18,10 @@ BETA_SQUARED = 0.25
 
 @dataclass
 class Coverage:
-    """Numbers of pairs, tokens and edits that have labels in a dictionary.
+    """Counts of pairs, tokens and edits of a corpus, and of the edits with a dictionary label.
 
-    An edit is a source token, or the start of a sentence, that is not kept unchanged. Counts of
-    parts of a corpus add up.
+    An edit is a change at a source token or at the start of a sentence. Counts of parts of a
+    corpus can be added with `update`.
     """
 
     pairs: int = 0
@@ -39,7 +39,7 @@ class Coverage:
     """Edits without a label, by kind and reason."""
 
     def add(self, dictionary: EditDictionary, found: ExtractedLabels | None) -> None:
-        """Count a pair. `found` is None for a pair that cannot be aligned."""
+        """Add the counts of a pair. `found` is None for a pair that cannot be aligned."""
         self.pairs += 1
         if found is None:
             self.incomparable += 1

@@ -118,7 +118,7 @@ class EditDictionary:
 
     @classmethod
     def read(cls, path: Path) -> EditDictionary:
-        """Read a file in the format of `write`."""
+        """Read a file of `write`. Raise DataError if a line is invalid."""
         lines = read_lines(path)
         if next(lines, "") != HEADER:
             raise DataError(
@@ -151,7 +151,7 @@ class EditDictionary:
 
 
 class _Entries:
-    """Parser of the lines after the header."""
+    """Parser of the lines of a dictionary file after the header."""
 
     def __init__(self) -> None:
         self.max_ngram: int | None = None

@@ -25,7 +25,7 @@ from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.signature import Signature
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
-"""Defaults of the paper."""
+"""Defaults in PIE: number of q-grams, max tokens of a q-gram, suffix transforms."""
 
 
 @dataclass(frozen=True)

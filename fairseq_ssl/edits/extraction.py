@@ -63,7 +63,7 @@ class ExtractedLabels(NamedTuple):
     """Edits between two sentences, with their labels in a dictionary."""
 
     ids: list[int]
-    """Label ids of the start and of each token."""
+    """Label ids of the sentence start and of each token."""
     changes: list[Change]
     """Edits. The id of an edit without a label is `KEEP_ID`."""
 
@@ -75,7 +75,7 @@ class ExtractedLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelExtractor:
-    """Function that returns the labels of sentence pairs in a dictionary."""
+    """Function that labels sentence pairs with the labels of a dictionary."""
 
     dictionary: EditDictionary
 
@@ -90,7 +90,7 @@ class LabelExtractor:
         return ExtractedLabels(self.label(source, changes), changes)
 
     def label(self, source: Sequence[str], changes: Sequence[Change]) -> list[int]:
-        """Return the label ids of the start and of each token."""
+        """Return the label ids of the sentence start and of each token."""
         ids = [KEEP_ID] * (len(source) + 1)
         for change in changes:
             ids[change.position] = self._label(source, change)
@@ -109,7 +109,7 @@ class LabelExtractor:
         return dictionary.replaces.get(change.inserted, KEEP_ID)
 
     def _suffix(self, source: Sequence[str], change: Change) -> int:
-        """Return the suffix transform for an inserted word piece, or 0.
+        """Return the label id of the suffix transform for an inserted word piece, or 0.
 
         As in the authors' code, the label of "play" before an inserted "##s" is SUFFIX_+s.
         """
@@ -122,7 +122,7 @@ class LabelExtractor:
 
 
 def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
-    """Apply the labels of the start and of each token to a tokenized sentence.
+    """Apply the labels of the sentence start and of each token to a tokenized sentence.
 
     Raise DataError if the number of labels is wrong, or a label cannot change its token.
     """

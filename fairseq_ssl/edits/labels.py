@@ -15,7 +15,7 @@ from fairseq_ssl.errors import DataError, nearest
 from fairseq_ssl.io.text_files import read_lines
 
 NO_SUFFIX = "-"
-"""The empty suffix in files."""
+"""Symbol of the empty suffix in suffix files."""
 ENGLISH = """
 - s      a A i I
 - d
@@ -61,7 +61,10 @@ def english_suffixes() -> list[SuffixPair]:
 
 
 def read_suffixes(path: Path) -> list[SuffixPair]:
-    """Read lines of two suffixes, with optional words that keep the first suffix."""
+    """Read suffix pairs from a file.
+
+    Each line has two suffixes, and optional words that keep the first suffix.
+    """
     pairs = _parse_suffix_pairs(read_lines(path), str(path))
     if not pairs:
         raise DataError(f"{path} has no suffixes. Expected lines such as: - s")
@@ -247,7 +250,7 @@ class Label:
     kept: bool
     """True if the token is kept, before `gram`."""
     gram: Gram = ()
-    """Tokens to append, or to replace the token."""
+    """Tokens to append to the token, or to replace the token with."""
     transform: Transform | None = None
 
     def __str__(self) -> str:
@@ -266,7 +269,10 @@ class Label:
         return str(self).partition("_")[0].lower()
 
     def edited(self, token: str) -> Sequence[str]:
-        """Apply the label to a token. Raise DataError if the transform cannot change it."""
+        """Return the tokens that the label changes `token` to.
+
+        Raise DataError if a transform cannot change the token.
+        """
         if self.transform is not None:
             changed = self.transform(token)
             if changed is None:
@@ -285,7 +291,7 @@ def gram_name(gram: Gram) -> str:
 
 
 def parse_gram(name: str) -> Gram:
-    """Split the result of `gram_name` into tokens."""
+    """Split the result of `gram_name` into tokens. Raise DataError if the name is invalid."""
     gram = tuple(map(_plain, name.split("_")))
     if not all(gram) or gram_name(gram) != name:
         raise DataError(
@@ -296,7 +302,10 @@ def parse_gram(name: str) -> Gram:
 
 
 def parse_label(name: str) -> Label:
-    """Return the label of a name. KEEP and DELETE are always the same objects."""
+    """Return the label with a name. Raise DataError if the name is invalid.
+
+    KEEP and DELETE are always the same objects.
+    """
     if name in _PLAIN:
         return _PLAIN[name]
     kind, _, argument = name.partition("_")

@@ -28,7 +28,7 @@ class DroppedRow:
     """Line number in the files, from 1."""
     text: tuple[str, ...]
     score: Any
-    """The score of the filter that dropped it."""
+    """Score of the row by the filter that dropped the row, as JSON types."""
 
     @staticmethod
     def of(line: int, row: Row, score: Any) -> DroppedRow:
@@ -38,7 +38,7 @@ class DroppedRow:
 
 @dataclass(frozen=True)
 class DropCount:
-    """Rows dropped by one filter."""
+    """Number and examples of the rows dropped by one filter."""
 
     filter: str
     """Name of the filter with all options."""
@@ -54,14 +54,14 @@ class DropCount:
 
 @dataclass(frozen=True)
 class FilteredBlock:
-    """The kept lines of a block, and its counts."""
+    """Kept lines of a block, with the counts of read and dropped rows."""
 
     kept: tuple[bytes, ...]
     """Kept lines of each side, including newlines."""
     rows: int
     """Number of rows read."""
     dropped: tuple[DropCount, ...]
-    """Dropped rows of each filter."""
+    """Counts and examples of the dropped rows, one item per filter."""
     numbers: NDArray[np.int64]
     """Line numbers of the kept rows in the files, from 1."""
     hashes: NDArray[np.uint64] | None
@@ -91,9 +91,9 @@ class FilteredBlock:
 
 @dataclass(frozen=True)
 class CorpusFilter:
-    """Picklable function that filters a block.
+    """Picklable function that applies a filter chain to a block of rows.
 
-    Duplicates are dropped later, by the process that gets the results of all blocks.
+    The filter ``duplicates`` is applied later, by the process that receives all blocks.
     """
 
     chain: FilterChain
@@ -101,7 +101,7 @@ class CorpusFilter:
     """Max number of examples per filter."""
 
     def __call__(self, block: RowBlock) -> FilteredBlock:
-        """Filter the rows of a block."""
+        """Return the rows that pass all filters except ``duplicates``, with counts and hashes."""
         rows = self._rows(block)
         left, dropped = filter_rows(self.chain, rows, block.first, self.examples)
         duplicates = self.chain.duplicates
@@ -166,13 +166,13 @@ class CorpusHashes:
     duplicates: DuplicateFilter
 
     def __call__(self, block: RowBlock) -> NDArray[np.uint64]:
-        """Return one hash per row."""
+        """Return one hash per row of the block, [rows]."""
         lines = [map(_decode, block.raw_lines(side)) for side in range(len(block.data))]
         return hash_rows(self.duplicates, list(zip(*lines, strict=True)))
 
 
 def hash_rows(duplicates: DuplicateFilter, rows: Sequence[Row]) -> NDArray[np.uint64]:
-    """Return one 64-bit hash per row."""
+    """Return one 64-bit hash per row, [rows]."""
     return np.array(duplicates.score(rows), dtype=np.uint64)
 
 

@@ -73,7 +73,7 @@ class FilterChain:
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
-    """Parse ``name:option=value:...,name,...``: filters that are applied in this order.
+    """Parse a filter chain ``name:option=value:...,name,...``. Return one spec per filter.
 
     >>> [str(spec) for spec in parse_filters("identical:ignore-case=true,encoding")]
     ['identical:ignore-case=true:ignore-spaces=false', 'encoding:twice=true']
@@ -168,7 +168,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any]) -> str:
-    """Return a digest of the file that defines a class, or "" if there is none (a notebook)."""
+    """Return a digest of the file that defines a class, or "" if the class has no file."""
     try:
         return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()[:12]
     except (TypeError, OSError):
@@ -193,7 +193,10 @@ MAX_DEPTH = 20
 
 
 def read_filters(path: Path) -> list[FilterSpec]:
-    """Read a filter chain from a YAML file, with filter names or ``{name: {option: value}}``."""
+    """Read a filter chain from the list ``filters`` of a YAML file.
+
+    An item is a filter name or ``{name: {option: value}}``.
+    """
     content = _read_yaml(path)
     if not isinstance(content, dict) or "filters" not in content:
         raise UsageError(f"{path} has no key 'filters'. Expected a first line 'filters:'.")

@@ -65,7 +65,8 @@ class BoundedHashSet:
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Add hashes, up to `max_count`. Return True for each hash that was not in the set.
 
-        Of equal hashes in `hashes`, the first is new. All are new if they could not be added.
+        Of equal hashes in `hashes`, only the first is new. If the set is full and a hash cannot be
+        added, all copies of the hash are new.
         """
         # Zero marks a free slot.
         keys, first, which = np.unique(
@@ -133,7 +134,7 @@ def _pages(memory: int) -> Hashes:
 
 
 def memory_for(hashes: int) -> int:
-    """Return the table size in bytes for this number of hashes."""
+    """Return the table size in bytes that is needed for a number of hashes."""
     return max(MIN_MEMORY, 8 * (int(hashes / FILLED) + 2))
 
 
@@ -162,7 +163,7 @@ class DuplicateFilter:
             raise UsageError("The filter duplicates has by=target, but the text has only one side.")
 
     def score(self, rows: Sequence[Row]) -> list[int]:
-        """Return the hash of each row."""
+        """Return a 64-bit hash of the compared text of each row."""
         side = slice(None) if self.by == "pair" else slice(BY.index(self.by) - 1, BY.index(self.by))
         return [_hash("\n".join(row[side])) for row in rows]
 

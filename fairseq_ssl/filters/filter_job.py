@@ -199,7 +199,7 @@ class _FilterJob:
         return {**params, **({"filter_sources": digests} if digests else {})}
 
     def signature(self) -> Signature:
-        """Return the parameters, the counts and the examples."""
+        """Return the signature of the outputs, with all parameters, counts and examples."""
         params = {key: value for key, value in self.params().items() if key != "version"}
         dropped = [
             {
@@ -214,7 +214,7 @@ class _FilterJob:
         return Signature("filter", {**params, **counts})
 
     def summary(self) -> FilterSummary:
-        """Return the counts and the examples. Warn if the table of hashes was full."""
+        """Return the result of `filter_files`. Warn if the hash table was full."""
         if self.seen is not None and self.kept > self.seen.count:
             enough = -(-memory_for(self.kept) // 2**20)
             logger.warning(
@@ -227,7 +227,7 @@ class _FilterJob:
         return FilterSummary(signature, self.outputs, self.rows, self.kept, tuple(self.dropped))
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Yield the outputs and the job state of each block, from the saved `state` on."""
+        """Yield the outputs of each block and the job state after it. Resume from `state`."""
         if state:
             self._resume(state)
         compressed = [path.suffix == ".gz" for path in self.outputs] or [False]

@@ -54,7 +54,7 @@ class Filter(ABC, Generic[RowScore]):
 
 
 class LineLengths(NamedTuple):
-    """Scores of `CleanFilter`."""
+    """Lengths of a row, the score of `CleanFilter`."""
 
     tokens: tuple[int, ...]
     """Number of tokens of each side."""
@@ -83,7 +83,7 @@ class CleanFilter(Filter[LineLengths]):
             )
 
     def score(self, rows: Sequence[Row]) -> list[LineLengths]:
-        """Return the lengths of each row."""
+        """Return the number of tokens and the max token length of each row."""
         return [_lengths([line.split() for line in row]) for row in rows]
 
     def accept(self, score: LineLengths) -> bool:
@@ -129,7 +129,7 @@ class MaxLengthFilter(Filter[tuple[int, ...]]):
             )
 
     def score(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
-        """Return the length of each side in its unit."""
+        """Return the length of each side of each row, in tokens or characters."""
         units = (self.source_unit, self.target_unit)
         return [
             tuple(_length(line, unit) for line, unit in zip(row, units, strict=False))
@@ -287,7 +287,7 @@ UNKNOWN_SCORE = float(np.finfo(np.float32).min)
 
 @dataclass(frozen=True)
 class LanguageFilter(Filter[tuple[str, ...]]):
-    """Drop rows that langid identifies as a different language.
+    """Drop rows with a side that is not in the expected language, as identified by langid.
 
     A line without known features, such as a line of digits, has no language and is kept.
     """
@@ -352,7 +352,7 @@ def _language(identifier: Any, line: str) -> str:
 
 @lru_cache
 def _identifier(candidates: str) -> Any:
-    """Load the model of langid, which takes one or two seconds."""
+    """Load langid's model, limited to candidates such as ``en+de``. Takes one or two seconds."""
     package = import_optional("py3langid.langid", "The filter langid", "wmt")
     identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
     if candidates:

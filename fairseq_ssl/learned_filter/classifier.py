@@ -17,7 +17,7 @@ Values = NDArray[np.float64]
 
 @dataclass
 class PhsicSums:
-    """Sums over vector pairs, from which PHSIC is estimated. Sums of parts of a corpus add up."""
+    """Sums over vector pairs, from which PHSIC is estimated. Add the sums of parts with `add`."""
 
     count: int
     """Number of pairs."""
@@ -51,9 +51,9 @@ class Phsic:
     """PHSIC with a linear kernel, estimated on a corpus (Yokoi et al., 2018)."""
 
     source_mean: Values
-    """[source_dim]"""
+    """Mean of the source vectors, [source_dim]."""
     target_mean: Values
-    """[target_dim]"""
+    """Mean of the target vectors, [target_dim]."""
     covariance: Values
     """Cross-covariance, [source_dim, target_dim]."""
 
@@ -88,7 +88,7 @@ class Phsic:
 
     @classmethod
     def read(cls, path: Path) -> Phsic:
-        """Load a file of `write`."""
+        """Load a file of `write`. Raise DataError if the file is not valid."""
         try:
             with np.load(path, allow_pickle=False) as found:
                 read = cls(found["source_mean"], found["target_mean"], found["covariance"])
@@ -112,7 +112,7 @@ def _has_numbers(part: Any, shape: tuple[int, ...]) -> bool:
 
 
 def unit(rows: Values) -> Values:
-    """Scale rows to unit L2 norm. Zero rows stay zero."""
+    """Scale the rows of a matrix to unit L2 norm. Zero rows stay zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 1e-9))
 
@@ -205,7 +205,7 @@ class PairClassifier:
 def train_classifier(
     clean: Values, noisy: Values, names: Sequence[str], penalty: float = 1.0, seed: int = 1
 ) -> tuple[PairClassifier, float]:
-    """Train a linear SVM.
+    """Train a linear SVM that separates clean from noisy pairs.
 
     Args:
         clean: features of clean pairs, [pairs, features]

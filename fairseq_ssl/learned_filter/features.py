@@ -88,9 +88,9 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class FeatureExtractor:
-    """Extractor of the features whose resources are set.
+    """Extractor of features of sentence pairs. A feature is extracted if its resources are set.
 
-    Tuples are for the source and the target.
+    Fields that are tuples have one item for the source and one for the target.
     """
 
     vectors: tuple[Path, Path] | None = None
@@ -98,7 +98,7 @@ class FeatureExtractor:
     counts: tuple[Path, Path] | None = None
     """Files of word counts, for the SIF weights."""
     smoothing: float = 1e-3
-    """a of the SIF weights."""
+    """Constant a of the SIF weights a / (a + p(w))."""
     tokenizers: tuple[str, str] = ("none", "none")
     """sacreBLEU tokenizers, from `TOKENIZERS`."""
     masked: tuple[ScoringConfig, ScoringConfig] | None = None
@@ -106,7 +106,7 @@ class FeatureExtractor:
     translation: ScoringConfig | None = None
     """Translation model of either direction, for the feature ``cross-entropy``."""
     subwords: FeaturePaths = (None, None)
-    """Subword models for the masked language models and for the translation model."""
+    """Subword models of both sides, for all models (None: the text is already segmented)."""
 
     def __post_init__(self) -> None:
         for name in self.tokenizers:
@@ -144,7 +144,7 @@ class FeatureExtractor:
         return vectors[0], vectors[1]
 
     def sums(self, pairs: Pairs) -> dict[str, PhsicSums]:
-        """Return the sums for the estimation of PHSIC, by feature."""
+        """Return the sums over pairs from which PHSIC is estimated, by feature name."""
         return {name: PhsicSums.of(*self.directions(name, pairs)) for name in self.embedded}
 
     def features(self, pairs: Pairs, phsic: dict[str, Phsic]) -> Values:
@@ -182,7 +182,7 @@ class BlockPhsic:
     features: FeatureExtractor
 
     def __call__(self, block: PairBlock) -> dict[str, PhsicSums]:
-        """Return the sums by feature name."""
+        """Return the PHSIC sums of the block, by feature name."""
         return self.features.sums(list(block.pairs()))
 
 
@@ -193,7 +193,7 @@ class BlockWordCounts:
     features: FeatureExtractor
 
     def __call__(self, block: PairBlock) -> tuple[Counter[str], Counter[str]]:
-        """Return the counts of the source and of the target."""
+        """Return the word counts of the source and of the target."""
         source, target = (
             Counter(word for line in block.lines(side) for word in self.features.words(line, side))
             for side in (0, 1)

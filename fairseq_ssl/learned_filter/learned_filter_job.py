@@ -161,7 +161,7 @@ def _word_counts(
 def _estimate_phsic(
     features: FeatureExtractor, bitext: FilePair, executor: Executor, progress: ProgressFactory
 ) -> dict[str, Phsic]:
-    """Estimate PHSIC on the bitext, by feature."""
+    """Return PHSIC estimated on the bitext, by feature name. Empty without PHSIC features."""
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
         return {}
@@ -317,7 +317,7 @@ class _KeepJob:
     kept: int = 0
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Yield the kept pairs and the job state of each block, from the saved `state` on."""
+        """Yield the kept pairs of each block and the job state after it. Resume from `state`."""
         positions = [0, 0, 0]
         if state:
             positions, self.lines, self.kept, self.equal = state["at"]

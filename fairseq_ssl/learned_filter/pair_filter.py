@@ -57,7 +57,7 @@ def _add_noise(
     side: int,
     seeds: tuple[int, ...],
 ) -> list[str]:
-    """Delete, replace and move words.
+    """Return the lines with some words deleted, replaced or moved.
 
     Lines with spaces are split at spaces, because tokenization would change more than the noise.
     Lines without spaces are tokenized, and the noisy tokens are joined without spaces.
@@ -80,7 +80,7 @@ COUNTS = ("counts.source", "counts.target")
 
 @dataclass(frozen=True)
 class PairFilter:
-    """A learned filter for sentence pairs."""
+    """A learned filter for sentence pairs: feature extractor, PHSIC by feature, classifier."""
 
     features: FeatureExtractor
     phsic: dict[str, Phsic]
@@ -199,7 +199,7 @@ class BlockScorer:
     filter: PairFilter
 
     def __call__(self, block: PairBlock) -> ScoredPairs:
-        """Return one score per pair."""
+        """Return the scores of the block as text, one per line."""
         pairs = list(block.pairs())
         scores = self.filter.scores(pairs).tolist()
         text = "".join(f"{score:.9g}\n" for score in scores)

@@ -48,56 +48,56 @@ PUNCTUATION = str.maketrans(
         for variant in variants
     }
 )
-"""Variants of punctuation, which annotators correct or not, and what replaces them."""
+"""Table that maps variants of punctuation to the usual character, for `str.translate`."""
 BLOCK = 4
-"""Essays that a process converts at a time."""
+"""Number of essays per task of a worker process."""
 MAX_CHARACTERS = 500_000
-"""Of a text or a correction. spaCy parses at most 1,000,000."""
+"""Max characters of a text or a correction. spaCy parses at most 1,000,000."""
 
 
 @dataclass(frozen=True)
 class TextEdit:
-    """A span of characters or tokens, and what replaces it."""
+    """An edit of a span of characters or tokens."""
 
     start: int
     end: int
     correction: str | None
-    """None: the annotator only marked an error."""
+    """Text that replaces the span (None: the annotator marked an error without a correction)."""
     type: str = UNTYPED
 
     @property
     def is_marking(self) -> bool:
-        """Return True for an error that is marked and not corrected."""
+        """True if the annotator marked an error without a correction."""
         return self.correction is None
 
 
 @dataclass(frozen=True)
 class Essay:
-    """A text, and the edits of its characters by annotator."""
+    """Text of an essay, with character edits by annotator number."""
 
     text: str
     annotators: dict[int, list[TextEdit]]
     place: str = "essay"
-    """File and line, for messages."""
+    """File name and line number, for error messages."""
 
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """Options of the conversion of essays."""
+    """Options for the conversion of essays to M2 sentences."""
 
     model: str | None = MODEL
     """Name or folder of a spaCy pipeline with a parser. None: a blank pipeline, which splits
     sentences at punctuation and implies `keep_types`."""
     auto: bool = False
-    """Extract the edits by ERRANT from the corrected sentences, as ``-auto`` of the script."""
+    """Extract the edits with ERRANT from the corrected sentences, like the script's ``-auto``."""
     keep_types: bool = False
-    """Keep the types of the JSON, NA if it has none, as ``-old_cats``."""
+    """Keep the edit types of the JSON, NA for an edit without a type, like ``-old_cats``."""
     presplit: bool = False
-    """Each line of an essay is a sentence, as ``-sents``."""
+    """Treat each line of an essay as a sentence, like ``-sents``."""
 
 
 def read_essays(path: Path) -> Iterator[Essay]:
-    """Yield the essays of a file."""
+    """Yield the essays of a BEA-2019 JSON file. Blank lines are skipped."""
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -115,13 +115,13 @@ def convert_essays(
     jobs: int = 1,
     progress: ProgressFactory = silent_progress,
 ) -> Iterator[M2Sentence]:
-    """Yield the sentences of essays with the edits of all their annotators.
+    """Yield the M2 sentences of essays, with the edits of all annotators.
 
     Args:
-        essays: for example of `read_essays`
-        options: how to convert
+        essays: essays, such as the result of `read_essays`
+        options: conversion options (default: `ConversionOptions()`)
         jobs: number of processes, 1 or more; does not change the result
-        progress: reports essays
+        progress: called with the number of essays done
     """
     options = options or ConversionOptions()
     load_annotator(options.model)  # a missing model is reported before the work
@@ -136,7 +136,7 @@ def convert_essays(
 
 @dataclass(frozen=True)
 class _ConvertBlock:
-    """Conversion of a block of essays in a process, which loads the pipeline once."""
+    """Picklable function that converts essays. Each process loads the spaCy pipeline once."""
 
     options: ConversionOptions
 
@@ -148,7 +148,10 @@ class _ConvertBlock:
 def convert_essay(
     essay: Essay, annotator: Annotator, options: ConversionOptions
 ) -> list[M2Sentence]:
-    """Return the sentences of an essay with the edits of all its annotators."""
+    """Return the M2 sentences of an essay, with the edits of all annotators.
+
+    Edits that cross the end of a line are dropped.
+    """
     text = essay.text.translate(PUNCTUATION)
     matches = list(re.finditer(r"[^\n]+", text))
     starts = [match.start() for match in matches]
@@ -169,18 +172,18 @@ def convert_essay(
 
 
 class _Paragraph:
-    """A line of an essay, and the edits of its characters by annotator."""
+    """A line of an essay, with character edits by annotator number."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.edits: dict[int, list[TextEdit]] = {}
 
     def clean(self) -> bool:
-        """Normalize spaces, and move the edits accordingly. Return False for a blank line."""
+        """Normalize whitespace, and adjust the edits. Return False if the line is blank."""
         text = re.sub(r"\s", " ", self.text)
         kept = [char != " " or text[at + 1 : at + 2] != " " for at, char in enumerate(text)]
         places = list(accumulate(kept, initial=0))
-        """The new index of each character. Of several spaces the last one stays."""
+        """New index of each character. Of consecutive spaces, the last is kept."""
         text = "".join(char for char, stays in zip(text, kept, strict=True) if stays)
         indent = text.startswith(" ")
         self.text = text[indent:]
@@ -205,11 +208,11 @@ class _Paragraph:
 
 
 def _without_overlaps(edits: list[TextEdit]) -> list[TextEdit]:
-    """Drop the marked errors that contain a correction."""
+    """Return the edits, except marked errors whose span contains a correction."""
     spans = sorted((e.start, e.end) for e in edits if not e.is_marking and e.start < e.end)
     starts = [start for start, _ in spans]
     first_end = list(accumulate((end for _, end in reversed(spans)), min))[::-1]
-    """The first end of the corrections from each one on."""
+    """Smallest end of the corrections from each index on."""
     insertions = sorted(e.start for e in edits if not e.is_marking and e.start == e.end)
 
     def has_correction(edit: TextEdit) -> bool:
@@ -244,7 +247,10 @@ def _convert_paragraph(
 
 
 def _sentence_bounds(parsed: Any) -> Iterator[tuple[int, int]]:
-    """Yield the tokens of each sentence. Sentences end in punctuation, or with the paragraph."""
+    """Yield the token span of each sentence.
+
+    A sentence without final punctuation is joined with the next sentence.
+    """
     start = 0
     try:
         for sentence in parsed.sents:
@@ -259,7 +265,7 @@ def _sentence_bounds(parsed: Any) -> Iterator[tuple[int, int]]:
 
 
 class _TokenSpans:
-    """The tokens of a paragraph by their characters."""
+    """Character positions of the tokens of a paragraph."""
 
     def __init__(self, parsed: Any) -> None:
         self._text: str = parsed.text
@@ -269,7 +275,7 @@ class _TokenSpans:
     def align(
         self, edits: Iterable[TextEdit], tokenize: Callable[[str], list[str]]
     ) -> Iterator[TextEdit]:
-        """Yield the edits as edits of tokens.
+        """Convert character edits to token edits.
 
         An edit inside a token becomes an edit of the token, and is dropped if the token is already
         edited.
@@ -292,7 +298,10 @@ class _TokenSpans:
             yield replace(edit, start=first, end=last, correction=correction)
 
     def _find(self, edit: TextEdit) -> tuple[int, int, int | None, int | None]:
-        """Return the tokens of an edit, and their characters where those are more."""
+        """Return the token span of an edit, and its character span if the edit is inside tokens.
+
+        The character span is (None, None) if the edit starts and ends at token boundaries.
+        """
         start, end = edit.start, edit.end
         starts_at, ends_at = bisect_left(self._starts, start), bisect_left(self._ends, end)
         is_start = starts_at < len(self._starts) and self._starts[starts_at] == start
@@ -316,7 +325,10 @@ class _TokenSpans:
 def _edits_by_sentence(
     edits: Iterable[TextEdit], bounds: Sequence[tuple[int, int]]
 ) -> Iterator[list[TextEdit]]:
-    """Yield the edits of each sentence. Edits across sentences are dropped."""
+    """Yield the edits of each sentence, with positions in the sentence.
+
+    Edits across sentences are dropped.
+    """
     remaining = list(edits)[::-1]
     for start, end in bounds:
         found: list[TextEdit] = []
@@ -331,7 +343,7 @@ def _edits_by_sentence(
 
 
 def _ends_sentence(edit: TextEdit, end: int, bounds: Sequence[tuple[int, int]]) -> bool:
-    """Return True for an insertion between two sentences that belongs to the first one."""
+    """Return True if an edit is an insertion at `end` that belongs to the sentence before it."""
     if not edit.start == edit.end == end:
         return False
     return end == bounds[-1][1] or not edit.correction or edit.correction[-1] in punctuation
@@ -370,7 +382,10 @@ def _m2_edits(
 def _minimal_spans(
     words: Sequence[str], corrected: Sequence[str], spans: Iterable[tuple[TextEdit, int, int]]
 ) -> Iterator[tuple[TextEdit, EditSpan]]:
-    """Yield the spans of edits without equal words at their ends. Drop edits without effect."""
+    """Yield edits with spans that exclude unchanged words at both ends.
+
+    Edits without effect are dropped. Spans of marked errors stay unchanged.
+    """
     for edit, new_start, new_end in spans:
         start, end = edit.start, edit.end
         if edit.is_marking:

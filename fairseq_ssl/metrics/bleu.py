@@ -20,7 +20,7 @@ class Bucket:
 
     first: int
     last: int | None
-    """None for an open range."""
+    """Last length of the range, None for a range without an upper limit."""
 
     def __contains__(self, number: int) -> bool:
         return self.first <= number and (self.last is None or number <= self.last)
@@ -37,7 +37,10 @@ def buckets(ends: Sequence[int]) -> list[Bucket]:
 
 
 def bleu_metric(tokenizer: str = "13a") -> Any:
-    """Return sacreBLEU's BLEU metric, without the warning for tokenized text."""
+    """Return sacreBLEU's BLEU metric, without the warning for tokenized text.
+
+    Raise UsageError if the tokenizer is unknown or cannot be created.
+    """
     metrics = import_optional("sacrebleu.metrics.bleu", "BLEU")
     if tokenizer not in metrics.BLEU.TOKENIZERS:
         known = list(metrics.BLEU.TOKENIZERS)
@@ -112,7 +115,7 @@ class SumMetric(Protocol):
     """A corpus metric that is a function of the sums of sentence counts."""
 
     def signature(self) -> str:
-        """Return the signature of sacreBLEU."""
+        """Return sacreBLEU's signature of the metric."""
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
         """Yield the counts of the candidates of each sentence, [candidates][counts].
@@ -143,7 +146,7 @@ class _SacreBleuSums:
         return {**self.__dict__, "_metric": None}
 
     def signature(self) -> str:
-        """Return the signature of sacreBLEU."""
+        """Return sacreBLEU's signature of the metric."""
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
@@ -242,7 +245,7 @@ class SacreBleuMetric(ReferenceMetric):
         self._sums = sums
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the n-gram counts of each hypothesis, [sentences, counts]."""
+        """Return sacreBLEU's counts of each hypothesis, [sentences, counts]."""
         self._check(hypotheses, label)
         counts = self._sums.counts([[line] for line in hypotheses], self.references)
         return np.array([row for (row,) in counts], np.float64)
@@ -285,7 +288,7 @@ class Bleu(SacreBleuMetric):
         self.tokenize = tokenize
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of references, the tokenizer, and the version of sacreBLEU."""
+        """Return the signature's parameters: references, tokenizer and sacreBLEU version."""
         by = f"sacrebleu-{self._sacrebleu_parameters()['version']}"
         return {**super().parameters(), "tokenize": self.tokenize, "by": by}
 
@@ -308,7 +311,7 @@ class Chrf(SacreBleuMetric):
         self.name = f"chrF2{'+' * word_order}"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of references, and sacreBLEU's parameters."""
+        """Return the signature's parameters: references, and the parameters of sacreBLEU."""
         parameters = self._sacrebleu_parameters()
         version = parameters.pop("version")
         parameters.pop("nrefs", None)

@@ -1,4 +1,4 @@
-"""Accuracy of text, and accuracy, macro F1 and calibration error of classifiers."""
+"""Exact-match accuracy of text, and accuracy, macro F1 and calibration error of classifiers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import read_labeled_text
 
 BINS = 15
-"""Number of equal-width bins of the confidence."""
+"""Number of equal-width bins of the confidence, for the calibration error."""
 
 
 class Accuracy(ReferenceMetric):
@@ -50,7 +50,7 @@ class Accuracy(ReferenceMetric):
         return np.array([[float(line in references), 1.0] for line, references in pairs])
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the accuracy in percent."""
+        """Return the accuracy of a corpus in percent, by the metric's name."""
         correct, count = rows.sum(0)
         return {self.name: float(100 * correct / count)}
 
@@ -102,7 +102,7 @@ def macro_f1(confusion: NDArray[np.int64]) -> float:
 
 
 def calibration_error(correct: NDArray[np.bool_], confidence: Sequence[float]) -> float:
-    """Return the expected calibration error in percent (Guo et al., 2017)."""
+    """Return the expected calibration error in percent (Guo et al., 2017), with `BINS` bins."""
     probability = np.asarray(confidence, float)
     bins = np.minimum((probability * BINS).astype(int), BINS - 1)
     gaps = np.bincount(bins, np.asarray(correct, float) - probability, minlength=BINS)
@@ -135,7 +135,7 @@ class ClassificationReport:
 
 @dataclass(frozen=True)
 class _Predictions:
-    """Content of a file of predictions."""
+    """Predicted class indices of a file, and their probabilities if all lines have them."""
 
     labels: list[int]
     confidence: list[float] | None

@@ -55,7 +55,7 @@ PURPOSE = "Extracting edits by ERRANT"
 TypeTotals = tuple[int, int, int]
 """Numbers of edits: true positives, false positives, false negatives."""
 EditSpan = tuple[int, int, int, int]
-"""Start and end of an edit in the source, and in the corrected sentence."""
+"""Start and end of an edit in the source, then start and end in the corrected sentence."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class TypedCounts:
     missing: Counter[str] = field(default_factory=Counter)
 
     def totals(self) -> TypeTotals:
-        """Return the counts over all types."""
+        """Return the numbers of correct, wrong and missing edits over all types."""
         return self.correct.total(), self.wrong.total(), self.missing.total()
 
     def of(self, kind: str) -> TypeTotals:
-        """Return the counts of one type."""
+        """Return the numbers of correct, wrong and missing edits of one type."""
         return self.correct[kind], self.wrong[kind], self.missing[kind]
 
 
@@ -89,7 +89,7 @@ class Annotator:
         pipeline = _pipeline(spacy, model) if model is not None else _blank_pipeline(spacy)
         self._errant: Any = errant.load("en", pipeline)
         self._parsed: tuple[str, Any] = "", None
-        """The source parsed last, which may have several corrections."""
+        """Last source and its parse, cached because a source can have several corrections."""
 
     def edits(self, source: str, corrected: str) -> list[M2Edit]:
         """Return the edits from `source` to `corrected`, in the order of the source."""
@@ -103,22 +103,25 @@ class Annotator:
         return [_m2_edit(edit, self.typed) for edit in edits]
 
     def sentence(self, source: str, corrected: Sequence[str], line: int = 0) -> M2Sentence:
-        """Return an M2 sentence with one annotator per corrected sentence."""
+        """Return an M2 sentence with one annotator per corrected sentence.
+
+        `line` is the line number of the source, for error messages.
+        """
         annotators = {number: self.edits(source, text) for number, text in enumerate(corrected)}
         return M2Sentence(tuple(source.split()), annotators, line)
 
     def classify(self, source: str, corrected: str, spans: Iterable[EditSpan]) -> list[str]:
-        """Return the types of edits with known spans."""
+        """Return the error type of each edit span."""
         before, after = self._parse_source(source), self._errant.parse(corrected)
         edits = (self._errant.import_edit(before, after, list(span), min=False) for span in spans)
         return [edit.type for edit in edits]
 
     def parse_text(self, text: str) -> Any:
-        """Return text, tokenized and parsed by spaCy."""
+        """Return the spaCy document of a text, tokenized and parsed."""
         return self._errant.nlp(text)
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the tokens of text by spaCy."""
+        """Tokenize a text with spaCy. Return the tokens."""
         return [token.text for token in self._errant.nlp.make_doc(text)]
 
     def _parse_source(self, source: str) -> Any:
@@ -136,7 +139,7 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
     """Compare the edits of a system with the edits of an annotator.
 
     Correct and missing edits are counted under the annotator's type, wrong edits under the
-    system's type.
+    system's type. Edits of the type UNK are ignored.
     """
     ours, theirs = _by_span(edits), _by_span(gold)
     counts = TypedCounts()
@@ -154,7 +157,9 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Choose the annotator of each sentence that maximizes F over all sentences so far.
+    """Return the counts of each sentence with the annotator that maximizes F so far.
+
+    F is computed over all sentences up to this sentence.
 
     As in errant, F is rounded to four digits. Ties are broken by more correct edits, then fewer
     wrong edits, then fewer missing edits, then the order of the annotators.
@@ -174,7 +179,10 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits."""
+    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits.
+
+    Precision is 1 without wrong edits. Recall is 1 without missing edits.
+    """
     correct, wrong, missing = counts
     precision = correct / (correct + wrong) if wrong else 1.0
     recall = correct / (correct + missing) if missing else 1.0
@@ -183,7 +191,7 @@ def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, fl
 
 
 def full_type(kind: str) -> str:
-    """Return a type with its operation, as in M2 files."""
+    """Return an error type unchanged, such as ``R:VERB:SVA``, with its operation."""
     return kind
 
 
@@ -220,7 +228,7 @@ def _parts(counts: TypedCounts) -> tuple[Counter[str], ...]:
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
-    """Group the types of edits by span and correction."""
+    """Return the types of edits by span and correction, without edits of the type UNK."""
     types: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
         if edit.type != UNKNOWN_TYPE:
@@ -235,7 +243,7 @@ def _m2_edit(edit: Any, typed: bool) -> M2Edit:
 
 
 def _blank_pipeline(spacy: Any) -> Any:
-    """Return a pipeline that only splits text, into tokens and at punctuation into sentences."""
+    """Return a spaCy pipeline that splits text into tokens and sentences, without tagging."""
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")
     return pipeline
@@ -264,7 +272,7 @@ class Errant(EditMetric):
         gold: path of an M2 file, or its sentences
         model: name or folder of a spaCy pipeline, for the edits of hypotheses
         untyped: use a blank pipeline. Edits have no types, and some are merged differently, so
-            these scores are not comparable with those of a pipeline.
+            the scores are not comparable with scores of a pipeline.
         beta: weight of recall relative to precision, above 0
         jobs: number of processes, 1 or more
         progress: called with the number of sentences done
@@ -320,11 +328,11 @@ class Errant(EditMetric):
         return MetricScore(self.name, self.values(edit_statistics(counts)))
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Count correct, wrong and missing edits of each hypothesis, [sentences, 3]."""
+        """Return the numbers of correct, wrong and missing edits per hypothesis, [sentences, 3]."""
         return edit_statistics(self.typed_counts(hypotheses, label))
 
     def typed_counts(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> list[TypedCounts]:
-        """Count the edits of each hypothesis by type."""
+        """Return the edit counts of each hypothesis by error type."""
         check_lengths(self._label, len(self.gold), label, len(hypotheses))
         pairs: list[tuple[str, tuple[str, ...]]] = [
             (" ".join(gold.words), (line,))
@@ -334,7 +342,10 @@ class Errant(EditMetric):
         return self._compare(edits, self.gold)
 
     def typed_counts_of_file(self, path: Path) -> list[TypedCounts]:
-        """Count the edits of a system in an M2 file by type."""
+        """Return the edit counts of each sentence by error type, for the edits of an M2 file.
+
+        The file must have the gold sources, and the edits of one system.
+        """
         sentences = list(read_m2(path))
         check_lengths(self._label, len(self.gold), path, len(sentences))
         for sentence, gold in zip(sentences, self.gold, strict=True):
@@ -347,11 +358,11 @@ class Errant(EditMetric):
         return self._compare(edits, self.gold)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return precision, recall and F in percent."""
+        """Return precision, recall and F of a corpus in percent, by name."""
         return self._named(errant_scores(rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:
-        """Return beta, the number of annotators, and the source of the edits."""
+        """Return the signature's parameters: beta, annotators, and the source of the edits."""
         annotators = max(len(sentence.annotators) for sentence in self.gold)
         parameters = {**super().parameters(), "annotators": annotators}
         if not self._is_extracting:
@@ -362,7 +373,7 @@ class Errant(EditMetric):
     def _compare(
         self, edits: Sequence[Sequence[M2Edit]], gold: Sequence[M2Sentence]
     ) -> list[TypedCounts]:
-        """Compare edits with those of the best annotator of each sentence."""
+        """Return the counts of each sentence, compared with the best annotator's edits."""
         choices = [
             [compare_edits(ours, theirs) for theirs in sentence.annotators.values()]
             for ours, sentence in zip(edits, gold, strict=True)
@@ -388,7 +399,7 @@ class _AnnotateBlock:
 
 @lru_cache(maxsize=1)
 def load_annotator(model: str | None) -> Annotator:
-    """Load an annotator. Each process loads it once."""
+    """Return the annotator of a spaCy pipeline. The last annotator of the process is cached."""
     return Annotator(model)
 
 
@@ -399,16 +410,16 @@ def annotate_texts(
     jobs: int = 1,
     progress: ProgressFactory = silent_progress,
 ) -> Iterator[M2Sentence]:
-    """Yield the sentences of a text with the edits that lead to their references.
+    """Yield the M2 sentences of a text, with the edits from the source to each reference.
 
-    The sentences are those of ``errant_parallel``, which drops empty lines of the source.
+    Empty lines of the source are dropped, as in ``errant_parallel``.
 
     Args:
-        source: tokenized text, a sentence a line
-        references: one corrected text for each annotator
+        source: tokenized text, one sentence per line
+        references: one corrected text per annotator
         model: name or folder of a spaCy pipeline; None: a blank pipeline, for edits without types
         jobs: number of processes, 1 or more; does not change the result
-        progress: reports annotated sentences
+        progress: called with the number of sentences done
     """
     load_annotator(model)
     empty = 0
@@ -433,5 +444,5 @@ def annotate_texts(
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:
-    """Return the counts over all types as an array, [sentences, 3]."""
+    """Return the correct, wrong and missing edits over all types as an array, [sentences, 3]."""
     return np.array([each.totals() for each in counts], dtype=np.float64)

@@ -26,7 +26,7 @@ from fairseq_ssl.metrics.metric import (
 Grams = list[Counter[tuple[str, ...]]]
 """Counts of the n-grams of a sentence, for n = 1 to 4."""
 GleuCounts = NDArray[np.float64]
-"""Hypothesis length, reference length, then correct and all n-grams for n = 1 to 4."""
+"""Hypothesis length, reference length, then correct and total n-grams for each n from 1 to 4."""
 
 MAX_N = 4
 
@@ -99,9 +99,10 @@ class Gleu(ReferenceMetric):
         return counts.reshape(len(hypotheses), -1)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return GLEU, with more statistics if there are several references.
+        """Return GLEU of a corpus in percent, by name.
 
-        These are the standard deviation over the rounds, and the mean over single references.
+        With several references, the standard deviation of GLEU over the rounds and the mean GLEU
+        over single references are included.
         """
         counts = rows.reshape(len(rows), len(self.references), -1)
         alone = [gleu_of(counts[:, annotator].sum(0)) for annotator in range(counts.shape[1])]
@@ -115,12 +116,15 @@ class Gleu(ReferenceMetric):
         }
 
     def total_score(self, totals: SentenceStatistics) -> float:
-        """Return the mean over single references, because rounds need all sentences."""
+        """Return the mean GLEU over single references from summed counts, [annotators * 10].
+
+        The rounds of `values` cannot be computed from sums.
+        """
         counts = totals.reshape(len(self.references), -1)
         return float(np.mean([gleu_of(each) for each in counts]))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of references, and the number of rounds if it applies."""
+        """Return the signature's parameters: references, and rounds if there are several."""
         samples = {"samples": self.samples} if len(self.references) > 1 else {}
         return {**super().parameters(), **samples}
 
@@ -165,7 +169,7 @@ def _grams(line: str) -> Grams:
 
 
 def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
-    """Return the 10 counts of one sentence and one reference."""
+    """Return the 10 `GleuCounts` of one sentence and one reference."""
     length = output[0].total()
     counts = [length, reference[0].total()]
     for n, (grams, before, gold) in enumerate(zip(output, source, reference, strict=True)):

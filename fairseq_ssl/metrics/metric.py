@@ -178,7 +178,7 @@ class Metric(ABC):
     method: str
     """Name of the metric in signatures."""
     name: str
-    """Name of the main value."""
+    """Name of the main value, such as ``BLEU``."""
 
     @abstractmethod
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
@@ -195,7 +195,7 @@ class Metric(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters in the signature."""
+        """Return the parameters of the metric's signature, by name."""
 
     def get_signature(self) -> Signature:
         """Return the signature, in the format of sacreBLEU's signatures."""
@@ -243,7 +243,7 @@ class ReferenceMetric(Metric):
         return metric._score_sentence(hypothesis)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of references."""
+        """Return the signature's parameters by name. Subclasses add theirs to ``references``."""
         return {"references": len(self.references)}
 
     def _score_sentence(self, hypothesis: str) -> MetricScore:
@@ -257,7 +257,7 @@ class ReferenceMetric(Metric):
         self.references = [text_lines(text) for text in references]
 
     def _check(self, hypotheses: Sequence[str], label: str) -> None:
-        """Raise an error unless each hypothesis has references."""
+        """Raise an error if there are no references, or not one per hypothesis."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `reference`.")
         for name, lines in zip(self._labels, self.references, strict=True):
@@ -286,7 +286,7 @@ class EditMetric(Metric):
         return MetricScore(self.name, self.values(self.statistics(hypotheses)))
 
     def parameters(self) -> dict[str, Any]:
-        """Return beta."""
+        """Return the signature's parameters by name. Subclasses add theirs to ``beta``."""
         return {"beta": self.beta}
 
     def _named(self, scores: Sequence[float]) -> dict[str, float]:
@@ -335,14 +335,14 @@ def paired_bootstrap(
 
 
 def text_lines(text: TextSource) -> list[str]:
-    """Return the lines of a file or of a list."""
+    """Return the lines of a file or of a list. Raise TypeError for a string."""
     if isinstance(text, str):
         raise TypeError("Expected a list of lines or a `Path`, not a string.")
     return list(read_lines(text) if isinstance(text, Path) else text)
 
 
 def read_gold(gold: str | Path | Iterable[M2Sentence]) -> tuple[str, list[M2Sentence]]:
-    """Return the name of the gold sentences in messages, and the sentences."""
+    """Return the name of the gold data for messages, and its sentences."""
     if isinstance(gold, str | Path):
         return str(gold), list(read_m2(Path(gold)))
     return "the gold edits", list(gold)

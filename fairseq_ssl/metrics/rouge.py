@@ -12,7 +12,7 @@ from fairseq_ssl.errors import import_optional
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
-"""Names of the variants in rouge-score, by suffix."""
+"""Names of the ROUGE variants in rouge-score, by suffix of ROUGE."""
 
 
 class Rouge(ReferenceMetric):
@@ -45,7 +45,10 @@ class Rouge(ReferenceMetric):
         self.sentence_mark = sentence_mark
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the F1 of each variant, and 1, for each summary, [summaries, 5]."""
+        """Return the F1 of the four variants for each summary, [summaries, 5].
+
+        The last column is 1, so that its sum is the number of summaries.
+        """
         self._check(hypotheses, label)
         package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
         scorer = package.RougeScorer(list(VARIANTS.values()), use_stemmer=self.stem)
@@ -69,7 +72,7 @@ class Rouge(ReferenceMetric):
         return self.values(row[None])
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of references, the options, and the version of rouge-score."""
+        """Return the signature's parameters: references, options and rouge-score version."""
         return {
             **super().parameters(),
             "stem": self.stem,

@@ -105,7 +105,7 @@ class SystemScores:
     systems: dict[str, list[ScoredOutput]]
     """Outputs by system, one per seed."""
     breakdown: ScoreBreakdown | None = None
-    """Result of `analyze`."""
+    """Result of `analyze`, None before the call."""
     comparisons: dict[str, BootstrapResult] = field(default_factory=dict)
     """Results of `compare`: difference of each system from the baseline."""
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -293,7 +293,7 @@ def _score_output(metric: Metric, path: Path, lines: list[str]) -> ScoredOutput:
 
 
 def read_output(path: Path) -> list[str]:
-    """Read the hypotheses of a file, or of stdin."""
+    """Return the lines of a file, or of stdin for ``-``. Raise DataError if there are none."""
     lines = list(stdin_lines() if path == STDIN else read_lines(path))
     if not lines:
         raise DataError(f"{path} is empty. Expected one line or more.")
@@ -332,7 +332,7 @@ def parse_sections(sections: str, sentences: int) -> Levels:
 
 
 def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
-    """Count the gold edits of all annotators by type."""
+    """Count the gold edits of all annotators by main type, without the type UNK."""
     return Counter(
         main_type(edit.type)
         for sentence in sentences

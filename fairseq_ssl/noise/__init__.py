@@ -1,4 +1,4 @@
-"""Noise for clean text: the noise functions of the papers.
+"""Functions that add noise to clean text, as in the papers.
 
 `add_noise` adds noise to a list of lines, `noise_file` to a file of any size with several processes
 or machines. `describe_noises` lists the methods with their options. `build_confusion_sets` and

@@ -39,22 +39,22 @@ class Random:
         return cls(_mix_bits(GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)) + key))
 
     def tokens(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return a number in [0, 1) for each token, or only for the tokens at the indices `at`."""
+        """Return one number in [0, 1) per token, or per token at the indices `at` of the batch."""
         line, place = block.line, block.place
         if at is not None:
             line, place = line[at], place[at]
         return self._uniform(self.keys[line], place.astype(np.uint64))
 
     def lines(self) -> NDArray[np.float64]:
-        """Return a number in [0, 1) for each line."""
+        """Return one uniform random number in [0, 1) per line, [lines]."""
         return self._uniform(self.keys, LINE_STREAM)
 
     def normal(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return a standard normal number for each token."""
+        """Return one standard normal number per token, or per token at the indices `at`."""
         return _normal(self.tokens(block, at), self.tokens(block, at))
 
     def normal_lines(self) -> NDArray[np.float64]:
-        """Return a standard normal number for each line."""
+        """Return one standard normal number per line, [lines]."""
         return _normal(self.lines(), self.lines())
 
     def _uniform(
@@ -101,7 +101,7 @@ class TokenBatch:
 
     @classmethod
     def of_words(cls, lines: Iterable[str]) -> TokenBatch:
-        """Split each line at whitespace."""
+        """Create a batch of the whitespace-separated words of each line."""
         words = list(map(str.split, lines))
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         tokens = np.empty(int(lengths.sum()), dtype=object)
@@ -109,7 +109,7 @@ class TokenBatch:
         return cls(tokens, lengths)
 
     def to_lines(self) -> list[str]:
-        """Join the words of each line with spaces."""
+        """Return one string per line, with the words joined by spaces."""
         words, ends = self.tokens.tolist(), self.ends.tolist()
         return [
             " ".join(words[end - n : end])
@@ -118,7 +118,7 @@ class TokenBatch:
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """End of each line in `tokens`, exclusive."""
+        """Index in `tokens` after the last token of each line, [lines]."""
         return np.cumsum(self.lengths)
 
     @cached_property
@@ -134,7 +134,7 @@ class TokenBatch:
     def lengths_of(
         self, kept: NDArray[np.bool_] | NDArray[np.signedinteger[Any]]
     ) -> NDArray[np.int64]:
-        """Return the length of each line after its tokens are repeated `kept` times each."""
+        """Return the length of each line if token i occurs `kept[i]` times (False: deleted)."""
         up_to = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
         lengths: NDArray[np.int64] = up_to[self.ends] - up_to[self.ends - self.lengths]
         return lengths
@@ -142,14 +142,14 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class NoisedBatch:
-    """Noisy lines, with the clean token that each noisy token comes from."""
+    """Noisy lines, with the index of the clean token for each noisy token."""
 
     block: TokenBatch
     origin: NDArray[np.int64]
     """Index of the clean token for each noisy token; -1 for an inserted token."""
 
     def changed(self, clean: TokenBatch, same: Same = np.equal) -> NDArray[np.bool_]:
-        """Return True for each clean token that is deleted, replaced or moved.
+        """Return a mask of the clean tokens that are deleted, replaced or moved, [clean tokens].
 
         A token is moved if its rank among the remaining tokens of its line differs. Unchanged
         tokens are therefore in the noisy line in their original order.
@@ -184,7 +184,7 @@ class Noise(Protocol):
 
 
 def unchanged(clean: TokenBatch) -> NoisedBatch:
-    """Return the lines without noise."""
+    """Return the clean lines as a `NoisedBatch` without noise."""
     return NoisedBatch(clean, np.arange(len(clean.tokens)))
 
 
@@ -195,7 +195,7 @@ class NoiseChain:
     noises: Sequence[Noise]
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply all noises in order."""
+        """Apply all noises in order. The origins in the result refer to `clean`."""
         noisy = unchanged(clean)
         for noise in self.noises:
             noisy = noisy.then(noise, draws)
@@ -207,7 +207,7 @@ def keep_one_per_line(
 ) -> NDArray[np.bool_]:
     """Return the mask of deleted tokens, changed so that no line loses all its tokens.
 
-    A line whose tokens are all deleted keeps a random one.
+    A line whose tokens are all deleted keeps a random token.
     """
     chosen = choose_one_per_line(block, draws)
     emptied = (block.lengths > 0) & (block.lengths_of(~deleted) == 0)
@@ -226,7 +226,7 @@ def choose_one_per_line(block: TokenBatch, draws: Random) -> NDArray[np.int64]:
 
 
 def repeated(block: TokenBatch, times: NDArray[np.signedinteger[Any]]) -> NoisedBatch:
-    """Repeat each token `times` times: 0 deletes it, 2 makes room for an insertion after it."""
+    """Repeat token i `times[i]` times: 0 deletes the token, 2 makes room for an insertion."""
     origin = np.repeat(np.arange(len(block.tokens)), times)
     return NoisedBatch(TokenBatch(block.tokens[origin], block.lengths_of(times)), origin)
 
@@ -234,10 +234,10 @@ def repeated(block: TokenBatch, times: NDArray[np.signedinteger[Any]]) -> Noised
 def sort_by_position(
     block: TokenBatch, shift: NDArray[np.float64], at: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Return the order of the tokens when each line is sorted by position + `shift`.
+    """Return the indices of the tokens, with the tokens of each line sorted by position + `shift`.
 
-    Shifts are rounded to multiples of 2^-20. `at` restricts the sort to the tokens of some lines,
-    all tokens of each (default: all lines).
+    `at` contains the indices of the tokens to sort. It must contain all or none of the tokens of
+    a line (default: all lines). Shifts are rounded to multiples of 2^-20.
     """
     at = np.arange(len(block.tokens)) if at is None else at
     rounded = np.rint(shift * 2**20).astype(np.int64)

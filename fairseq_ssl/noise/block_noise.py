@@ -40,7 +40,10 @@ class NoiseSpec:
     options: Mapping[str, float | bool | str]
 
     def __str__(self) -> str:
-        """Return the specification with all numeric options: ``direct:keep=0.2:mask=0.3``."""
+        """Return the specification, such as ``direct:keep=0.2:mask=0.3``.
+
+        Options with their default value are included, except strings.
+        """
         values = {
             name: self.options.get(name, field.default)
             for name, field in noise_options(self.kind).items()
@@ -59,12 +62,15 @@ class NoiseSpec:
 
 
 def parse_noise(words: str) -> list[NoiseSpec]:
-    """Parse ``kind:option=value:...,kind,...``: noises that are applied in this order."""
+    """Parse a noise chain ``kind:option=value:...,kind,...``. Return one `NoiseSpec` per noise."""
     return [_parse_spec(word) for word in words.split(",")]
 
 
 def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
-    """Build the noise of a chain. Each noise gets the `resources` that it has a field for."""
+    """Create the noise function of a chain.
+
+    Each noise receives the `resources` whose names are fields of its class.
+    """
     noises = []
     for spec in chain:
         kind = NOISES[spec.kind]
@@ -159,10 +165,10 @@ class ByteWords:
 
 
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
-    """Split lines into words, like `str.split`. Return the words and the words per line.
+    """Split lines into words, like `str.split`. Return the words, and the word count of each line.
 
     Return None if the slower `str.split` is needed: for a blank line, more than `most` words in a
-    line, invalid UTF-8, a control character or a space that is not ASCII.
+    line, invalid UTF-8, a control character that is not whitespace, or a non-ASCII space.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -227,7 +233,7 @@ class NoisedBlock:
     """Clean tokens that are deleted, replaced or moved."""
 
     def and_then(self, after: NoisedBlock) -> NoisedBlock:
-        """Return the sums of the counts, without outputs."""
+        """Return the counts of this block and the next block `after` together, without outputs."""
         bad = (BadLine(self.lines + line.place, line.what) for line in after.bad)
         return NoisedBlock(
             *((), after.end, self.lines + after.lines, (*self.bad, *bad)),
@@ -245,7 +251,7 @@ class NumberedNoise:
 
 @dataclass(frozen=True)
 class FileNoise:
-    """Picklable function that reads, noises and writes blocks of a file.
+    """Picklable function that adds noise to blocks of a file and writes the outputs to files.
 
     Worker processes receive block numbers and return names of files, because sending text between
     processes is slow.
@@ -256,7 +262,7 @@ class FileNoise:
     folder: Path
 
     def __call__(self, numbers: range) -> NoisedBlock | None:
-        """Return the joint result of the blocks, or None if no line begins in them."""
+        """Return the output files and total counts of the blocks, None if no line begins there."""
         paths = [self.folder / f"{numbers.start}.{name}" for name in self.noise.outputs]
         total: NoisedBlock | None = None
         with ExitStack() as stack:
@@ -287,7 +293,7 @@ class CorpusNoise:
     compressed: Sequence[bool] = (False,)
     """True for each output to compress with gzip."""
     numbered: NumberedNoise | None = None
-    """Faster noise on word ids, with the same outputs. Used if `split_words` succeeds."""
+    """Faster noise on word ids with the same outputs, used unless `split_words` returns None."""
 
     def __call__(self, block: ByteBlock) -> NoisedBlock:
         """Add noise to the valid lines. Each output has one line per valid line."""
@@ -335,7 +341,7 @@ class CorpusNoise:
         bad: tuple[BadLine, ...],
         changed: NDArray[np.bool_],
     ) -> NoisedBlock:
-        """Render the requested outputs. Compressed outputs of blocks can be concatenated, too."""
+        """Return the outputs and counts of a block. Gzip outputs of blocks can be concatenated."""
         outputs: list[bytes | Path] = []
         for name, compressed in zip(self.outputs, self.compressed, strict=True):
             outputs.append(compress_chunk(contents[name](), compressed))
@@ -362,7 +368,7 @@ def corpus_noise(
 
 
 def split_bad_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
-    """Return the valid lines with their positions in the block, and the bad lines."""
+    """Return the valid lines with their positions in the block, from 0, and the bad lines."""
     good, bad = [], []
     for place, raw in enumerate(data.removesuffix(b"\n").split(b"\n")):
         try:

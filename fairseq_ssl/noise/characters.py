@@ -25,7 +25,7 @@ DELETE, INSERT, REPLACE, SWAP = range(4)
 
 @dataclass(frozen=True)
 class SpellingNoise:
-    """Delete, insert, replace or swap characters, each of the four equally often.
+    """Delete, insert, replace or swap random characters, each with the same probability.
 
     A random letter is inserted before the character or replaces it. A swap exchanges a character
     with the next one, the last character with the previous one. Spaces never change. The only
@@ -65,7 +65,8 @@ class SpellingNoise:
 def misspell(word: str, at: int, edit: int, letter: str) -> str:
     """Apply one edit to `word` at the character `at`.
 
-    `edit` is DELETE, INSERT, REPLACE or SWAP. `letter` is the letter to insert.
+    `edit` is DELETE, INSERT, REPLACE or SWAP. `letter` is the letter for INSERT and REPLACE. A word
+    of one character is neither deleted nor swapped.
     """
     if edit == INSERT:
         return word[:at] + letter + word[at:]
@@ -81,7 +82,7 @@ def misspell(word: str, at: int, edit: int, letter: str) -> str:
 
 SUBSTITUTE, SWAP_WORDS, DELETE_WORD, INSERT_WORD = range(4)
 OPERATION_SHARES = (0.7, 0.1, 0.1, 0.1)
-"""Probabilities of the four operations, for words and for characters."""
+"""Probabilities of substitution, swap, deletion and insertion, for words and for letters."""
 LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 
 
@@ -115,7 +116,7 @@ class SpellNoise:
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Change words, then letters."""
+        """Return the lines with changed words, some of them with a changed letter."""
         return self._change_words(clean, draws).then(self._change_letters, draws)
 
     def _change_words(self, block: TokenBatch, draws: Random) -> NoisedBatch:
@@ -139,7 +140,7 @@ class SpellNoise:
         return drawn
 
     def _choose_words(self, block: TokenBatch, draws: Random) -> NDArray[np.bool_]:
-        """Choose floor(p n) of the n words of each line, uniformly."""
+        """Return a mask of floor(p n) random words of each line of n words; p is drawn per line."""
         share = np.abs(self.mean + self.deviation * draws.normal_lines())
         counts = np.minimum(share * block.lengths, block.lengths).astype(np.int64)
         order = np.argsort((block.line << 32) + (draws.tokens(block) * 2**32).astype(np.int64))

@@ -30,7 +30,7 @@ class SpellChecker(Protocol):
     """Suggests words similar to a word."""
 
     def version(self) -> str:
-        """Return the name and version. Raise an error if the spell checker is not installed."""
+        """Return the name and version of the spell checker. Raise an error if it is missing."""
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
         """Yield the suggestions for each word, the nearest first."""
@@ -38,7 +38,7 @@ class SpellChecker(Protocol):
 
 @dataclass(frozen=True)
 class SymSpell:
-    """symspellpy with the vocabulary as its dictionary.
+    """Spell checker symspellpy, with the words of `counts` as its dictionary.
 
     Suggestions are at most two edits away, sorted by distance, count and alphabet.
     """
@@ -50,12 +50,12 @@ class SymSpell:
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
-        """Return the version of symspellpy."""
+        """Return ``symspellpy`` and its version. Raise an error if it is not installed."""
         _import_symspell()
         return f"symspellpy {importlib.metadata.version('symspellpy')}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Look up each word in the index, which is built on first use."""
+        """Yield the suggestions for each word, nearest first. The index is built on first use."""
         for word in words:
             found = self._index.lookup(word, self._all, DISTANCE)
             nearest = sorted((item.distance, -item.count, item.term) for item in found)
@@ -75,7 +75,7 @@ class SymSpell:
 
 
 def _import_symspell() -> tuple[Any, Any]:
-    """Return symspellpy, and a distance function that is twice as fast as its own."""
+    """Return the package symspellpy, and an edit distance that is twice as fast as its default."""
     for package in ("symspellpy", "rapidfuzz"):
         import_optional(package, "The spell checker symspell", "noise")
     import symspellpy
@@ -93,7 +93,7 @@ def _import_symspell() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Aspell:
-    """GNU Aspell, with its own dictionaries.
+    """Spell checker GNU Aspell, with Aspell's dictionary of a language.
 
     Aspell suggests nothing for a correct word. Words are therefore sent in a case that is never
     correct ("tHEIR"), and the suggestions are converted to the case of the word. Words of a script
@@ -103,7 +103,7 @@ class Aspell:
     language: str = "en"
 
     def version(self) -> str:
-        """Return the version and the language. Raise an error if aspell is not installed."""
+        """Return ``aspell``, its version and the language. Raise an error if aspell is missing."""
         if shutil.which("aspell") is None:
             raise MissingPackageError(
                 "aspell",
@@ -115,7 +115,7 @@ class Aspell:
         return f"aspell {first.partition('Aspell ')[2].rstrip(')')} {self.language}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Look up all words in one process. Aspell ends each answer with a blank line."""
+        """Yield the suggestions for each word, from one process. A blank line ends each answer."""
         queries = [word[:1].lower() + word[1:].upper() for word in words]
         lines = iter(self._ask("".join(f"^{word}\n" for word in queries)).split("\n")[1:])
         for word, form in zip(words, queries, strict=True):
@@ -140,7 +140,10 @@ class Aspell:
 
 
 def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
-    """Parse ``& word count offset: other, other``. Skip answers for a part of the word."""
+    """Return the suggestions in the answer ``& word count offset: other, other``, or [].
+
+    Answers for a part of the word are skipped.
+    """
     for answer in answers:
         head, _, others = answer.partition(": ")
         if head.split()[:2] == ["&", word]:
@@ -159,7 +162,7 @@ class ConfusionFinder:
     checker: SpellChecker
     max_candidates: int = 20
     vocabulary: frozenset[str] | None = None
-    """Allowed candidates (None: all)."""
+    """Words allowed in confusion sets (None: all words without spaces)."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
         """Return pairs of a word and its candidates. Skip words without candidates."""
@@ -182,7 +185,7 @@ class ConfusionFinder:
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
-    """Return the words that have letters, no digits, and a count of `min_count` or more."""
+    """Return the counts of words with letters, no digits, and a count of `min_count` or more."""
     return {
         word: count
         for word, count in sorted(counts.items())
@@ -191,7 +194,7 @@ def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]
 
 
 def word_batches(words: Mapping[str, int]) -> list[list[str]]:
-    """Return the words of two letters or more, which get a confusion set, in batches."""
+    """Return batches of the words to look up, which are the words of two letters or more."""
     long = [word for word in words if _letters(word) > 1]
     return [long[at : at + BATCH_WORDS] for at in range(0, len(long), BATCH_WORDS)]
 
@@ -210,7 +213,7 @@ def build_confusion_sets(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> dict[str, tuple[str, ...]]:
-    """Return a confusion set for each word of a vocabulary.
+    """Return the confusion sets of a vocabulary, by word. Words without candidates are omitted.
 
     Args:
         counts: counts by word; words of two letters or more, without digits, get a set
@@ -353,7 +356,10 @@ def _format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def read_confusion_sets(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read a file in the format of `write_confusion_sets`."""
+    """Read a file of `write_confusion_sets`. Return the confusable words by word.
+
+    Raise DataError if a line is invalid or the file is empty.
+    """
     sets: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(read_lines(path), 1):
         word, tab, rest = line.partition("\t")

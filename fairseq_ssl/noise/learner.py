@@ -21,7 +21,7 @@ from fairseq_ssl.text.specs import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))
-"""Fallbacks (error, replacement) for lines without a suitable word, in the order of the checks."""
+"""Pairs of an error and the error to try instead if a line has no suitable word, in order."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LearnerNoise:
 
     @cached_property
     def _written(self) -> dict[str, tuple[list[str], list[int]]]:
-        """Replacements of each word, with their cumulative counts."""
+        """Words that learners write instead of each word, with cumulative counts."""
         return {
             word: (list(others), list(accumulate(others.values())))
             for word, others in self.learner_errors.replaced.items()
@@ -123,7 +123,7 @@ class LearnerNoise:
     def _choose_positions(
         self, block: TokenBatch, kind: NDArray[np.int64], share: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Choose the token of the error in each line.
+        """Return the index of the token at which each line gets its error.
 
         If no token of a line is suitable, change the line's entry of `kind` to the fallback.
         """
@@ -149,7 +149,7 @@ class LearnerNoise:
         kind: NDArray[np.int64],
         share: NDArray[np.float64],
     ) -> None:
-        """Replace the tokens of verb and replace errors in place."""
+        """Apply the verb and replace errors to `tokens` in place."""
         verbs, replaced = kind == VERB, kind == REPLACE
         for at, part in zip(place[verbs].tolist(), share[verbs].tolist(), strict=True):
             forms = self.forms[tokens[at]]
@@ -188,7 +188,10 @@ def _choose_fitting_token(
     fits: Callable[[str], Any],
     share: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Choose a token for which `fits` is true in each of `lines`; -1 if a line has none."""
+    """Return the index of a random token of each line for which `fits` is true.
+
+    The index is -1 for a line without such a token, and for a line that is not in `lines`.
+    """
     at = np.flatnonzero(np.repeat(lines, block.lengths))
     fit = np.fromiter(map(bool, map(fits, block.tokens[at].tolist())), np.bool_, len(at))
     line = np.repeat(np.flatnonzero(lines), block.lengths[lines])

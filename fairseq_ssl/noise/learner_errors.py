@@ -82,29 +82,32 @@ class _NoSpacy:
 ERROR_KINDS = ("append", "verb", "replace", "delete")
 """Kinds of errors, named after the correction."""
 MAX_ERRORS = 4
-"""Lines with more errors are counted as lines with this number."""
+"""Max number of errors of a line. Lines with more errors are counted as lines with this many."""
 MAX_GRAM_TOKENS = 1000
 """Max tokens of a line. Pairs with a longer line are skipped."""
 
 
 @dataclass(frozen=True)
 class LearnerErrors:
-    """Counts of learner errors, by word, by line and by kind."""
+    """Counts of learner errors: words of the errors, errors per line, and kinds of errors."""
 
     deleted: Mapping[str, int]
     """Counts of words that writers added and correctors deleted."""
     missing: Mapping[str, int]
     """Counts of words that writers omitted and correctors inserted."""
     replaced: Mapping[str, Mapping[str, int]]
-    """Counts by correct word and written word. Only single words between correct words are
-    counted, without forms of the same verb."""
+    """Counts by correct word and written word. Only replacements of one word by one word are
+    counted, and no verb errors."""
     errors: tuple[int, ...]
     """Number of lines with 0, 1, 2, 3, and 4 or more errors."""
     kinds: Mapping[str, int]
     """Number of errors of each of `ERROR_KINDS`."""
 
     def common(self, min_count: int) -> LearnerErrors:
-        """Return the errors without words, and pairs of words, with a lower count."""
+        """Remove words and pairs of words that occur fewer than `min_count` times.
+
+        `errors` and `kinds` stay unchanged.
+        """
         pairs = {word: _frequent(others, min_count) for word, others in self.replaced.items()}
         return LearnerErrors(
             _frequent(self.deleted, min_count),
@@ -130,7 +133,7 @@ class LearnerErrors:
 
     @classmethod
     def read(cls, path: Path) -> LearnerErrors:
-        """Read a file in the format of `write`."""
+        """Read a file of `write`. Raise DataError if counts are missing or invalid."""
         content = _read_json(path)
         _check_names(path, content)
         errors = content["errors"]
@@ -174,7 +177,7 @@ class LearnerErrorCounter:
         self._errors = [0] * (MAX_ERRORS + 1)
         self._kinds = dict.fromkeys(ERROR_KINDS, 0)
         self.blank = self.long = 0
-        """Number of skipped pairs, with an empty line or a line of too many tokens."""
+        """Numbers of skipped pairs: with a blank line, and with a line that is too long."""
 
     def add(self, written: str, corrected: str) -> None:
         """Count the errors of a pair, aligned with the minimum edit distance."""
@@ -188,7 +191,7 @@ class LearnerErrorCounter:
             self._errors[min(number, MAX_ERRORS)] += 1
 
     def words(self) -> LearnerErrors:
-        """Return the counts."""
+        """Return the counts of all pairs added so far."""
         return LearnerErrors(
             dict(self._deleted),
             dict(self._missing),
@@ -198,7 +201,7 @@ class LearnerErrorCounter:
         )
 
     def _compare(self, source: list[str], target: list[str]) -> int:
-        """Return the number of errors. As in the noise, each different word is one error."""
+        """Count the errors of a pair, and return their number. Each different word is one error."""
         operations = self._operations(source, target)
         spans = groupby(operations, key=lambda part: part.tag == "equal")
         return sum(
@@ -254,7 +257,7 @@ class LearnerErrorsSummary:
 
     signature: Signature
     errors: LearnerErrors
-    """Counts without rare words."""
+    """Counts, without words and pairs of words that occur fewer than `min_count` times."""
     blank: int
     """Number of skipped pairs with a blank line."""
     long: int

@@ -81,7 +81,7 @@ class NoiseResources:
     mask_token: str = "<mask>"
 
     def load(self, method: Sequence[NoiseSpec], counts: Mapping[str, int]) -> dict[str, Any]:
-        """Return the resources by the names of the noises' fields.
+        """Load the resources for the noises of `method`. Return them by field name of the noises.
 
         `counts` are the word counts, from `self.counts` or from the text.
         """
@@ -112,7 +112,7 @@ class NoiseResources:
         return loaded
 
     def fingerprints(self) -> dict[str, str | None]:
-        """Return a digest of each resource, None for defaults."""
+        """Return a digest of each resource by field name, None for a default."""
         names = ("counts", "confusion_sets", "learner_errors")
         return {name: _digest(getattr(self, name)) for name in names}
 
@@ -279,19 +279,19 @@ class _NoiseJob:
         }
 
     def signature(self) -> Signature:
-        """Return the parameters and the counts."""
+        """Return the signature of the outputs, with all parameters and counts."""
         params = {key: value for key, value in self.params().items() if key != "version"}
         return Signature("noise", {**params, **{name: self.totals[name] for name in TOTALS}})
 
     def summary(self) -> NoiseSummary:
-        """Return the counts."""
+        """Return the result of `noise_file`: a short signature, the output paths and the counts."""
         params = self.params()
         signature = Signature("noise", {"noise": params["noise"], "seed": self.seed})
         counts = [self.totals[name] for name in TOTALS]
         return NoiseSummary(signature, tuple(self.outputs.values()), *counts)
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Yield the outputs and the job state of each block, from the saved `state` on."""
+        """Yield the outputs of each block and the job state after it. Resume from `state`."""
         if state:
             self.text.position = state["position"]
             self.totals.update(state["totals"])
@@ -397,7 +397,10 @@ class _NoiseJob:
 
 @contextmanager
 def _empty_folder(path: Path | None) -> Iterator[Path]:
-    """Create a folder, without files of an interrupted run, and delete it at the end."""
+    """Create an empty folder in `path`, or a temporary folder, and delete it at the end.
+
+    Files of an interrupted run in `path` are deleted first.
+    """
     if path is None:
         with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
             yield Path(folder)

@@ -25,7 +25,7 @@ from fairseq_ssl.noise.batch import (
 from fairseq_ssl.text.specs import option
 
 STEPS = 3
-"""Number of words checked after the guide's word, before a binary search."""
+"""Number of linear search steps after a lookup in the guide table, before a binary search."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Unigrams:
 
     @classmethod
     def counted(cls, lines: Iterable[str]) -> Unigrams:
-        """Count the words of lines."""
+        """Create the distribution of the words of `lines`, separated by whitespace."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(line.split())
@@ -57,7 +57,7 @@ class Unigrams:
         return cls(words, np.cumsum([count for _, count in kept]))
 
     def numbered(self) -> Unigrams:
-        """Return the same distribution over the indices of the words."""
+        """Return the same distribution, with the indices of the words instead of the words."""
         return Unigrams(np.arange(len(self.words)), self.up_to)
 
     @cached_property
@@ -85,10 +85,10 @@ class Unigrams:
 
 @dataclass(frozen=True)
 class DirectNoise:
-    """Keep or mask or delete each token, or insert a random word after it.
+    """Keep, mask or delete each token, or insert a random word after it.
 
     Deletion and insertion each have the probability (1 - `keep` - `mask`) / 2. A line whose tokens
-    would all be deleted keeps a random one.
+    would all be deleted keeps a random token.
     """
 
     unigrams: Unigrams
@@ -104,7 +104,7 @@ class DirectNoise:
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return the noisy X for each clean Y, as in algorithm 2 of the paper."""
+        """Return a noisy line (X) for each clean line (Y), as in algorithm 2 of the paper."""
         half = (1 - self.keep - self.mask) / 2
         drawn = draws.tokens(clean)
         inserted = drawn >= self.keep + self.mask + half
@@ -127,8 +127,8 @@ class DenoisingNoise:
     """Shuffle words locally, delete words and replace words, in random order for each line.
 
     The shares of deleted and of replaced words are drawn for each line from a Beta distribution
-    with this mean and standard deviation. A line is shuffled by sorting its words by position +
-    N(0, `sigma`).
+    with mean `mean` and standard deviation `deviation`. A line is shuffled by sorting its words by
+    position + N(0, `sigma`).
     """
 
     unigrams: Unigrams
@@ -151,7 +151,7 @@ class DenoisingNoise:
         return self.mean * total, (1 - self.mean) * total
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply the three operations to each line, in random order."""
+        """Return the lines after the three operations, applied to each line in random order."""
         order = np.argsort([draws.lines() for _ in range(3)], axis=0)
         noisy = unchanged(clean)
         for step in range(3):
@@ -160,7 +160,7 @@ class DenoisingNoise:
 
     @cached_property
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Table of the Beta distribution: cumulative probabilities, and the shares."""
+        """Table for sampling from the Beta distribution: cumulative probabilities, shares."""
         alpha, beta = self.alpha_and_beta
         reach = 30 * self.deviation
         edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 10_001)
@@ -190,8 +190,8 @@ class DenoisingNoise:
 class FilteringNoise:
     """Delete words, replace words by random ones, and shuffle the remaining words locally.
 
-    Noisy lines are negative examples for a classifier, so every line has to change: if no word is
-    deleted or replaced, a random word is replaced.
+    Noisy lines are negative examples for a classifier. If no word of a line is deleted or
+    replaced, a random word is therefore replaced.
     """
 
     unigrams: Unigrams

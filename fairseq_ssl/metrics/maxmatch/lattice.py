@@ -14,7 +14,10 @@ from functools import cached_property
 Cell = int
 """Source position times the width of the lattice, plus output position."""
 Tables = tuple[list[int], list[int], list[int]]
-"""Bit vectors by column, with one bit per row: minimal paths that pair words, delete, insert."""
+"""Bit vectors of the steps on minimal paths that pair, delete and insert words.
+
+Each table has one bit vector per column, with one bit per row.
+"""
 
 MAX_CELLS = 1_000_000
 """Max number of cells of a lattice."""
@@ -61,7 +64,7 @@ def lattice(
         source: words of the source
         output: words of the output
         max_cells: max number of cells
-        kept: max number of words at each end, of those that all paths keep, to include (default:
+        kept: max number of words to include at each end, for words that all paths keep (default:
             all)
 
     Raises:

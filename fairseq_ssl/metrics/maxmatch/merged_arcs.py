@@ -21,7 +21,7 @@ SMALL = 0.001
 Arc = tuple[int, int]
 """Indices of the first and the last cell of an edit."""
 ArcEdit = tuple[int, int, str, str]
-"""Start and end in the source, source words, output words."""
+"""An edit: start and end in the source, source words, output words."""
 
 
 Merged = tuple[int, int]
@@ -47,7 +47,7 @@ class Arcs:
 
     lattice: Lattice
     into: list[dict[int, Merged]]
-    """Edits by last cell and first cell."""
+    """Edits by index of the last cell and of the first cell."""
     order: list[Arc]
     """Arcs in the order of the script. Adjacent copies are listed once."""
     copies: dict[Arc, int]
@@ -58,13 +58,13 @@ class Arcs:
     """Number of words before the first cell, which the lattice leaves out."""
 
     def edit(self, arc: Arc) -> ArcEdit:
-        """Return the words and positions of an arc."""
+        """Return the source span, source words and output words of an arc."""
         cells = self.lattice.cells
         return edit_between(self.lattice, cells[arc[0]], cells[arc[1]])
 
 
 def edit_between(lattice: Lattice, before: Cell, after: Cell) -> ArcEdit:
-    """Return the edit from one cell to another."""
+    """Return the edit of the source and output words between two cells."""
     row, column = divmod(before, lattice.width)
     end_row, end_column = divmod(after, lattice.width)
     return (
@@ -187,7 +187,7 @@ class ArcPaths:
         return self._found[key]
 
     def _weighed(self, weights: dict[Arc, float]) -> list[tuple[int, int, float]]:
-        """Return all arcs with their weights, replaced by `weights` where it has the arc."""
+        """Return all arcs as (first cell, last cell, weight). `weights` overrides the defaults."""
         if len(self._index) < len(self._plain):  # some arcs are listed twice
             return [(t, h, weights.get((t, h), weight)) for t, h, weight in self._plain]
         arcs = self._plain.copy()
@@ -205,7 +205,7 @@ class ArcPaths:
         return path[::-1]
 
     def _at(self, start: int, end: int) -> list[Arc]:
-        """Return the arcs of a source span."""
+        """Return the sorted arcs whose source span is `start` to `end`."""
         lattice, into = self.arcs.lattice, self.arcs.into
         found = [
             (tail, head)

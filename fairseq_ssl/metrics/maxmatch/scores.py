@@ -37,7 +37,7 @@ MAX_ARCS = 100_000
 
 
 class MatchCounts(NamedTuple):
-    """Counts of edits of a sentence or of a corpus."""
+    """Numbers of correct, proposed and gold edits of a sentence or of a corpus."""
 
     correct: int
     proposed: int
@@ -81,7 +81,7 @@ class MaxMatch:
         return [self._against(path, edits) for path, edits in zip(proposed, gold, strict=True)]
 
     def edits(self, sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-        """Return the edits of a hypothesis that match each annotator best."""
+        """Return the edits of a hypothesis that match best, one list per annotator in order."""
         return self._propose(sentence, output, _gold(sentence))
 
     def _propose(
@@ -135,7 +135,7 @@ def _gold(sentence: M2Sentence) -> list[list[GoldEdit]]:
 
 
 def gold_edit(sentence: M2Sentence, edit: M2Edit) -> GoldEdit:
-    """Convert an M2 edit to the form that is compared with system edits."""
+    """Convert an M2 edit to a `GoldEdit`, which contains the source words."""
     words = " ".join(sentence.words[edit.start : edit.end])
     return GoldEdit(edit.start, edit.end, words, edit.alternatives)
 
@@ -155,7 +155,9 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Choose the annotator of each sentence that maximizes F over all sentences so far.
+    """Return the counts of each sentence with the annotator that maximizes F so far.
+
+    F is computed over all sentences up to this sentence.
 
     Ties are broken by more correct edits, then a lower sum of proposed and beta^2 gold edits, then
     the order of the annotators.
@@ -175,7 +177,10 @@ def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -
 
 
 def match_scores(counts: Iterable[float], beta: float = 0.5) -> MatchScores:
-    """Return precision, recall and F, 0 to 1, of counts of correct, proposed and gold edits."""
+    """Return precision, recall and F, 0 to 1, of counts of correct, proposed and gold edits.
+
+    Precision is 1 without proposed edits. Recall is 1 without gold edits.
+    """
     correct, proposed, gold = counts
     precision = correct / proposed if proposed else 1.0
     recall = correct / gold if gold else 1.0
@@ -235,18 +240,18 @@ class M2(EditMetric):
         return MetricScore(self.name, self.values(np.array(counts, dtype=np.float64)))
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Count correct, proposed and gold edits of each hypothesis, [sentences, 3]."""
+        """Return the numbers of correct, proposed and gold edits, [sentences, 3]."""
         check_lengths(self._label, len(self.gold), label, len(hypotheses))
         pairs = list(zip(self.gold, hypotheses, strict=True))
         counts = choose_gold(self._map(self._match, pairs, label), self.beta)
         return np.array(counts, dtype=np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return precision, recall and F in percent."""
+        """Return precision, recall and F of a corpus in percent, by name."""
         return self._named(match_scores(rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:
-        """Return beta, the number of annotators, and the options of edit extraction."""
+        """Return the signature's parameters: beta, annotators, and options of the extraction."""
         return {
             **super().parameters(),
             "annotators": max(len(sentence.annotators) for sentence in self.gold),

@@ -27,9 +27,9 @@ STEP = 1 << 20
 GOLD = 1 << 42
 FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
-"""Max number of arcs in the rectangle of one gold edit."""
+"""Max number of arcs to compute for one gold edit."""
 SHORT = 100
-"""Number of cells from which on a row lists only insertions of up to a gold edit's length."""
+"""Rows with this many cells or more list only insertions about as long as gold corrections."""
 
 
 class WidePaths:
@@ -64,7 +64,7 @@ class WidePaths:
         return self._lattice.is_same(cells[before], cells[after])
 
     def _edit(self, before: int, after: int) -> ArcEdit:
-        """Return the edit between two cells."""
+        """Return the edit between two cells, specified by their indices."""
         cells = self._lattice.cells
         return edit_between(self._lattice, cells[before], cells[after])
 
