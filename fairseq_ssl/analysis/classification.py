@@ -99,7 +99,7 @@ class TextClassifierPipeline:
             raise UsageError("`windows` needs a model with imitators.")
 
     def split(self, name: str) -> TwoViewDataset:
-        """Return the texts of a split of the data folder, in their order."""
+        """Return the texts of a split of the data folder, in the order of the split."""
         try:
             dataset: TwoViewDataset = self.task.unlabeled(name, self._views())
         except FairseqSslError:
@@ -117,7 +117,7 @@ class TextClassifierPipeline:
         )
 
     def texts(self, lines: Sequence[str]) -> TwoViewDataset:
-        """Tokenize texts with the settings of the data folder."""
+        """Return texts as a dataset, tokenized with the settings of the data folder."""
         settings = self._settings()
         if settings["lower"]:
             lines = [line.lower() for line in lines]
@@ -290,7 +290,7 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
 
 
 class _Ids:
-    """Lines as ids, with </s> at the end of each line."""
+    """Sequence of lines as dictionary ids, with </s> at the end of each line."""
 
     def __init__(self, dictionary: Any, lines: Sequence[str]) -> None:
         self._texts = [
@@ -308,7 +308,7 @@ class _Ids:
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """File of teacher labels, and its number of lines."""
+    """Signature, file and number of lines of teacher labels."""
 
     signature: Signature
     path: Path

@@ -16,7 +16,7 @@ from fairseq_ssl.signature import Signature
 METRICS = ("f0.5", "exact")
 DecodingOptions = dict[str, float]
 Evaluate = Callable[[DecodingOptions], Mapping[str, float]]
-"""Function that corrects the sentences with these options and returns the scores."""
+"""Function that corrects sentences with decoding options and returns scores by metric."""
 
 GRID: dict[str, tuple[float, ...]] = {
     "edit_keep_bias": tuple(round(0.05 * step, 2) for step in range(13)),
@@ -28,7 +28,7 @@ GRID: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """Decoding options and the scores they give."""
+    """Decoding options, and the scores of the corrections with these options."""
 
     options: DecodingOptions
     scores: Mapping[str, float]
@@ -44,9 +44,10 @@ class TuningResult:
 
 
 def trials(evaluate: Evaluate, metric: str) -> Iterator[Trial]:
-    """Try all values of one option after the other, keeping the best values of previous options.
+    """Yield a trial with the default options, and a trial for each other value of each option.
 
-    If scores are equal, the lower value is kept.
+    Options are searched one after the other, with the best values of all previous options. If
+    scores are equal, the lower value is used.
     """
     best = Trial({name: values[0] for name, values in GRID.items()}, {})
     best = Trial(best.options, evaluate(best.options))
@@ -113,7 +114,7 @@ def tune_edit_confidence(
 
 
 def _load_corrector(model: str, data_dir: Path, device: str) -> Any:
-    """Load an edit tagger or an ensemble of them."""
+    """Load an edit tagger, or an ensemble of edit taggers, and return its corrector."""
     from fairseq import utils
 
     from fairseq_ssl.inference.loading import load_models

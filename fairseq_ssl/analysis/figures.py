@@ -64,7 +64,10 @@ def grouped_bars(
     bars: dict[str, Sequence[float | None]],
     errors: dict[str, Sequence[float]] | None = None,
 ) -> None:
-    """Draw groups of bars. Each name of `bars` has one bar in each group, or a gap for None."""
+    """Draw groups of bars, with a bar in each group for each key of `bars`, or a gap for None.
+
+    `errors` has the lengths of the error bars, with the same keys.
+    """
     width = 0.8 / len(bars)
     for index, (name, values) in enumerate(bars.items()):
         positions = [x - 0.4 + width * (index + 0.5) for x in range(len(groups))]
@@ -86,7 +89,7 @@ def legend_above(ax: Any, columns: int = 2) -> None:
 
 
 def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
-    """Draw a table of scores: one group of bars per row, one bar per column."""
+    """Write a figure of a table of scores, with a group of bars per row and a bar per column."""
     rows = table.figure_rows()
     columns = list(zip(*rows.values(), strict=True))
     bars: dict[str, Sequence[float | None]] = {
@@ -105,7 +108,7 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
 
 
 def draw_features(analysis: FeatureAnalysis, metric: str, path: Path) -> None:
-    """Draw the score of each feature alone and of all features without it.
+    """Write a figure with the score of each feature alone, and of all other features.
 
     Horizontal lines show the scores of the first candidates and of the tuned weights.
     """

@@ -28,7 +28,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_detokenizer
 
 Score = dict[str, float]
-"""Mean and standard deviation."""
+"""Mean (key `mean`) and standard deviation (key `sd`) of BLEU over checkpoints."""
 
 
 class LengthBleu(AnalysisResult):
@@ -139,7 +139,7 @@ def _bleu(
 
 
 def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return means and standard deviations over the runs of one model."""
+    """Return the mean and standard deviation of BLEU over the runs of a model, and the runs."""
     columns = zip(*(run["by_length"] for run in runs), strict=True)
     means = [None if scores[0] is None else mean_and_sd(scores) for scores in columns]
     return {"bleu": mean_and_sd(run["bleu"] for run in runs), "by_length": means, "runs": runs}

@@ -15,9 +15,9 @@ from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.signature import Signature
 
 Checkpoints = Mapping[str, Sequence[Path]]
-"""Checkpoints by model. A model can have several, from runs with different seeds."""
+"""Checkpoints by model name. A model has one checkpoint for each seed."""
 Table = tuple[list[str], list[list[str]]]
-"""A header and rows."""
+"""The header and the rows of a table of text."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class AnalysisResult(ABC):
 
     @abstractmethod
     def tables(self) -> Iterator[Table]:
-        """Yield the results as tables of text."""
+        """Yield the results as one or more tables of text."""
 
     @abstractmethod
     def draw(self, path: Path) -> None:
-        """Write the figure to `path`."""
+        """Write a figure of the results to `path`."""
 
     def write(self, prefix: Path, image: str = "png") -> tuple[Path, Path]:
         """Write the results as ``PREFIX.json`` and the figure. Return their paths.

@@ -95,9 +95,11 @@ def similarities(
     max_tokens: int,
     done: Callable[[int], object],
 ) -> NDArray[np.float64]:
-    """Return the mean cosine similarity of the states for two offsets [offsets, offsets].
+    """Return the mean cosine similarity of encoder states for each pair of offsets.
 
-    Eq. 6.3: the mean over the positions of a sentence, including </s>, then over sentences.
+    The result is [offsets, offsets]. It is the mean over the positions of a sentence, including
+    </s>, and then over sentences (thesis, eq. 6.3).
+
     `done` is called with the size of each batch.
     """
     total, sentences = np.zeros((len(offsets), len(offsets))), 0
@@ -126,7 +128,10 @@ def _states(encoder: Any, tokens: Tensor, lengths: Tensor, offset: int) -> Tenso
 
 @contextmanager
 def _shift_positions(encoder: Any, offset: int) -> Iterator[None]:
-    """Shift the encoder's positions by `offset`. Has no effect on relative positions."""
+    """Shift the encoder's positions by `offset` in the context.
+
+    Relative positions are not changed. Raise DataError for learned positions.
+    """
     original = encoder.embed_positions
     if original is None:
         yield

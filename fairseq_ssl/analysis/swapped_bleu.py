@@ -1,4 +1,4 @@
-"""BLEU of the first of joined sentences, in place or moved to the end (thesis, table 6.3)."""
+"""BLEU of the first sentence of joined lines, in both orders (thesis, table 6.3)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SwappedBleu(AnalysisResult):
         yield ["", *KEYS], rows
 
     def draw(self, path: Path) -> None:
-        """Draw the BLEU of both orders as bars."""
+        """Draw bars of the mean BLEU of each model in the original and the swapped order."""
         models = self.results["models"].items()
         orders = KEYS[:2]
         with figures.figure(path) as (ax,):
@@ -144,7 +144,7 @@ def first_sentences(
     *,
     swapped: bool,
 ) -> FirstSentences:
-    """Translate the chosen lines. Return the part of each output that translates X_1.
+    """Translate the lines with indices `chosen`. Return the translation of X_1 from each output.
 
     With `swapped`, the source is X_2, ..., X_n, X_1, and the last part of the output is returned.
     """
@@ -180,5 +180,5 @@ def swap(tokens: Tensor, mark: int) -> Tensor:
 def first_references(
     trained: TrainedModels, dataset: Any, chosen: Sequence[int], separator: str
 ) -> list[str]:
-    """Return the first sentence of the target of each chosen line."""
+    """Return the first target sentence of each line whose index is in `chosen`."""
     return [split_sentences(line_of(trained, dataset.tgt[i]), separator)[0] for i in chosen]

@@ -29,9 +29,9 @@ TokenScores = list[NDArray[np.float32]]
 
 
 class TokenWins(AnalysisResult):
-    """Share of gold tokens with a higher probability than under the first model.
+    """Share of gold tokens to which a model gives a higher probability than the first model.
 
-    Shares are listed by frequency rank and by position.
+    Each model except the first has a table of shares by frequency rank and by position.
     """
 
     def tables(self) -> Iterator[Table]:
@@ -68,7 +68,7 @@ def compare_gold_tokens(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> TokenWins:
-    """Compare the probabilities of the gold tokens with the probabilities of the first model.
+    """Compare the gold token probabilities of each model with those of the first model.
 
     Args:
         checkpoints: checkpoints of each model, the same number for each model.
@@ -114,7 +114,7 @@ def compare_gold_tokens(
 
 
 def _gold_ranks(trained: TrainedModels, subsets: Sequence[str]) -> list[NDArray[np.int64]]:
-    """Return the frequency ranks of the gold tokens of each sentence."""
+    """Return the frequency ranks of the gold tokens of each sentence, without </s>."""
     ranks = frequency_ranks(trained)
     targets = [trained.pairs(subset).tgt for subset in subsets]
     return [ranks[split[i][:-1].numpy()] for split in targets for i in range(len(split))]
@@ -127,7 +127,10 @@ def _shares(
     ranks: Sequence[int],
     positions: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the shares over all checkpoints of a model. The share of an empty cell is None."""
+    """Return the shares of tokens that a model predicts better, over all its checkpoints.
+
+    The share of a cell without tokens is None.
+    """
     higher: Any = 0
     total: Any = 0
     for mine, other in zip(ours, baseline, strict=True):
@@ -168,7 +171,7 @@ def gold_scores(
 
 
 def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int64]:
-    """Return the frequency rank of each target word [words]. Rank 1 is the most frequent word."""
+    """Return the frequency rank of each target symbol [symbols]. Rank 1 is the most frequent."""
     targets = trained.pairs("train").tgt
     counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
     for start in range(0, len(targets), chunk):

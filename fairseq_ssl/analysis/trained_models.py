@@ -50,7 +50,7 @@ class CheckedLines:
 
 
 Sample = dict[str, Any]
-"""A batch of fairseq, with id, net_input and target."""
+"""A fairseq batch, with the keys id, net_input and target."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class TrainedModels:
         return cls(path, model, task, torch.device(device))
 
     def split(self, name: str) -> Any:
-        """Return a split of the data, such as ``valid``."""
+        """Return the fairseq dataset of a split, such as ``valid``. It is loaded once."""
         if name not in self.task.datasets:
             self._load(name)
         return self.task.dataset(name)
 
     def pairs(self, name: str) -> Any:
-        """Return a split. Raise DataError if it has no targets."""
+        """Return the fairseq dataset of a split. Raise DataError if it has no targets."""
         dataset = self.split(name)
         if dataset.tgt is None:
             raise DataError(
@@ -115,7 +115,10 @@ class TrainedModels:
         )
 
     def batches(self, dataset: Any, max_tokens: int) -> Iterator[Sample]:
-        """Yield batches of sentences of similar length, on the device of the model."""
+        """Yield batches of sentences of similar length, on the device of the model.
+
+        Raise DataError for an empty split or a sentence that is too long.
+        """
         sizes = dataset.src_sizes
         max_length = utils.resolve_max_positions(
             self.task.max_positions(), self.model.max_positions()
@@ -168,7 +171,10 @@ class BleuOptions:
 def translate(
     trained: TrainedModels, dataset: Any, search: SearchOptions, done: Callable[[int], object]
 ) -> list[str]:
-    """Translate each source of `dataset`. `done` is called with the size of each batch."""
+    """Return the best translation of each source of `dataset`, in order.
+
+    `done` is called with the size of each batch.
+    """
     options = Namespace(
         beam=search.beam,
         lenpen=search.lenpen,
@@ -192,6 +198,6 @@ def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
 
 
 def line_of(trained: TrainedModels, tokens: torch.Tensor) -> str:
-    """Return target ids as a line of tokens, without </s>. Unknown tokens are <unk>."""
+    """Return target ids as a line of tokens, without </s>. Unknown tokens become <unk>."""
     line: str = trained.task.target_dictionary.string(tokens.cpu())
     return line

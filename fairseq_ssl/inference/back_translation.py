@@ -40,14 +40,17 @@ DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "ctranslate2": CTranslate2Decoder,
 }
 BLOCK_KIB = {"cpu": 64, "cuda": 1024}
-"""Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU."""
+"""Default block size in KiB by device.
+
+Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU.
+"""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
-"""Search options that the printed signature lists."""
+"""Search options in the signature of `BackTranslationSummary`."""
 logger = logging.getLogger(__name__)
 
 
 class TranslationModel:
-    """A loaded translation model."""
+    """Translation model in memory, which returns one translation for each line."""
 
     def __init__(self, config: DecodingConfig, engine: str) -> None:
         """Load the model.
@@ -108,7 +111,7 @@ def back_translate(
     seed: int = 1,
     device: str = "cpu",
 ) -> list[str]:
-    """Return the translation of each line. Call `fairseq_ssl.register` first.
+    """Load a model and return the translation of each line. Call `fairseq_ssl.register` first.
 
     Args:
         lines: tokens or subwords separated by spaces, as in the training data of the model.
@@ -141,17 +144,21 @@ class BackTranslationSummary:
     signature: Signature
     outputs: tuple[Path, ...]
     lines: int
+    """Number of source lines."""
     pairs: int
     """Number of lines in each output."""
     blank: int
+    """Number of lines without tokens."""
     too_long: int
+    """Number of lines of more than `max_source_tokens` tokens."""
     undecodable: int
-    """Lines that are not UTF-8."""
+    """Number of lines that are not UTF-8."""
     failed: int
-    """Lines that did not fit into GPU memory."""
+    """Number of lines that did not fit into memory."""
     written: int
     """Number of tokens in the translations."""
     seconds: float
+    """Time of this run, without interrupted runs."""
 
 
 def back_translate_file(
@@ -259,13 +266,13 @@ class _BackTranslationJob:
         """Parameters that determine the content of the outputs."""
 
     def signature(self) -> Signature:
-        """Return the parameters and the counts."""
+        """Return a signature with the parameters of the outputs and the counts of all lines."""
         params = {key: value for key, value in self.params.items() if key != "version"}
         counts = {name: self.totals[name] for name in TRANSLATION_COUNTS}
         return Signature("back-translate", params | counts)
 
     def summary(self) -> BackTranslationSummary:
-        """Return the counts."""
+        """Return the counts of the outputs, including the lines of interrupted runs."""
         names = ("lines", "pairs", "blank", "too_long", "undecodable", "failed", "written")
         shown = {name: self.params[name] for name in ("engine", *SIGNED)}
         return BackTranslationSummary(
@@ -276,7 +283,10 @@ class _BackTranslationJob:
         )
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Translate the remaining text block by block."""
+        """Translate the text from the position in `state`, or from the start if it is empty.
+
+        Yield the output bytes of each block, and the state after the block.
+        """
         if state:
             self.text.position = state["position"]
             self.totals.update(state["totals"])

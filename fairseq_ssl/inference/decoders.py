@@ -31,12 +31,15 @@ class CTranslate2Decoder:
 
     @staticmethod
     def gpu_count() -> int:
-        """Return the number of GPUs that CTranslate2 can use, without importing torch."""
+        """Return the number of GPUs that CTranslate2 can use. Torch is not imported."""
         return int(_package().get_cuda_device_count())
 
     @staticmethod
     def check_model(model: Path) -> None:
-        """Raise DataError for a path that is not a checkpoint or a CTranslate2 model folder."""
+        """Raise DataError if `model` does not exist or is not a CTranslate2 model folder.
+
+        A file passes as a checkpoint, except the weights in a model folder.
+        """
         expected = (
             "Expected a checkpoint or the folder of a CTranslate2 model, such as the output of "
             "fairseq-ssl export."
@@ -50,9 +53,9 @@ class CTranslate2Decoder:
 
     @staticmethod
     def prepare(config: DecodingConfig) -> DecodingConfig:
-        """Check the model and return its config.
+        """Check the options and return a config with a CTranslate2 model folder.
 
-        A checkpoint is converted first. The converted model is stored beside it and reused.
+        A checkpoint is converted. The converted model is stored beside the checkpoint and reused.
         """
         for name in FAIRSEQ_ONLY:
             if getattr(config, name):
@@ -107,7 +110,10 @@ class CTranslate2Decoder:
     def _decode_halves(
         self, sentences: Sequence[list[str]], ids: Sequence[int]
     ) -> list[Hypotheses]:
-        """Decode the halves of a batch that does not fit into memory. A single sentence fails."""
+        """Decode the halves of a batch that does not fit into memory separately.
+
+        Return None as the hypotheses of a single sentence that does not fit.
+        """
         if len(sentences) == 1:
             return [None]
         half = len(sentences) // 2
@@ -142,7 +148,7 @@ class Conversion:
 
     @classmethod
     def of(cls, config: DecodingConfig) -> Conversion:
-        """Return the conversion of the checkpoint of a config."""
+        """Return the conversion of the first checkpoint of a config. Nothing is converted."""
         model = config.model[0]
         return cls(
             config, model, model.with_name(f"{model.name}.ctranslate2-{config.compute_type}")
@@ -224,7 +230,7 @@ class FairseqDecoder:
 
     @staticmethod
     def prepare(config: DecodingConfig) -> DecodingConfig:
-        """Raise UsageError for a `compute_type` that fairseq does not support."""
+        """Return the config. Raise UsageError if fairseq does not support its `compute_type`."""
         if config.compute_type not in ("float32", "float16"):
             raise UsageError(
                 f"`compute_type` is {config.compute_type}. Expected float32 or float16 for the "
@@ -233,7 +239,7 @@ class FairseqDecoder:
         return config
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling."""
+        """Seed the random numbers of torch, which sampling uses."""
         import torch
 
         torch.manual_seed(seed)
@@ -267,9 +273,9 @@ class FairseqDecoder:
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 
     def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Hypotheses]:
-        """Decode a batch, or its halves if it does not fit into memory.
+        """Decode a batch, or its halves if it does not fit into GPU memory.
 
-        A single sentence that does not fit fails.
+        Return None as the hypotheses of a single sentence that does not fit.
         """
         import torch
 
@@ -301,7 +307,7 @@ class FairseqDecoder:
 
 
 def fairseq_config(config: DecodingConfig) -> Any:
-    """Return the configuration of fairseq-interactive for the model and search options."""
+    """Return the fairseq-interactive configuration for the model and search options of `config`."""
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -319,7 +325,7 @@ def fairseq_config(config: DecodingConfig) -> Any:
 
 
 def _command_line(config: DecodingConfig) -> list[str]:
-    """Return the arguments of fairseq-interactive."""
+    """Return the fairseq-interactive arguments for `config`."""
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options, training_data
 
     state = read_checkpoint(config.model[0])
@@ -345,7 +351,7 @@ def _command_line(config: DecodingConfig) -> list[str]:
 
 
 def _own_options(config: DecodingConfig) -> dict[str, Any]:
-    """Return the options of the searches that this package adds."""
+    """Return the options of noisy beam search and fluency boost, which fairseq does not have."""
     options: dict[str, Any] = {}
     if config.noisy_beam_beta:
         options["noisy_beam_beta"] = config.noisy_beam_beta
@@ -360,9 +366,9 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
 
 
 def _decoding_task(trained: str) -> str:
-    """Return the task for decoding models of the task `trained`.
+    """Return the name of the task that decodes models of the task `trained`.
 
-    A task with `decodes_models_of` adds searches to another task. It is preferred.
+    It is a task that adds searches and lists `trained` in `decodes_models_of`, or else `trained`.
     """
     from fairseq.tasks import TASK_REGISTRY
 
@@ -373,7 +379,7 @@ def _decoding_task(trained: str) -> str:
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as command-line arguments."""
+    """Return options as command-line arguments. False omits an option."""
     words = []
     for name, value in options.items():
         if value is not False:

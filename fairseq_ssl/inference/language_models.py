@@ -85,7 +85,7 @@ def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
 
 
 class FairseqModels:
-    """Models of fairseq's masked_lm task."""
+    """Masked language models of fairseq's masked_lm task."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.loaded = load_scoring_models(scoring, worker)
@@ -96,7 +96,7 @@ class FairseqModels:
         )
 
     def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
-        """Look up each token in the dictionary."""
+        """Return the dictionary ids of each sentence, without start and end tokens."""
         return [token_ids(self.dictionary, sentence) for sentence in sentences]
 
     def longest(self) -> int:
@@ -113,7 +113,7 @@ class FairseqModels:
 
 
 class FolderModels:
-    """Models of transformers, with their own tokenizer."""
+    """Masked language models of transformers, with the tokenizer of the first model."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         import torch
@@ -147,7 +147,7 @@ class FolderModels:
         )
 
     def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
-        """Join the words of each sentence and tokenize it."""
+        """Return the ids of each sentence, joined at spaces and segmented by the tokenizer."""
         if not sentences:
             return []
         texts = [" ".join(sentence) for sentence in sentences]
@@ -184,7 +184,7 @@ class MaskedStates:
         """Return the mean of the last hidden states of each sentence [sentences, dim].
 
         Start and end tokens are excluded. Long sentences are truncated to the model's maximum
-        length. The mean of an empty sentence is 0.
+        length. The mean of an empty sentence is 0. The result is None if there are no sentences.
         """
         max_length = self.masked.longest() - 2
         rows = [row[:max_length] for row in self.masked.rows(sentences)]
@@ -225,7 +225,7 @@ class LanguageModelScorer:
         self.unigrams = unigram_log_probabilities(counts)
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return log P / length and SLOR of each sentence.
+        """Return log P / length and SLOR of each translation, and the counts.
 
         The end symbol is included in log P / length and excluded from SLOR.
         """
@@ -272,7 +272,7 @@ class MaskedModelScorer:
         self.masked = masked_models(scoring, worker)
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return log P / length and PenLP of each sentence, without start and end tokens.
+        """Return log P / length and PenLP of each translation, without start and end tokens.
 
         log P is the sum of the log-probabilities of the tokens, each masked in turn.
         """
@@ -345,7 +345,10 @@ def load_language_model_scorer(scoring: ScoringConfig, worker: int) -> Scorer:
 
 
 def symbol_counts(dictionary: Any, path: Path | None) -> Any:
-    """Return the count of each symbol [symbols], from a file or else from the dictionary."""
+    """Return the count of each symbol [symbols], from a file or from the dictionary.
+
+    Raise DataError if the counts are all equal, or if the file has no symbol of the dictionary.
+    """
     counts = np.zeros(len(dictionary))
     if path is None:
         counts[:] = dictionary.count
@@ -371,7 +374,7 @@ def symbol_counts(dictionary: Any, path: Path | None) -> Any:
 def _rows(
     pairs: Sequence[TokenPair], dictionary: Any, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Return the truncated ids of the translations, as `_truncate` does."""
+    """Return the ids of the translations, truncated, and the counts of `_truncate`."""
     rows = [token_ids(dictionary, target) for _, target in pairs]
     return _truncate(rows, dictionary.unk(), max_length)
 

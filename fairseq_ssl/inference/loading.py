@@ -21,7 +21,7 @@ def gpu_count() -> int:
 
 
 def torch_device(kind: str, worker: int) -> Any:
-    """Return the CPU, or the GPU for the process with the index `worker`, counted from 0."""
+    """Return the torch device: the CPU, or a GPU for the process with index `worker`, from 0."""
     import torch
 
     if kind == "cuda":
@@ -62,12 +62,12 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
-"""Kind of a model by its training task. Other tasks train translation models."""
+"""Kind of model by training task. All other tasks train translation models."""
 
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """The models of an ensemble, with the task that has their dictionaries."""
+    """The models of an ensemble, with their device and the task that has the dictionaries."""
 
     models: list[Any]
     task: Any
@@ -82,10 +82,10 @@ class LoadedModels:
         return torch.logsumexp(torch.stack(list(each)), 0) - math.log(len(each))
 
     def longest(self, side: int = 0) -> int:
-        """Return the maximum number of tokens that all models can read.
+        """Return the maximum number of tokens of a sentence that fits into all models.
 
         Args:
-            side: 0 for the encoder, 1 for the decoder.
+            side: 0 for the encoder, 1 for the decoder. It is ignored for models with one limit.
         """
         limits = [model.max_positions() for model in self.models]
         return min(
@@ -132,7 +132,10 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
 
 
 def writes_right_to_left(scoring: ScoringConfig) -> bool:
-    """Return True if the models generate the last token first."""
+    """Return True if the models generate the last token first.
+
+    Raise UsageError if the models have different directions.
+    """
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
     if scoring.right_to_left is not None:
@@ -162,7 +165,7 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
 
 
 def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
-    """Return the dictionary ids of tokens."""
+    """Return the dictionary ids of tokens, with the id of <unk> for unknown tokens."""
     return [dictionary.index(token) for token in tokens]
 
 

@@ -47,6 +47,7 @@ class NBestScoresSummary:
     cut: int
     """Number of candidates that were truncated to the model's maximum length."""
     seconds: float
+    """Time of this run, without interrupted runs."""
 
 
 def score_nbest_file(
@@ -137,12 +138,12 @@ class _NBestJob:
         """Parameters that determine the content of the output."""
 
     def signature(self) -> Signature:
-        """Return the parameters and the counts."""
+        """Return a signature with the parameters of the output and the counts of all candidates."""
         params = {key: value for key, value in self.params.items() if key != "version"}
         return Signature("rerank-features", {**params, **self.totals})
 
     def summary(self) -> NBestScoresSummary:
-        """Return the counts."""
+        """Return the counts of the output, including the candidates of interrupted runs."""
         config = self.config
         shown = {"kind": config.kind, "models": len(config.models), "name": config.name}
         return NBestScoresSummary(
@@ -154,7 +155,10 @@ class _NBestJob:
         )
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Score the remaining list block by block."""
+        """Score the list from the position in `state`, or from the start if it is empty.
+
+        Yield the output bytes of each block, and the state after the block.
+        """
         position = 0
         if state:
             position = state["position"]
@@ -192,10 +196,11 @@ class _NBestJob:
 
 @dataclass(frozen=True)
 class ScoredBlock:
-    """The lines of a block with added scores."""
+    """The lines of a block with added scores, and its counts."""
 
     output: bytes
     ends: tuple[int, ...]
+    """Offset after the block in the list, in bytes."""
     candidates: int
     tokens: int
     cut: int
@@ -204,7 +209,7 @@ class ScoredBlock:
 
 @dataclass(frozen=True)
 class NBestScorer:
-    """Function that scores the candidates of a block. Output lines match the input order."""
+    """Function that adds scores to the lines of a block. Output lines match the input order."""
 
     load: ScorerLoader
     scoring: ScoringConfig
@@ -217,7 +222,7 @@ class NBestScorer:
     compressed: bool = False
 
     def __call__(self, block: RowBlock) -> ScoredBlock:
-        """Score a block with the scorer of this process."""
+        """Return the lines of a block with the scores of this process's scorer."""
         lines = block.lines(0)
         candidates = [parse_candidate(line, block.place(0, i)) for i, line in enumerate(lines)]
         names = self.scoring.names

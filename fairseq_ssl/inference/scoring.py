@@ -21,14 +21,17 @@ PENALTY = 0.8
 def by_length(
     log_probabilities: LogProbabilities, lengths: LogProbabilities, penalty: float = 1.0
 ) -> LogProbabilities:
-    """Return log P / length ** penalty, as in fairseq-generate. A penalty of 0 returns log P."""
+    """Return log P / length ** penalty, as in fairseq-generate. A length of 0 counts as 1."""
     return log_probabilities / np.maximum(lengths, 1) ** penalty
 
 
 def slor(
     log_probabilities: LogProbabilities, unigrams: LogProbabilities, lengths: LogProbabilities
 ) -> LogProbabilities:
-    """Return SLOR, (log P - log Pu) / length, with unigrams Pu (Pauls and Klein, 2012)."""
+    """Return SLOR: (log P - log Pu) / length, where Pu is the unigram probability.
+
+    Pauls and Klein (2012). A length of 0 counts as 1.
+    """
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
 
@@ -40,7 +43,7 @@ def penalised(
 
 
 def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
-    """Return log Pu of each symbol, [symbols], with add-one smoothing."""
+    """Return the unigram log-probability of each symbol, [symbols], with add-one smoothing."""
     smoothed = counts + 1.0
     return np.asarray(np.log(smoothed / smoothed.sum()))
 
@@ -102,7 +105,7 @@ class ScoringConfig:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the scores, one or two."""
+        """Names of the scores: one for translation models, two for language models."""
         second = {LANGUAGE_MODEL: ("slor",), MASKED_MODEL: ("penlp",)}.get(self.kind, ())
         return (self.name, *(f"{self.name}-{word}" for word in second))
 
@@ -114,7 +117,7 @@ class Scored:
     values: list[tuple[float, ...]]
     """Scores of each pair, in the order of `ScoringConfig.names`."""
     tokens: int
-    """Number of tokens in all sentences."""
+    """Number of tokens of all pairs that the model reads."""
     unknown: int
     """Number of out-of-vocabulary tokens."""
     cut: int
@@ -125,7 +128,7 @@ class Scorer(Protocol):
     """Interface of sentence scorers."""
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return the scores of each pair."""
+        """Return the scores of each pair, in order, and the counts of all pairs."""
 
 
 ScorerLoader = Callable[[ScoringConfig, int], Scorer]

@@ -108,7 +108,7 @@ class Decoder(Protocol):
 
         Args:
             sentences: tokens of each sentence.
-            ids: number of each sentence, which seeds noisy beam search.
+            ids: unique id of each sentence, which seeds noisy beam search.
         """
 
     def set_seed(self, seed: int) -> None:
@@ -134,12 +134,14 @@ TRANSLATION_COUNTS = (
 
 @dataclass(frozen=True)
 class TranslatedBlock:
-    """The outputs and counts of a block of lines."""
+    """The translated lines of a block, and its counts."""
 
     outputs: tuple[bytes, ...]
+    """Bytes to append to each output file."""
     end: int
+    """Offset after the block in the source text, in bytes."""
     counts: Counter[str]
-    """Numbers of lines by the names in `TRANSLATION_COUNTS`; `read` and `written` are tokens."""
+    """Number of lines by name in `TRANSLATION_COUNTS`. `read` and `written` count tokens."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class SourceLine:
     """Offset of the first byte in the text."""
     tokens: list[str]
     problem: str = ""
-    """Reason for not translating the line, a name in `TRANSLATION_COUNTS`."""
+    """Reason for not translating the line, a name in `TRANSLATION_COUNTS`, or ""."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class BlockTranslator:
         return self.translate(block, _decoder(self.load, self.config, worker_number()))
 
     def translate(self, block: ByteBlock, decoder: Decoder) -> TranslatedBlock:
-        """Translate a block with `decoder`."""
+        """Translate a block with `decoder`, which is seeded by the index of the block."""
         lines = self._lines(block)
         valid = [line for line in lines if not line.problem]
         decoder.set_seed(self.config.seed * 1_000_003 + block.number)

@@ -18,7 +18,7 @@ from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair, by_l
 
 
 class TranslationScorer:
-    """Scorer that uses translation models of one direction, or an ensemble of them."""
+    """Scorer that uses a translation model, or an ensemble for one language pair."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
@@ -67,7 +67,7 @@ class TranslationScorer:
         return log_probabilities
 
     def _batch(self, sources: list[list[int]], targets: list[list[int]]) -> Any:
-        """Score a batch, or its halves if it does not fit into GPU memory."""
+        """Return log P of each target [pairs]. Halve batches that do not fit into GPU memory."""
         import torch
 
         try:

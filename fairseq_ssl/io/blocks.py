@@ -82,7 +82,7 @@ def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:
 
 
 def shard_bounds(total: int, shard: int, shards: int, size: int | None = None) -> tuple[int, int]:
-    """Return the first block of a shard and the first block of the next shard.
+    """Return the index of the first block of a shard, and of the first block of the next shard.
 
     Args:
         total: file size in bytes
@@ -103,7 +103,7 @@ class RowBlock:
     first: int
     """Line number of the first line, from 1."""
     data: tuple[bytes, ...]
-    """Content of each side."""
+    """Bytes of the lines of each side."""
     ends: tuple[int, ...]
     """Offset after the block in each file, in bytes."""
     share: float
@@ -150,7 +150,7 @@ def row_blocks(
     Args:
         files: binary files
         names: names of the files in messages
-        starts: offset to start at in each file, decompressed (default: 0)
+        starts: offset in the decompressed text of each file to start at (default: 0)
         first: line number at these offsets, from 1
         size: block size of the first file in bytes (default: `BLOCK_SIZE`)
     """

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from fairseq_ssl.errors import DataError, import_optional
 
 SPEECH_LOGGER = "fairseq.tasks.text_to_speech"
-"""Logger of fairseq's message about tensorboardX, which no verb needs."""
+"""Logger of fairseq's message about tensorboardX, which this package does not need."""
 HYDRA_DEPRECATIONS = (
     r"hydra\.experimental\.",
     r"\s*The version_base parameter",
@@ -29,11 +29,11 @@ HYDRA_DEPRECATIONS = (
     r"\s*'.*' is validated against ConfigStore",
     r"\s*The strict flag in the compose API",
 )
-"""Hydra's deprecation warnings about fairseq's code."""
+"""Regular expressions of Hydra's deprecation warnings about fairseq's code."""
 
 
 def silence_library_warnings() -> None:
-    """Hide fairseq's tensorboardX message and Hydra's deprecation warnings, and nothing else."""
+    """Hide fairseq's tensorboardX message, and Hydra's deprecation warnings and debug messages."""
     logging.getLogger(SPEECH_LOGGER).addFilter(_is_shown)
     logging.getLogger("hydra").setLevel(logging.INFO)
     for message in HYDRA_DEPRECATIONS:
@@ -86,7 +86,7 @@ def imap_in_order(
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt in glibc's malloc.h."""
 KEPT_BYTES = 2**28
-"""Amount of freed memory that a process keeps."""
+"""Amount of freed memory, in bytes, that a process keeps for reuse."""
 
 _work: Callable[[Any], Any] | None = None
 _number = 0
@@ -143,7 +143,7 @@ class LocalExecutor:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return the start method: fork, which is fast, or spawn if there are other threads.
+    """Return the context for new processes: fork, which is fast, or spawn with other threads.
 
     A forked process would wait forever for a lock that another thread holds.
     """

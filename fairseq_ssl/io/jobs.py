@@ -38,7 +38,7 @@ JobState = Mapping[str, Any]
 
 Item = TypeVar("Item")
 LINES = 1000
-"""Number of lines per task of a worker process."""
+"""Number of lines that `parallel_map` sends to a worker process at a time."""
 logger = logging.getLogger(__name__)
 
 
@@ -74,7 +74,7 @@ def silent_progress(task: str, unit: str, total: int | None = None) -> Progress:
 
 
 def counted(items: Iterable[Item], report: Progress) -> Iterator[Item]:
-    """Yield the items, and report each one."""
+    """Yield the items. Report one unit of progress after each item."""
     for item in items:
         yield item
         report(1)
@@ -244,7 +244,7 @@ class TextInput:
             return sum(block.data.count(b"\n") for block in byte_blocks(file, 0, before))
 
     def shard_blocks(self) -> tuple[int, int]:
-        """Return the first block of the shard, and the first block of the next shard."""
+        """Return the index of the first block of the shard, and of the next shard."""
         assert self.path is not None
         return shard_bounds(self.path.stat().st_size, *self.shard, self.size)
 

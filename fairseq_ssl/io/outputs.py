@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from fairseq_ssl.signature import Signature
 
 BUSY = (errno.EACCES, errno.EAGAIN)
-"""Errors of locking a file that another process has locked."""
+"""Error numbers of locking a file that another process has locked."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Errors of locking on file systems without locks, such as some network file systems."""
+"""Error numbers of locking on file systems without locks, such as some network file systems."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of writing to a full disk."""
+"""Error numbers of writing to a full disk."""
 POLL = 0.05
 """Interval in seconds of checking a lock that another thread holds."""
 
@@ -76,7 +76,7 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def atomic_path(output: Path, suffix: str = "") -> Iterator[Path]:
-    """Yield a temporary path, and rename it to `output` at the end.
+    """Yield a temporary path, and rename it to `output` at the end. Delete it after an error.
 
     Args:
         output: output file; devices and pipes are written directly
@@ -100,7 +100,7 @@ def atomic_path(output: Path, suffix: str = "") -> Iterator[Path]:
 
 @contextmanager
 def write_errors(output: Path) -> Iterator[None]:
-    """Convert OSError to an `OutputError` that names the output."""
+    """Convert an OSError, or a RuntimeError caused by one, to an `OutputError` for `output`."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -121,7 +121,7 @@ def output_error(output: Path, error: OSError) -> OutputError:
 
 
 def system_error(error: BaseException) -> OSError | None:
-    """Return the OSError in the chain of causes of an exception, or None.
+    """Return the first OSError in the chain of an exception and its causes, or None.
 
     On a full disk, torch raises a RuntimeError that is caused by an OSError.
     """
@@ -191,7 +191,7 @@ def atomic_lines(output: Path) -> Iterator[TextIO]:
 def atomic_folder(output: Path) -> Iterator[Path]:
     """Yield an empty temporary folder that is renamed to `output` at the end.
 
-    Its name has ``.tmp`` appended. Files of an interrupted run are deleted.
+    The name of the temporary folder has ``.tmp`` appended. Files of an interrupted run are deleted.
     """
     temporary = output.with_name(f"{output.name}.tmp")
     with exclusive(output), write_errors(output):
@@ -218,7 +218,7 @@ def _replace_folder(temporary: Path, output: Path) -> None:
 def build_once(
     made: Path, is_done: Callable[[], bool], make: Callable[[], None], hint: str = ""
 ) -> None:
-    """Build a shared file unless it is complete. Of parallel runs, one builds it.
+    """Build a shared file unless it is complete. Other runs wait for the run that builds it.
 
     Args:
         made: file to lock
@@ -237,11 +237,11 @@ def build_once(
 
 
 PAUSE = 5.0
-"""Interval in seconds of saving the state, and thus the max work lost if a run is killed."""
+"""Min seconds between two saves of the state. A killed run loses the work after the last save."""
 
 
 class ResumableFiles:
-    """Output files that are written in parallel, with a state for resuming an interrupted run.
+    """Output files that are written together, with a state for resuming an interrupted run.
 
     The files have ``.tmp`` appended to their names until they are complete. A journal, the first
     file's name with ``.progress`` appended, has the saved size of each file and the state. Bytes
@@ -280,7 +280,7 @@ class ResumableFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Save the state after an error. Delete the files if there is no state."""
+        """Close the files. After an error, save the state, or delete the files without a state."""
         with suppress(OSError), self._open:  # on a full disk the last saved state is kept
             if kind is not None and self.state:
                 self._save()
@@ -360,7 +360,7 @@ class ResumableFiles:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the name of a file while it is written."""
+    """Return the path of a file while it is written: its name with ``.tmp`` appended."""
     return path.with_name(f"{path.name}.tmp")
 
 
@@ -388,7 +388,10 @@ def journal(path: Path) -> Path:
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """Rename the files of a finished run, also if it was killed before it renamed all of them."""
+    """Rename the temporary files of a finished run that have not been renamed.
+
+    Do nothing unless the journal states that the run is finished.
+    """
     if not paths or not journal(paths[0]).exists():
         return
     try:
@@ -415,9 +418,9 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
 
 
 def file_fingerprint(path: Path) -> list[int]:
-    """Return size and modification time, which change if a file is changed.
+    """Return the size in bytes and the modification time in nanoseconds of a file.
 
-    For a folder, return the total size of its files and the latest modification time.
+    For a folder, return the total size and the latest time of its files, without subfolders.
     """
     try:
         parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]

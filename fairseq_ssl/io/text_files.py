@@ -176,7 +176,7 @@ def stdin_lines() -> Iterator[str]:
 
 
 def read_parallel(paths: Sequence[Path]) -> Iterator[tuple[str, ...]]:
-    """Yield one tuple of lines per line number. All files must have the same number of lines."""
+    """Yield one tuple of lines per line number. Raise DataError if a file has fewer lines."""
     readers = [read_lines(path) for path in paths]
     for number, row in enumerate(zip_longest(*readers)):
         if None in row:
@@ -216,7 +216,7 @@ def line_writer(path: Path) -> Iterator[TextIO]:
 
 
 def compress_chunk(data: bytes, compressed: bool) -> bytes:
-    """Compress a chunk of a file if `compressed`. Compressed chunks can be concatenated."""
+    """Return the data, as gzip if `compressed`. Compressed chunks can be concatenated."""
     return gzip.compress(data, compresslevel=6, mtime=0) if compressed else data
 
 

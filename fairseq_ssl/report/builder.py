@@ -40,12 +40,12 @@ METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
 logger = logging.getLogger(__name__)
 
 Statistics = Mapping[str, list[SentenceStatistics]]
-"""Statistics of each seed, by system."""
+"""Sentence statistics of each seed, by system."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Source, references and metric with which outputs are scored.
+    """Source, references and metric for scoring outputs, and the baseline.
 
     Args:
         source: file of the source text.
@@ -147,7 +147,10 @@ def _shorten(names: Sequence[str]) -> str:
 
 
 def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Comparison) -> Sentences:
-    """Read the output of the first seed of each system, the source and the references."""
+    """Read the output of each system's first seed, the source and the references.
+
+    Also set the metric of the sentences.
+    """
     firsts = [paths[0] for paths in systems.values()]
     sentences = Sentences(list(systems), [read_all(path) for path in firsts])
     sentences.has_seeds = any(len(paths) > 1 for paths in systems.values())
@@ -165,7 +168,7 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
 
 
 def _add_gold(sentences: Sentences, path: Path, outputs: Sequence[Path]) -> None:
-    """Add the sources, references and errors of an M2 file."""
+    """Add the errors of an M2 file, and its sources and references unless they are set."""
     gold = list(read_m2(path))
     sentences.source = sentences.source or [" ".join(sentence.words) for sentence in gold]
     sentences.references = sentences.references or annotator_texts(gold, str(path))
@@ -190,9 +193,9 @@ def _default_metric(sentences: Sentences, comparison: Comparison) -> str:
 def _add_scores(
     files: ReportFiles, sentences: Sentences, test_set: str, comparison: Comparison
 ) -> None:
-    """Score each seed, score each sentence of the first seed, and compare the systems.
+    """Score each seed, and each sentence of the first seed. Compare the systems.
 
-    Scores are not added to the table if score files have them for all systems.
+    Scores of seeds are not added if score files have scores for all systems.
     """
     if sentences.metric:
         metric = build_metric(sentences.metric, comparison)

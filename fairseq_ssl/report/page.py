@@ -27,7 +27,7 @@ NO_VALUE = '<td><span class="faint">n/a</span></td>'
 
 
 def score_html(scores: ScoreTable) -> str:
-    """Return the section with the table of scores, or "" if there are none."""
+    """Return the section with the table of scores, or "" if there are no scores."""
     if not scores.rows:
         return ""
     header = ["system"]
@@ -101,7 +101,7 @@ def _signed(value: float) -> str:
 
 
 def breakdown_html(name: str, breakdown: Breakdown) -> str:
-    """Return a collapsed table of scores by error type or by level."""
+    """Return a collapsed table of scores, with a row for each error type or level."""
     systems = list(dict.fromkeys(system for row in breakdown.values() for system in row))
     rows = [
         [escape(part), *(_score(row.get(system), is_best=False) for system in systems)]
@@ -137,7 +137,7 @@ ORDERS = {
 }
 UNLIKE = {"unlike": "largest word difference"}
 MAX_ALWAYS_SHOWN = 2
-"""Maximum number of systems without checkboxes to hide them."""
+"""Maximum number of systems for which the page has no checkboxes to hide systems."""
 
 
 def sentences_html(sentences: Sentences) -> str:
@@ -213,7 +213,7 @@ def _orders(sentences: Sentences) -> list[str]:
 
 
 def _shown(sentences: Sentences) -> list[str]:
-    """Return checkboxes that hide systems, if there are more than `MAX_ALWAYS_SHOWN`."""
+    """Return checkboxes that hide systems, or [] for up to `MAX_ALWAYS_SHOWN` systems."""
     if len(sentences.systems) <= MAX_ALWAYS_SHOWN:
         return []
     boxes = "".join(
@@ -229,7 +229,7 @@ def _shown(sentences: Sentences) -> list[str]:
 
 
 def _note(sentences: Sentences) -> str:
-    """Return a note about sentence scores and seeds."""
+    """Return a note about sentence scores and seeds, or "" if there are neither."""
     notes = []
     if sentences.scores is not None:
         notes.append(
@@ -265,7 +265,7 @@ MEDIA_TYPES = {
 }
 SCRIPTS = ("tables.js", "changes.js", "sentences.js")
 MAX_ANALYSIS_CHARS = 20_000
-"""Maximum number of characters to show of an analysis."""
+"""Maximum number of characters of an analysis that are shown. The rest is omitted."""
 
 
 @dataclass(frozen=True)

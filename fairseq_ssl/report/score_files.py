@@ -15,12 +15,12 @@ from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
-"""Pattern of metrics for which lower values are better."""
+"""Pattern of metric names for which lower values are better."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
-"""Pattern of values for which neither higher nor lower is better."""
+"""Pattern of the names of values for which neither higher nor lower is better."""
 DIGITS = re.compile(r"\d+")
 LARGEST = 1e100
-"""Maximum absolute value, so that standard deviations are finite."""
+"""Limit of absolute values in score files, so that standard deviations are finite."""
 BREAKDOWNS = {
     "operations": "operation",
     "types": "type",
@@ -45,15 +45,16 @@ class ReportedScore:
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Differences between systems and a baseline."""
+    """Differences between the scores of systems and a baseline."""
 
     title: str
     differences: dict[str, BootstrapResult]
+    """Difference to the baseline, by system."""
     lower_is_better: bool = False
 
 
 Breakdown = dict[str, dict[str, SeedRange]]
-"""Scores by part, such as a proficiency level or an error type, and then by system."""
+"""Scores by row, such as a proficiency level or an error type, and then by system."""
 
 
 def metric_direction(metric: str) -> int:
@@ -82,7 +83,7 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    """Yield system, metric and values by seed of each score in a file."""
+    """Yield the system, the metric and the values of all seeds for each score in a file."""
     if isinstance(content.get("systems"), dict):
         for name, metrics in content["systems"].items():
             for metric, scores in _seed_ranges(metrics).items():
@@ -116,7 +117,7 @@ def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
 
 
 def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]:
-    """Yield the breakdowns of a score file, by error type or by level, with their names."""
+    """Yield the name and the content of each breakdown in a score file named `name`."""
     for key, part in BREAKDOWNS.items():
         rows = _items(content.get(key)) if isinstance(content, dict) else []
         table = {row: _seed_ranges(columns) for row, columns in rows}
@@ -145,7 +146,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _seed_range(content: Any) -> SeedRange | None:
-    """Parse the scores of several seeds, in the formats of `score` and `classify score`."""
+    """Parse the scores of several seeds, written by `score` or `classify score`.
+
+    Return None for other JSON.
+    """
     if not isinstance(content, dict):
         return None
     values = content.get("seeds", content.get("values"))
@@ -179,7 +183,7 @@ OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
 @dataclass
 class ReportFiles:
-    """Outputs, scores, figures and analyses found in folders."""
+    """Outputs, scores, figures and analyses of one or more folders."""
 
     scores: list[ReportedScore] = field(default_factory=list)
     outputs: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
@@ -187,14 +191,14 @@ class ReportFiles:
     analyses: dict[str, Any] = field(default_factory=dict)
     """Content of other JSON files, by name."""
     figures: dict[str, Path] = field(default_factory=dict)
-    """Figures by name."""
+    """Figure files by name."""
     left_out: list[Path] = field(default_factory=list)
     """Figures in a format that a page cannot show."""
     links: list[Path] = field(default_factory=list)
     """Links to files outside the folder. They are skipped, since the page may be published."""
     comparisons: list[ScoreComparison] = field(default_factory=list)
     breakdowns: dict[str, Breakdown] = field(default_factory=dict)
-    """Scores by type or by level, by name."""
+    """Breakdowns of scores, such as by error type or by level, by name."""
 
     def names(self) -> set[str]:
         """Return the names of all systems."""
@@ -205,12 +209,12 @@ class ReportFiles:
         return sorted({name for _, name in self.outputs})
 
     def systems(self, test_set: str) -> dict[str, list[Path]]:
-        """Return the outputs of a test set by system."""
+        """Return the output files of a test set by system, one file for each seed."""
         outputs = self.outputs.items()
         return {system: paths for (system, name), paths in outputs if name == test_set}
 
     def is_empty(self) -> bool:
-        """Return True if there is nothing to show."""
+        """Return True if there are no scores, outputs or figures. Analyses do not count."""
         return not (self.scores or self.outputs or self.figures)
 
 
@@ -363,7 +367,7 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
 
 
 def best_scores(table: ScoreTable) -> list[float | None]:
-    """Return the best mean of each column, or None if no direction is better."""
+    """Return the best mean of each column, or None if neither higher nor lower is better."""
     columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
     best: list[float | None] = []
     for (_, metric, _), column in zip(table.columns, columns, strict=True):

@@ -18,7 +18,7 @@ from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, apply_m2_edits, main_
 
 @dataclass(frozen=True)
 class GoldError:
-    """An error marked by an annotator, and its correction."""
+    """An error in the gold annotation, its correction, and the systems that corrected it."""
 
     type: str
     words: str
@@ -35,7 +35,7 @@ class GoldError:
 def gold_errors(
     gold: Sequence[M2Sentence], outputs: Sequence[Sequence[str]]
 ) -> list[list[GoldError]]:
-    """Return the errors of each sentence. Errors that several annotators marked are listed once.
+    """Return the errors of each sentence. Equal edits of several annotators are listed once.
 
     A system has corrected an error if MaxMatch extracts the gold edit from its output.
 
@@ -71,7 +71,8 @@ def _sentence_errors(
 def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
     """Return the corrected text of each annotator.
 
-    If some annotators skipped sentences, only the text of the first annotator is returned.
+    If some annotators skipped sentences, only the text of the first annotator is returned. Return
+    an empty list if edits overlap.
     """
     annotators = sorted({number for sentence in gold for number in sentence.annotators})
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
@@ -113,11 +114,11 @@ class Sentences:
     source: list[str] | None = None
     references: list[list[str]] = field(default_factory=list)
     errors: list[list[GoldError]] | None = None
-    """Gold errors of each sentence."""
+    """Gold errors of each sentence, None without an M2 file."""
     scores: list[list[float]] | None = None
-    """Scores of each sentence, by system."""
+    """Scores of the sentences of each system, None without a metric."""
     metric: str = ""
-    """Name of the metric of the scores."""
+    """Name of the metric of `scores`, or "" without a metric."""
     has_seeds: bool = False
     """True if a system has several seeds, of which only the first is shown."""
     languages: tuple[str, str] = ("", "")
@@ -172,7 +173,7 @@ class Sentences:
         )
 
     def _is_corrected(self) -> bool:
-        """Return True if outputs share most words with the source, as corrections do."""
+        """Return True if the first output shares most words with the source, as corrections do."""
         assert self.source is not None
         shared = total = 0
         for source, output in zip(self.source[:200], self.outputs[0][:200], strict=True):
@@ -182,7 +183,7 @@ class Sentences:
         return 2 * shared > total
 
     def content(self) -> dict[str, Any]:
-        """Return the data for the script of the page."""
+        """Return the sides and the errors as JSON types, for the script of the page."""
         texts = [self.source] if self.source is not None else []
         texts += self.references
         source, others = self.languages

@@ -15,10 +15,10 @@ from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 SCORE_UNITS = 10**6
 """Integer that represents a weight of 1."""
 SCORE_BITS = 52
-"""Bits of an integer score. One less than the precision of a double keeps differences exact."""
+"""Max bits of a weighted sum, one less than a double has, so that differences are exact."""
 
 MIN_SCORE = 1000
-"""Min integer for the largest score of a feature, so that its scores keep enough precision."""
+"""Min rounded value of the largest score of a feature. Smaller ranges lose too much precision."""
 
 Weights = NDArray[np.int64]
 """Weights in units of 1 / SCORE_UNITS, [features]."""
@@ -27,12 +27,12 @@ IntegerArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Scores of all candidates, as integers stored in doubles."""
+    """Scores of the candidates of all sentences, rounded to integers and stored as doubles."""
 
     names: tuple[str, ...]
     """Names of the features."""
     scores: IntegerArray
-    """[sentences, candidates, features], padded with the first candidate."""
+    """Scores [sentences, candidates, features]. Lists are padded with their first candidate."""
     sizes: NDArray[np.intp]
     """Number of candidates of each sentence."""
 
@@ -44,7 +44,7 @@ class Candidates:
         file: str = "the list",
         first: int = 1,
     ) -> Candidates:
-        """Build the score array.
+        """Collect the scores, scaled and rounded. Raise DataError if a score is missing.
 
         Args:
             lists: scores of the candidates of each sentence, one or more candidates
@@ -69,11 +69,11 @@ class Candidates:
         return cls(features, _round_scores(block, features, file), sizes)
 
     def subset(self, rows: NDArray[np.intp]) -> Candidates:
-        """Select sentences by index."""
+        """Return a copy with only the sentences at the indices `rows`."""
         return replace(self, scores=self.scores[rows], sizes=self.sizes[rows])
 
     def only(self, names: Sequence[str]) -> Candidates:
-        """Select features by name."""
+        """Return a copy with only the features `names`, in this order."""
         columns = [self.names.index(name) for name in names]
         return replace(self, names=tuple(names), scores=self.scores[:, :, columns])
 
@@ -85,12 +85,12 @@ def whole_weights(weights: Mapping[str, float]) -> Weights:
 
 
 def named_weights(names: Sequence[str], weights: Weights) -> dict[str, float]:
-    """Convert integer weights to fractions by name."""
+    """Convert integer weights to floats, by feature name."""
     return {name: int(weight) / SCORE_UNITS for name, weight in zip(names, weights, strict=True)}
 
 
 def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[float]:
-    """Return the scores by name. Raise an error if one is missing or not finite."""
+    """Return the scores in the order of `names`. Raise DataError for missing or infinite scores."""
     for name in names:
         if name not in scores:
             raise DataError(
@@ -103,7 +103,10 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
 
 
 def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
-    """Scale by a power of ten and round to integers, so that weighted sums are exact."""
+    """Scale all scores by one power of ten and round them, so that weighted sums are exact.
+
+    Raise DataError if the ranges of two features are too different for one scale.
+    """
     sides = np.abs(block).max((0, 1))
     largest = float(sides.max())
     if largest == 0:
@@ -125,7 +128,7 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
 
 
 def weighted_totals(candidates: Candidates, weights: Weights) -> IntegerArray:
-    """Return the exact weighted sums, [sentences, candidates], in units of 1 / SCORE_UNITS."""
+    """Return the exact weighted sum of scores of each candidate, [sentences, candidates]."""
     sums: IntegerArray = candidates.scores @ weights.astype(np.float64)
     return sums
 
@@ -137,17 +140,17 @@ def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
 
 
 def equal_weights(candidates: Candidates) -> Weights:
-    """Return a weight of 1 for every feature."""
+    """Return weights of 1 for all features, in units of 1 / SCORE_UNITS."""
     return np.full(len(candidates.names), SCORE_UNITS, np.int64)
 
 
 @dataclass(frozen=True)
 class CandidateStatistics:
-    """Metric counts of all candidates."""
+    """Counts of each candidate from which the corpus metric is computed, such as n-gram matches."""
 
     metric: SumMetric
     counts: SentenceSums
-    """[sentences, candidates, counts], padded with the first candidate."""
+    """Counts [sentences, candidates, counts], padded in the same way as `Candidates.scores`."""
 
     @classmethod
     def of(cls, metric: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
@@ -163,14 +166,17 @@ class CandidateStatistics:
         return cls(metric, np.array(rows, np.int64))
 
     def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
-        """Return the counts of the candidates at `choices`, [sentences, counts]."""
+        """Return the counts of one candidate per sentence, [sentences, counts].
+
+        `choices` has the index of the candidate of each sentence.
+        """
         rows: SentenceSums = self.counts[np.arange(len(choices)), choices]
         return rows
 
     def score(self, choices: NDArray[np.intp]) -> float:
-        """Compute the corpus score of the candidates at `choices` with sacreBLEU."""
+        """Return the corpus score of one candidate per sentence, computed by sacreBLEU."""
         return self.metric.exact(self.chosen(choices).sum(0))
 
     def subset(self, rows: NDArray[np.intp]) -> CandidateStatistics:
-        """Select sentences by index."""
+        """Return a copy with only the sentences at the indices `rows`."""
         return CandidateStatistics(self.metric, self.counts[rows])

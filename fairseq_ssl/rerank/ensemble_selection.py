@@ -30,7 +30,7 @@ from fairseq_ssl.text.tokenization import LineRewriter
 SimilarityArray = NDArray[np.float64]
 Kernel = Callable[[SimilarityArray], SimilarityArray]
 TOLERANCE = 1e-9
-"""Max difference of equal densities, because sums are rounded."""
+"""Max difference of densities that count as equal. Floating-point sums have rounding errors."""
 KERNELS = ("cosine", "von-mises-fisher")
 
 
@@ -57,9 +57,9 @@ class EnsembleChoice:
     systems: list[int]
     """System index of each selected output."""
     words: int
-    """Number of words of the sentences whose outputs differ between systems."""
+    """Number of words in all outputs of sentences for which the systems disagree."""
     known: int
-    """Number of these words with a vector."""
+    """Number of words in `words` that have a vector."""
 
 
 def post_ensemble(
@@ -114,7 +114,7 @@ def post_ensemble(
 
 
 def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
-    """Return the outputs of each sentence."""
+    """Return a tuple per sentence, with the output of each system. Raise DataError if empty."""
     paths = [output for output in outputs if isinstance(output, Path)]
     if len(paths) == len(outputs):
         rows = list(read_parallel(paths))
@@ -148,7 +148,7 @@ def _check_weights(weights: Sequence[float] | None, systems: int) -> SimilarityA
 
 @dataclass
 class MeanVectors:
-    """Function from a text to its mean word vector, which counts known words."""
+    """Function that returns the mean word vector of a text, and counts the words of all texts."""
 
     vectors: WordVectors
     rewrite: LineRewriter = str
@@ -160,7 +160,10 @@ class MeanVectors:
     _rows: dict[str, SimilarityArray | None] = field(default_factory=dict)
 
     def __call__(self, text: str) -> SimilarityArray:
-        """Return the mean vector of a text, [dimensions], scaled to norm 1, or 0."""
+        """Return the mean vector of the known words of a text, [dimensions], scaled to norm 1.
+
+        Return zeros if no word is known or the mean is 0.
+        """
         rows = [self._row(word) for word in self.rewrite(text).split()]
         known = [row for row in rows if row is not None]
         self.words += len(rows)
@@ -208,7 +211,7 @@ def choose_output(
     kernel: Kernel,
     weights: SimilarityArray | None = None,
 ) -> int:
-    """Return the index of the system with the highest density for one sentence."""
+    """Return the index of the output with the highest density. Ties go to the first output."""
     if len(set(texts)) == 1:
         return 0
     scores = densities(np.stack([means(text) for text in texts]), kernel, weights)

@@ -1,8 +1,9 @@
 """Exact grid search of weights (thesis, eq. 5.2) by branch and bound.
 
-The grid is divided into boxes. A candidate that loses against another candidate in all corners of a
-box cannot win in the box and is pruned. A sentence with one remaining candidate is decided. Boxes
-are halved until they are small. Then each point is evaluated on the undecided sentences.
+The grid is divided into boxes, each of which is a range of weights for every feature. A candidate
+that loses against another candidate in all corners of a box cannot win in the box and is pruned. A
+sentence with one remaining candidate is decided. Boxes are halved until they are small. Then each
+point is evaluated on the undecided sentences.
 
 The time grows with the number of points, (parts + 1) ** features, and with the number of sentences.
 It depends little on the number of candidates, because most candidates are pruned.
@@ -27,30 +28,38 @@ from fairseq_ssl.rerank.candidates import (
 )
 
 MAX_LEAF_POINTS = 512
-"""Max number of points of a box that is not halved."""
+"""Max number of grid points of a box that is evaluated without further halving."""
 MIN_BOXES = 64
-"""Min number of boxes, each of which is one task of a worker process."""
+"""Min number of boxes of a search. A worker process searches one box at a time."""
 MAX_SCORES = 2**18
-"""Max number of scores in memory."""
+"""Max number of weighted sums that are computed at a time, to limit memory."""
 SINGLE_PRECISION = 2.0**24
 """Integers below this number are exact in float32."""
 ONE_PROCESS = LocalExecutor(1)
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
-"""Lowest and highest weight of each feature, in grid steps."""
+"""Range of grid points: the lowest and the highest weight of each feature, in grid steps."""
 Point = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class BestPoint:
-    """The best point of a box, and the number of evaluated points, which have no common factor."""
+    """The best of the evaluated grid points of a box.
+
+    Points with a common factor, such as (2, 4), are proportional to others and not evaluated.
+    """
 
     value: float
+    """Metric value of the point."""
     point: Point
     points: int
+    """Number of evaluated points."""
 
     def better(self, other: BestPoint) -> BestPoint:
-        """Return the better point, with the sum of both numbers of points."""
+        """Return the point with the higher value. Add the numbers of evaluated points.
+
+        Ties go to the point closest to equal weights, then to the point that sorts first.
+        """
         mine, its = (
             (one.value, _evenness(np.array([one.point]))[0], tuple(-step for step in one.point))
             for one in (self, other)
@@ -69,17 +78,17 @@ def grid_search(
     executor: Executor = ONE_PROCESS,
     done: Callable[[int], object] = lambda points: None,
 ) -> tuple[Weights, int]:
-    """Return the best weights of the grid, and the number of different points.
+    """Return the best weights of the grid, and the number of evaluated points.
 
-    Proportional points select the same candidates and count once. Ties go to the point closest to
-    equal weights, then to the first point.
+    Of proportional points, which select the same candidates, one is evaluated. Ties go to the point
+    closest to equal weights, then to the point that sorts first.
 
     Args:
         candidates: scores of all candidates
         statistics: metric counts of all candidates
         parts: number of grid steps between 0 and 1
         executor: `Executor` for the boxes
-        done: called with the number of evaluated points
+        done: called with the number of points evaluated since the last call
     """
     best = NO_POINT
     search = BoxSearch(candidates, statistics)
@@ -102,7 +111,10 @@ def divide_grid(parts: int, features: int, min_boxes: int = MIN_BOXES) -> list[B
 
 
 def _halve(box: Box, ranges: IntegerArray) -> list[Box]:
-    """Halve a box along the axis with the largest range of scores. A point stays one box."""
+    """Halve a box along the axis with the largest effect. Return a box of one point unchanged.
+
+    The effect is the extent of the box times `ranges`, the score differences of each feature.
+    """
     low, high = box
     extents = (np.array(high) - low) * np.maximum(ranges, 1e-9)
     axis = int(extents.argmax())
@@ -116,16 +128,16 @@ def _halve(box: Box, ranges: IntegerArray) -> list[Box]:
 
 @dataclass(frozen=True)
 class Undecided:
-    """Sentences with several remaining candidates in a box."""
+    """Sentences for which several candidates can still win in a box."""
 
     scores: IntegerArray
-    """[remaining candidates, features]"""
+    """Scores of the remaining candidates of all sentences, [candidates, features]."""
     counts: NDArray[np.int64]
-    """[remaining candidates, counts]"""
+    """Metric counts of the remaining candidates of all sentences, [candidates, counts]."""
     starts: NDArray[np.intp]
-    """Index of the first candidate of each sentence."""
+    """Index in `scores` of the first candidate of each sentence."""
     decided: NDArray[np.int64]
-    """Sum of the counts of the decided sentences, [counts]."""
+    """Sum of the counts of sentences with only one remaining candidate, [counts]."""
 
     def sizes(self) -> NDArray[np.intp]:
         """Return the number of remaining candidates of each sentence."""
@@ -140,7 +152,7 @@ class BoxSearch:
     statistics: CandidateStatistics
 
     def __call__(self, box: Box) -> BestPoint:
-        """Return the best point of the box. Points with a common factor are skipped."""
+        """Return the best point of the box, or `NO_POINT` if all points have a common factor."""
         best = NO_POINT
         root = self._all_candidates()
         stack = [(box, root)]
@@ -178,11 +190,13 @@ class BoxSearch:
 
 
 def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
-    """Remove the candidates that cannot win in a box. Also return the range of each feature.
+    """Remove the candidates that cannot win in a box.
+
+    Also return the sum of absolute score differences of each feature, [features].
 
     Each candidate is compared with the winner at the center of the box. With d the difference of
-    their scores, the upper bound of w * d uses the highest weights where d is positive and the
-    lowest weights elsewhere.
+    the scores of both, the upper bound of w * d uses the highest weights where d is positive and
+    the lowest weights elsewhere.
     """
     if not len(rest.starts):
         return rest, np.ones(len(box[0]))
@@ -224,7 +238,10 @@ def sum_counts(rest: Undecided, points: NDArray[np.int64], kind: Any = np.float6
 
 
 def _find_winners(totals: IntegerArray) -> NDArray[np.bool_]:
-    """Map totals [size, ...] to [size - 1, ...]: True if a candidate after the first one wins."""
+    """Return True for each candidate that has the highest total, without the first candidate.
+
+    Ties go to the first candidate. `totals` is [size, ...] and the result [size - 1, ...].
+    """
     wins = np.empty((len(totals) - 1, *totals.shape[1:]), np.bool_)
     best = totals[0]
     for index in range(1, len(totals)):
@@ -252,6 +269,6 @@ def _fits_single(rest: Undecided) -> bool:
 
 
 def _evenness(points: NDArray[np.int64]) -> IntegerArray:
-    """Return the evenness of weights [points, features], which is highest for equal weights."""
+    """Return (sum of w) ** 2 / (sum of w ** 2) of each point. Equal weights have the maximum."""
     whole = points.astype(np.float64)
     return np.asarray(whole.sum(1) ** 2 / np.maximum((whole**2).sum(1), 1))

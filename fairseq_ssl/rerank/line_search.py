@@ -28,12 +28,12 @@ from fairseq_ssl.rerank.candidates import (
 )
 
 MIN_INTERVAL = 4 / SCORE_UNITS
-"""Min length of an interval, because weights have six decimals."""
+"""Min length of an interval that can be selected, because weights have six decimals."""
 RESTARTS = 20
 RANDOM_LINES = 8
 """Number of random directions per round, in addition to one direction per feature."""
 MIN_GAIN = 1e-9
-"""Min gain in percent that counts as an improvement."""
+"""Max score difference, in percentage points, that does not count as an improvement."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LineSearchResult:
     value: float
 
     def better(self, other: LineSearchResult) -> LineSearchResult:
-        """Return the better result, or this one if both are equal."""
+        """Return the result with the higher value, or this result if both are equal."""
         return other if other.value > self.value + MIN_GAIN else self
 
 
@@ -78,7 +78,7 @@ def line_search(
         restarts: number of random starts, 0 or more
         seed: random seed of points and directions
         first: additional start points
-        done: called with the number of finished starts
+        done: called with 1 after each start except the first
     """
     features = len(candidates.names)
     draw = np.random.default_rng(seed)
@@ -97,19 +97,22 @@ def line_search(
 
 @dataclass(frozen=True)
 class LineSearch:
-    """Line search from a point, until no line improves the score."""
+    """Line search that moves a point until no line through it improves the score."""
 
     candidates: Candidates
     statistics: CandidateStatistics
     draw: np.random.Generator
 
     def evaluate(self, weights: Weights) -> LineSearchResult:
-        """Compute the score of a point."""
+        """Return the weights with the score of the candidates that they select."""
         sums = self.statistics.chosen(choices(self.candidates, weights)).sum(0)
         return LineSearchResult(weights, float(self.statistics.metric.values(sums)))
 
     def from_point(self, weights: Weights) -> LineSearchResult:
-        """Repeatedly move to the best point on all lines through the current point."""
+        """Repeatedly move to the best point on the lines through the current point.
+
+        Return the last point, which no line improves.
+        """
         here = self.evaluate(weights)
         while True:
             lines = self._lines(here.weights)
@@ -121,7 +124,7 @@ class LineSearch:
             here = best
 
     def along(self, begin: Weights, end: Weights) -> LineSearchResult:
-        """Return the midpoint of the best interval between two points."""
+        """Return the midpoint of the best interval between two points, with its score."""
         found = intervals(self.candidates, self.statistics, begin, end)
         values = self.statistics.metric.values(found.sums)
         values = np.where(np.diff(found.ends) > MIN_INTERVAL, values, -1.0)
@@ -130,7 +133,7 @@ class LineSearch:
         return self.evaluate(_scale((1 - middle) * begin + middle * end))
 
     def _lines(self, weights: Weights) -> list[tuple[Weights, Weights]]:
-        """Return lines through a point, toward each feature alone and in random directions."""
+        """Return the end points of lines through a point: one per feature, and random lines."""
         features = len(weights)
         if features == 1:
             return []
@@ -142,7 +145,7 @@ class LineSearch:
 def intervals(
     candidates: Candidates, statistics: CandidateStatistics, begin: Weights, end: Weights
 ) -> Intervals:
-    """Divide the line between two points where the best candidate of any sentence changes."""
+    """Return the intervals between two points in which no best candidate changes."""
     at_begin = candidates.scores @ begin.astype(np.float64)
     slopes = candidates.scores @ end.astype(np.float64) - at_begin
     counts = statistics.counts
@@ -185,7 +188,7 @@ def _extend(weights: Weights, end: Weights) -> Weights:
 
 
 def _scale(weights: IntegerArray) -> Weights:
-    """Scale weights to a max of SCORE_UNITS, and round."""
+    """Scale weights to a max of SCORE_UNITS and round. Return zeros if no weight is above 0."""
     largest = weights.max()
     if largest <= 0:
         return np.zeros(len(weights), np.int64)

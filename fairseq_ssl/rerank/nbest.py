@@ -1,6 +1,7 @@
 """N-best lists in the format of Moses: ``0 ||| text ||| name= score ... ||| total``.
 
-A fifth field, which Moses ignores, can name the lists that have the candidate: ``from= l2r r2l``.
+A fifth field, which Moses ignores, can name the lists that contain the candidate, for example
+``from= l2r r2l``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SentenceCandidates:
-    """The candidates of one sentence, best first."""
+    """The candidates of one sentence, in the order of the list."""
 
     index: int
     candidates: list[Candidate]
@@ -81,7 +82,10 @@ class NBest:
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> NBest:
-        """Read a list from a file, gzip if the name ends with ``.gz``. Options: see `parse`."""
+        """Read a list from a file, gzip if the name ends with ``.gz``.
+
+        The options are keyword arguments of `parse`.
+        """
         return cls.parse(read_lines(Path(path)), str(path), **options)
 
     @property
@@ -134,7 +138,7 @@ class MergedLines:
     """Iterator over the lines of merged n-best lists, for lists that do not fit into memory."""
 
     lists: Mapping[str, Iterable[SentenceCandidates]]
-    """Sentences by the name of the list."""
+    """Sentences of each list, by the name of the list."""
     best: int | None = None
     """Max number of candidates per list and sentence, None for all."""
     sentences: int = 0

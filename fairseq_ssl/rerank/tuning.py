@@ -60,7 +60,7 @@ class TuningData:
         rewrite: LineRewriter = str,
         weights: Mapping[str, float] | None = None,
     ) -> TuningData:
-        """Compute the metric counts of all candidates.
+        """Collect the scores of all candidates and compute their metric counts.
 
         Args:
             nbest: n-best list
@@ -69,7 +69,7 @@ class TuningData:
             tokenize: tokenizer of sacreBLEU for ``bleu``
             features: names of scores (default: all scores that every candidate has)
             rewrite: function from a candidate to the text that is scored, such as a detokenizer
-            weights: weights, for which the list must have scores (default: none)
+            weights: weights by score name; each name must be a score of the list (default: none)
         """
         if metric != "bleu" and tokenize != "13a":
             raise UsageError(f"`tokenize` is an option of bleu. The metric is {metric}.")
@@ -97,15 +97,15 @@ class TuningData:
         return cls(candidates, statistics, metric, nbest.name, labels)
 
     def score(self, weights: Weights) -> float:
-        """Return the corpus score of the candidates that weights select."""
+        """Return the corpus score of the candidates that the weights select."""
         return self.statistics.score(choices(self.candidates, weights))
 
     def first_score(self) -> float:
-        """Return the corpus score of the first candidates."""
+        """Return the corpus score of the first candidate of each sentence."""
         return self.statistics.score(np.zeros(len(self.candidates.scores), np.intp))
 
     def parameters(self, search: WeightSearch) -> dict[str, Any]:
-        """Return the parameters for a signature."""
+        """Return the data, the search and the metric as parameters of a signature."""
         return {
             "list": self.list_name,
             "references": self.reference_names,
@@ -119,7 +119,10 @@ class TuningData:
 
 
 def _shared_features(nbest: NBest) -> list[str]:
-    """Return the names of the scores that all candidates have. Log the other names."""
+    """Return the names of the scores that all candidates have, and log the other names.
+
+    If there is no such score, return the names of the scores of the first candidate.
+    """
     scores = [one.scores for group in nbest.sentences for one in group.candidates]
     shared = nbest.features
     others = [name for name in dict.fromkeys(chain.from_iterable(scores)) if name not in shared]
@@ -242,7 +245,7 @@ def analyze(
     weights: Mapping[str, float] | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
-    """Compare the score of weights with oracle scores, and score each feature alone and left out.
+    """Compare weights with oracles. Score each feature alone, and the other features without it.
 
     Args:
         nbest: n-best list of development sentences

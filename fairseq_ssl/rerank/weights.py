@@ -84,7 +84,9 @@ def apply_to_lines(
 def sort_candidates(
     groups: Sequence[SentenceCandidates], weights: Mapping[str, float], name: str, line: int = 1
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences with sorted candidates, best first. Ties keep their order.
+    """Yield the sentences with sorted candidates, best first, and weighted sums as totals.
+
+    Candidates with equal sums keep their order.
 
     Args:
         groups: sentences of a list
@@ -146,7 +148,7 @@ def check_weights(weights: Mapping[str, float], name: str = "`weight`") -> dict[
 
 FOLDS = 5
 DRAWS = 100
-"""Number of random selections of candidates, for their mean score."""
+"""Number of random selections of one candidate per sentence, whose scores are averaged."""
 MAX_PARTS = 1000
 """Max number of grid steps between 0 and 1."""
 
@@ -154,12 +156,12 @@ ProgressCallback = Callable[[int], object]
 
 
 def ignore(trials: int) -> None:
-    """Do nothing. Default of `done`."""
+    """Do nothing. Default progress callback."""
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """Search method for weights from 0 to 1 that maximize the corpus score (eq. 5.2)."""
+    """Search method for weights from 0 to 1 that maximize the corpus score (thesis, eq. 5.2)."""
 
     method: str = "mert"
     """``grid`` for all points of a grid, as in the thesis; ``mert`` for line search (Och, 2003);
@@ -192,7 +194,7 @@ class WeightSearch:
         statistics: CandidateStatistics,
         done: ProgressCallback = ignore,
     ) -> Weights:
-        """Return the best weights. `done` is called with the number of points and starts done."""
+        """Return the best weights. `done` is called with the number of points and starts tried."""
         first: tuple[Weights, ...] = ()
         if self.method != "mert":
             best, _ = grid_search(candidates, statistics, self.parts, self.executor, done)
@@ -236,7 +238,7 @@ def cross_validate(
 
 @dataclass(frozen=True)
 class ScoreBounds:
-    """Reference scores in percent that do not depend on weights."""
+    """Scores in percent of first, random and oracle candidates, to compare weights with."""
 
     first: float
     """Score of the first candidates."""

@@ -24,21 +24,21 @@ from fairseq_ssl.text.vocabulary import write_counts
 
 MAGIC, VERSION = 793712314, 12
 BINARY_HEADER = struct.Struct("<14id")
-"""Magic number, version, 12 settings, sampling threshold."""
+"""Format of the file header: magic number, version, 12 settings, sampling threshold."""
 DIM, BUCKETS, MIN_N, MAX_N = 2, 10, 11, 12
 """Indices in the header: dimensions, number of n-gram buckets, min and max length of n-grams."""
 VOCABULARY_FORMAT = struct.Struct("<3i2q")
-"""Number of entries, words, labels and tokens, and size of the pruning index or -1."""
+"""Format of the numbers of entries, words, labels, tokens and pruned entries (-1: none)."""
 COUNT_FORMAT = struct.Struct("<qb")
-"""Count and type (word or label) after each word."""
+"""Format of the count and the type (word or label) that follow each word."""
 MATRIX = struct.Struct("<?2q")
-"""Quantization flag, number of rows, number of columns."""
+"""Format of the matrix header: quantization flag, number of rows, number of columns."""
 MAX_GRAM = 100
 READ_SIZE = 1 << 22
 
 
 class _DamagedError(Exception):
-    """A problem of a model file."""
+    """Damage of a model file. The message is the reason, such as ``it is truncated``."""
 
 
 def check_fasttext(path: Path) -> None:
@@ -88,7 +88,7 @@ def _check(data: mmap.mmap) -> None:
 
 
 def _after_words(data: mmap.mmap, start: int, entries: int) -> int:
-    """Return the offset after the vocabulary."""
+    """Return the offset in bytes after the vocabulary that begins at `start`."""
     for _ in range(entries):
         end = data.find(b"\0", start)
         if end < 0:
@@ -159,7 +159,10 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
 
 
 def _read_table(path: Path, words: Set[str]) -> VectorTable:
-    """Read a .vec file: a line with two numbers, then one line per word with its vector."""
+    """Read the vectors of `words` from a .vec file.
+
+    The first line has the numbers of words and dimensions. Each other line has a word and a vector.
+    """
     missing = {word.encode("utf-8", "surrogatepass"): word for word in words}
     vectors: dict[str, Vector] = {}
     with open_text(path) as file:  # read bytes, because some files have words that are not UTF-8

@@ -20,7 +20,7 @@ WORD_PATTERN = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
 @dataclass(frozen=True)
 class LabeledText:
-    """A text and its class label."""
+    """A text and its class label, as in a line of a labeled file."""
 
     label: str
     text: str
@@ -45,7 +45,7 @@ def read_labeled_text(path: Path, text_first: bool = False) -> Iterator[LabeledT
 
 
 def normalized(text: str) -> str:
-    """Normalize a text for the comparison with others.
+    """Return the words of a text in a form that is equal for duplicates.
 
     Case, spaces and punctuation are ignored, and so are Unicode compatibility variants, such as
     full-width letters.
@@ -69,9 +69,10 @@ def is_in_share(text: str, share: float) -> bool:
 def take_balanced(
     texts: Sequence[LabeledText], count: int
 ) -> tuple[list[LabeledText], list[LabeledText]]:
-    """Split texts into `count` texts, selected by hash, and the other texts, both in order.
+    """Split texts into up to `count` texts, selected by hash, and the other texts.
 
-    Duplicates are selected together. A group of duplicates is skipped if it would exceed `count`.
+    Both lists keep the order of the texts. Duplicates are selected together.
+    A group of duplicates is skipped if it would exceed `count`.
     """
     groups = Counter(duplicate_key(one.text) for one in texts)
     selected: set[bytes] = set()

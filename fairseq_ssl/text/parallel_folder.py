@@ -18,7 +18,7 @@ Sentence = TypeVar("Sentence")
 
 
 def interleave(items: Sequence[Sentence], between: Sentence) -> list[Sentence]:
-    """Return the items with `between` inserted between each two of them."""
+    """Return the items with `between` inserted between neighboring items."""
     result = [between] * (2 * len(items) - 1)
     result[::2] = items
     return result
@@ -110,12 +110,15 @@ class ParallelFolder(ABC, Generic[S]):
         """Return the separators of both sides for the separator token `token`."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Write the dictionaries, if there are any, with the separator. Return notices."""
+        """Write the dictionaries with the separator added. Return notices for the user.
+
+        A format without dictionaries writes nothing and returns an empty list.
+        """
         return []
 
 
 class PairReader(Generic[S]):
-    """Iterator over the pairs of a split that keeps the position of the last pair."""
+    """Iterable over the pairs of a split, which counts them to locate errors."""
 
     def __init__(self, split: Split[S]) -> None:
         self.split = split
@@ -129,12 +132,12 @@ class PairReader(Generic[S]):
             raise DataError(f"{self.split.paths[0]} is empty. Expected at least one sentence.")
 
     def place(self, side: int) -> str:
-        """Return the file and the line of the last pair on side 0 or 1."""
+        """Return ``FILE:LINE`` of the last pair on side 0 (source) or 1 (target)."""
         return f"{self.split.paths[side]}:{self.count}"
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return the files of splits in a folder: train, then valid, then test."""
+    """Return the files whose names begin with train, valid or test, in this order."""
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder. Expected a folder with a parallel corpus.")
     paths = (path for subset in SUBSETS for path in sorted(folder.glob(f"{subset}*")))
@@ -144,9 +147,10 @@ def files_of(folder: Path) -> list[Path]:
 def choose_languages(
     folder: Path, pairs: Collection[tuple[str, str]], source: str | None, target: str | None
 ) -> tuple[str, str]:
-    """Return the language pair of a folder that has the requested languages.
+    """Return the pair of `pairs` that contains the requested languages.
 
-    Raise UsageError if there is no such pair or more than one.
+    The pair can be in the opposite direction. Raise UsageError if there is no such pair or more
+    than one.
 
     Args:
         folder: the folder, for error messages.
@@ -195,7 +199,10 @@ class TextSplit(Split[str]):
         return cast(Iterator[SentencePair[str]], read_parallel(self.paths))
 
     def write(self, pairs: Iterable[SentencePair[str]], folder: Path) -> int:
-        """Write both files, compressed if the original files are. Return the number of pairs."""
+        """Write two files with the names of the original files. Return the number of pairs.
+
+        Files are compressed if the name ends with ``.gz``.
+        """
         return write_parallel([folder / path.name for path in self.paths], pairs)
 
 
@@ -236,7 +243,7 @@ class TextFolder(ParallelFolder[str]):
 
 
 def _find_files(folder: Path) -> dict[str, dict[str, Path]]:
-    """Return the files with names of text splits, by split and language."""
+    """Return the text files of a folder, such as train.en, by split and language."""
     splits: dict[str, dict[str, Path]] = defaultdict(dict)
     for path in files_of(folder):
         match = NAME.fullmatch(path.name)

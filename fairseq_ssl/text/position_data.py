@@ -32,13 +32,13 @@ SEPARATOR = "<sep>"
 
 @dataclass(frozen=True)
 class PositionDataSummary:
-    """Counts and notices of a data set that was written."""
+    """Signature, counts and notices of a written data set."""
 
     signature: Signature
     splits: dict[str, tuple[int, int]]
     """Number of pairs read and written, by split."""
     notes: tuple[str, ...]
-    """Changes of the dictionaries."""
+    """Notices about changes of the dictionaries."""
 
 
 def write_position_data(
@@ -125,7 +125,7 @@ def _check_output(source: Path, output: Path, overwrite: bool) -> None:
 def extrapolate(
     reader: PairReader[S], limit: int, length: Callable[[S], int]
 ) -> Iterator[SentencePair[S]]:
-    """Drop the training pairs with more than `limit` tokens on a side.
+    """Yield the pairs, except training pairs with more than `limit` tokens on a side.
 
     Test sentences above the limit are then longer than all training sentences.
     """
@@ -147,7 +147,7 @@ def extrapolate(
 def interpolate(
     reader: PairReader[S], sentences: int, separators: Separators[S]
 ) -> Iterator[SentencePair[S]]:
-    """Join groups of `sentences` neighboring pairs. An incomplete group at the end is dropped.
+    """Yield groups of `sentences` neighboring pairs, joined. Drop an incomplete group at the end.
 
     Training and test sentences then have similar lengths, but a token rarely has the same position.
     """
@@ -166,7 +166,9 @@ def interpolate(
 
 
 def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
-    """Move the first of the joined sentences to the end, on both sides: X_2, ..., X_n, X_1.
+    """Yield joined pairs with the first sentence of each side moved to the end.
+
+    The result is X_2, ..., X_n, X_1 for the source, and in the same order for the target.
 
     A model that does not depend on absolute positions translates X_1 equally well at the end.
     """

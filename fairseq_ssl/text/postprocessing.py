@@ -62,7 +62,7 @@ class UnknownCopies:
     """Number of ``<unk>`` tokens without a candidate."""
 
     def __call__(self, output: str, source: str) -> str:
-        """Return a line of output with its unknown words replaced."""
+        """Return a line of output with each ``<unk>`` replaced by a token of its source line."""
         if UNKNOWN_WORD not in output:
             return output
         candidates = (token for token in source.split(" ") if self._is_candidate(token))
@@ -141,7 +141,7 @@ def postprocessor(
     japanese_punctuation: bool = False,
     remove_brackets: bool = False,
 ) -> LineRewriter:
-    """Return a function that applies the selected steps to a line of output, in this order.
+    """Return a function that postprocesses a line of output, in the order of the arguments.
 
     Args:
         subwords: subword scheme to join, or ``none`` (default: sentencepiece).

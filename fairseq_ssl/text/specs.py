@@ -9,7 +9,7 @@ from typing import Any
 from fairseq_ssl.errors import UsageError, nearest
 
 MAX_DIGITS = 15
-"""Maximum number of digits of an integer. Such integers are exact as floats."""
+"""Maximum number of digits of an integer. Integers of 15 digits are exact as floats."""
 
 
 def parse_integer(word: str) -> int | None:
@@ -81,7 +81,7 @@ def check_name(noun: str, kinds: Registry, name: str) -> None:
 
 
 def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
-    """Return the name of the field of an option, whose key can have hyphens or underscores.
+    """Return the field name of an option. Its key can have hyphens or underscores.
 
     Raise UsageError if the class has no such option.
     """

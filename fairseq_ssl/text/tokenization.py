@@ -60,8 +60,8 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
     """Return a function that joins the subwords of a line.
 
     Args:
-        subwords: subword scheme, a name in `SUBWORDS`. None: sentencepiece, and raise DataError
-            if the first lines have no sentencepiece markers.
+        subwords: subword scheme, a name in `SUBWORDS`. None: sentencepiece; DataError for a line
+            with spaces before the first line with a sentencepiece marker.
     """
     if subwords is not None:
         return SUBWORDS[subwords]
@@ -82,7 +82,7 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
-    """Return a function that joins subwords and then detokenizes.
+    """Return a function that joins the subwords of a line and then detokenizes it.
 
     Args:
         subwords: subword scheme, see `subword_joiner`.
@@ -102,8 +102,8 @@ COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
 class CaseCounts:
     """Counts of the cased forms of words, for training a truecaser.
 
-    The first words of sentences are not counted. Memory grows with the vocabulary. The training
-    of sacremoses keeps all tokens of the text in memory.
+    The first words of sentences are not counted. Memory grows with the vocabulary, whereas the
+    training of sacremoses keeps all tokens of the text in memory.
     """
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ def _read_case_counts(path: Path) -> dict[str, Any]:
 
 
 def match_case(word: str, other: str) -> str:
-    """Return `other` in the case of `word`: upper case, capitalized or unchanged."""
+    """Return `other` in upper case or capitalized if `word` is, and otherwise unchanged."""
     if len(word) > 1 and word.isupper():
         return other.upper()
     return other[0].upper() + other[1:] if word[0].isupper() else other

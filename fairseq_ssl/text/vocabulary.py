@@ -14,7 +14,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
-"""Special symbols of every fairseq dictionary, which are not in the file."""
+"""Special symbols of every fairseq dictionary, which are not listed in its file."""
 
 FILLER = re.compile(r"madeupword\d{4,}")
 """Symbols with which fairseq pads a dictionary to a multiple of 8."""
@@ -24,12 +24,12 @@ OVERWRITE = " #fairseq:overwrite"
 
 
 def is_padding_entry(symbol: str) -> bool:
-    """Return True for an entry that fairseq added to pad the dictionary."""
+    """Return True for a symbol that pads a dictionary to a multiple of 8."""
     return FILLER.fullmatch(symbol) is not None
 
 
 def count_words(block: ByteBlock) -> Counter[str]:
-    """Count the words of a block. Bytes that are not UTF-8 are ignored."""
+    """Count the words of a block, separated by whitespace. Bytes that are not UTF-8 are ignored."""
     return Counter(block.data.decode("utf-8", "ignore").split())
 
 
@@ -78,7 +78,7 @@ def add_tag(line: str, tag: str) -> str:
 
 
 def remove_tag(line: str, tag: str) -> str:
-    """Remove one tag from the beginning of a line, if it has it. Inverse of `add_tag`."""
+    """Remove a tag from the beginning of a line. A line without the tag is unchanged."""
     return "" if line == tag else line.removeprefix(f"{tag} ")
 
 

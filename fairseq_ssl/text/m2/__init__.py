@@ -42,14 +42,14 @@ __all__ = [
 NO_CORRECTION = "-NONE-"
 NOOP = "noop"
 NOT_CORRECTED = ("UNK", "Um")
-"""Types of errors that annotators marked but did not correct."""
+"""Types of edits that point out an error but have no correction."""
 FIELDS = 6
 SEPARATOR = "|||"
 
 
 @dataclass(frozen=True)
 class M2Edit:
-    """An edit of the words from `start` to `end`, exclusive."""
+    """An edit that replaces the words from index `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -80,7 +80,10 @@ def read_m2(path: Path) -> Iterator[M2Sentence]:
 
 
 def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
-    """Yield the sentences of the lines of an M2 file. `name` is the file in error messages."""
+    """Yield the sentences of an M2 file, given its lines. Raise DataError for a malformed line.
+
+    `name` is the name of the file in error messages.
+    """
     sentence: M2Sentence | None = None
     for number, raw in enumerate(lines, 1):
         line = raw.removesuffix("\r")
@@ -126,7 +129,10 @@ def format_m2(sentence: M2Sentence) -> Iterator[str]:
 
 
 def check_m2(sentence: M2Sentence, place: str) -> None:
-    """Raise an error for a correction that an M2 file cannot hold."""
+    """Raise DataError if a correction contains ``|||``, the field separator of M2 files.
+
+    `place` is the location of the sentence in the error message.
+    """
     for edits in sentence.annotators.values():
         for edit in edits:
             if SEPARATOR in edit.correction:
@@ -139,31 +145,35 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
 def apply_m2_edits(sentence: M2Sentence, annotator: int, name: str) -> str:
     """Apply the edits of an annotator to a sentence.
 
-    The first alternative of each edit is used. Words that were only marked are unchanged. If the
-    annotator has not seen the sentence, it is unchanged. `name` is the file in error messages.
+    The first alternative of each edit is used. Edits without a correction (UNK, Um) are ignored. If
+    the annotator has not annotated the sentence, it is unchanged. `name` is the name of the file in
+    error messages.
     """
     return EditApplier(name, annotator)(sentence)
 
 
 def operation(kind: str) -> str:
-    """Return the operation of a type, such as R for R:NOUN:NUM, or a type without operation."""
+    """Return the operation of a type, such as R for R:NOUN:NUM.
+
+    A type without an operation is returned unchanged.
+    """
     return kind[0] if kind[1:2] == ":" else kind
 
 
 def main_type(kind: str) -> str:
-    """Return a type without its operation, NOUN:NUM for R:NOUN:NUM."""
+    """Return a type without its operation, such as NOUN:NUM for R:NOUN:NUM."""
     return kind[2:] if kind[1:2] == ":" else kind
 
 
 class EditFilter:
-    """A choice of edits by their type.
+    """Function that returns True for the types of the edits to keep.
 
     A pattern is a full type (R:VERB:SVA), a type without its operation (VERB:SVA) or an operation
     (R, M, U), where * matches any text: VERB* matches all types of verbs.
 
     Args:
         types: patterns of the edits to keep; empty: all
-        exclude_types: patterns of the edits to drop, also among those to keep
+        exclude_types: patterns of the edits to drop, even if they match `types`
 
     Example:
         >>> chosen = EditFilter(["R"], exclude_types=["VERB*"])
@@ -177,7 +187,7 @@ class EditFilter:
         self._known: dict[str, bool] = {}
 
     def __call__(self, kind: str) -> bool:
-        """Return True for a type to keep."""
+        """Return True if edits of the type `kind` are kept."""
         if kind not in self._known:
             names = kind, main_type(kind), operation(kind)
             self._known[kind] = any(map(self._keep, names)) and not any(map(self._drop, names))
@@ -186,9 +196,9 @@ class EditFilter:
 
 @dataclass
 class EditApplier:
-    """Corrects sentences by the edits of one annotator, and counts them.
+    """Function that applies the edits of one annotator to sentences, and counts them.
 
-    Edits that only mark an error (UNK, Um) change nothing. The first alternative is taken.
+    Edits without a correction (UNK, Um) are ignored. The first alternative of each edit is used.
     """
 
     name: str
@@ -199,14 +209,16 @@ class EditApplier:
     """Drop an edit that overlaps an earlier one, instead of raising a `DataError`."""
     sentences: int = 0
     annotated: int = 0
-    """Number of sentences that the annotator has seen."""
+    """Number of sentences that the annotator has annotated, with or without edits."""
     edits: int = 0
+    """Number of edits of the annotator."""
     applied: int = 0
+    """Number of applied edits."""
     overlapping: int = 0
     """Number of dropped edits."""
 
     def __call__(self, sentence: M2Sentence) -> str:
-        """Return the corrected sentence, unchanged if the annotator has not seen it."""
+        """Return the corrected sentence, unchanged if the annotator has not annotated it."""
         edits = sentence.annotators.get(self.annotator)
         self.sentences += 1
         self.annotated += edits is not None
@@ -237,7 +249,7 @@ class EditApplier:
 
 
 def m2_annotators(path: Path) -> list[int]:
-    """Return the ids of all annotators of a file. A block without edits is of annotator 0."""
+    """Return the ids of all annotators of a file. A block without ``A`` lines has annotator 0."""
     ids, is_bare = set(), False
     for line in read_lines(path):
         if line.startswith("A "):
@@ -275,7 +287,7 @@ def m2_to_text(
         drop_overlaps: drop an edit that overlaps an earlier one, instead of raising an error
 
     Returns:
-        the counts of each target
+        the `EditApplier` of each target file, with its counts
     """
     known = m2_annotators(path)
     if annotator is not None and annotator not in known:
@@ -300,9 +312,10 @@ def m2_to_text(
 
 
 def merge_m2(paths: Sequence[Path]) -> Iterator[M2Sentence]:
-    """Yield the sentences of several M2 files of the same sources, with all their annotators.
+    """Yield the sentences of several M2 files, with the annotators of all files.
 
-    Annotators are numbered from 0, those of the first file first.
+    Annotators are renumbered from 0, starting with the annotators of the first file. Raise
+    DataError if the files have different sentences.
     """
     ids: list[dict[int, int]] = []
     for path in paths:
@@ -332,7 +345,7 @@ def _complete(sentence: M2Sentence) -> M2Sentence:
 
 
 class _MalformedEditError(ValueError):
-    """A malformed line ``A``. The message lacks the file and the line."""
+    """A malformed line ``A``. The message does not name the file and the line."""
 
 
 def _add_edit(sentence: M2Sentence, line: str) -> None:

@@ -17,17 +17,17 @@ class AnnotatorStatistics:
 
     sentences: int = 0
     unchanged: int = 0
-    """Sentences without edits."""
+    """Number of sentences without edits."""
     types: Counter[str] = field(default_factory=Counter)
-    """Numbers of edits by full type. Errors that are only marked count as UNK."""
+    """Number of edits by full type, such as R:NOUN:NUM. Edits without a correction count, too."""
 
     @property
     def edits(self) -> int:
-        """Return the number of edits."""
+        """Number of edits of all types."""
         return self.types.total()
 
     def by(self, category: Callable[[str], str]) -> Counter[str]:
-        """Return the numbers of edits by a category of the type, such as `operation`."""
+        """Return the number of edits for each value of `category(type)`, such as `operation`."""
         counts: Counter[str] = Counter()
         for kind, count in self.types.items():
             counts[category(kind)] += count
@@ -65,7 +65,7 @@ class M2Statistics:
         return found
 
     def content(self) -> dict[str, Any]:
-        """Return all numbers, as JSON."""
+        """Return all numbers as a dict that can be stored as JSON."""
         return {
             "sentences": self.sentences,
             "tokens": self.tokens,
@@ -82,7 +82,7 @@ class M2Statistics:
         }
 
     def tables(self) -> Iterator[list[list[str]]]:
-        """Yield tables, each with its header: totals, annotators, types by operation."""
+        """Yield three tables of text with headers: totals, annotators, and types by operation."""
         total = AnnotatorStatistics()
         for counts in self.annotators.values():
             total.types.update(counts.types)

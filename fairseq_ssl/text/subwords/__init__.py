@@ -29,7 +29,7 @@ VOCABULARY_SUFFIX = ".vocab"
 
 @dataclass(frozen=True)
 class TrainedSubwords:
-    """File and statistics of a trained model."""
+    """File, statistics and notices of a trained subword model."""
 
     model: Path
     lines: int

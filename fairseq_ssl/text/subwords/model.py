@@ -163,7 +163,7 @@ def _model_file(model: Path) -> Path:
 
 
 def _trained_tags(path: Path) -> list[str]:
-    """Return the tags in the signature of a model, or an empty list without a signature."""
+    """Return the tags in the signature of a model, or an empty list if there is no signature."""
     signature = with_suffix(path, ".json")
     if not signature.is_file():
         return []

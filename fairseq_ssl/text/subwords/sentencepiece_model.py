@@ -19,7 +19,7 @@ MAX_LINE_BYTES_TRAINED = 4192
 
 
 class SentencepieceModel:
-    """Subword model that uses a sentencepiece processor."""
+    """Subword model that was trained by sentencepiece."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -80,7 +80,10 @@ def train(
 
 
 class _TrainingText:
-    """Iterator over training lines that stores exceptions, which sentencepiece would hide."""
+    """Iterable over training lines that counts long lines and stores exceptions.
+
+    Without it, the exceptions of `lines` would be hidden by an error of sentencepiece.
+    """
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = lines
@@ -117,7 +120,7 @@ def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubw
 
 
 def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> DataError:
-    """Return an error message for an exception of sentencepiece. `size` describes the size."""
+    """Convert an exception of sentencepiece. `size` is text such as ``"`size` is 8000"``."""
     if text.read == text.long:
         return DataError("There is no text to train on. All lines are empty or too long.")
     maximum = re.search(r"too high.*<= (\d+)", str(error))

@@ -19,7 +19,7 @@ from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
-"""Suffix of the last symbol of a word in merges, and suffix of the other subwords in text."""
+"""Suffix of a symbol at the end of a word in merges, and of a subword elsewhere in text."""
 VERSIONS = ((0, 1), (0, 2))
 """Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
@@ -44,7 +44,7 @@ class SubwordNmtModel:
         return list(bpe.segment_tokens(text.split(" ")))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield the subwords of PREFIX.vocab, most frequent first."""
+        """Yield the subwords and counts in PREFIX.vocab. Raise DataError if it does not exist."""
         vocabulary = with_suffix(
             self.path.with_name(self.path.name.removesuffix(SUFFIX)), VOCABULARY_SUFFIX
         )
@@ -95,7 +95,7 @@ def train(
 
 
 def _learn_merges(words: Counter[str], size: int) -> list[str]:
-    """Return the lines of a merge file."""
+    """Learn up to `size` merges. Return the lines of a merge file, with the version first."""
     learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
@@ -124,7 +124,10 @@ def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter
 
 
 def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
-    """Load the lines of a merge file. Raise DataError if a line is malformed."""
+    """Return a BPE object of subword-nmt for the lines of a merge file.
+
+    Raise DataError if a line is malformed.
+    """
     package = import_optional("subword_nmt.apply_bpe", "Subwords of this kind", "wmt")
     has_version = bool(codes) and re.fullmatch(r"#version: \d+(\.\d+)*", codes[0]) is not None
     merges = codes[has_version:] or [""]
