@@ -143,7 +143,7 @@ class IdFile:
 
 
 class IdWriter:
-    """Writer of one side of a split: ``.bin`` sentence by sentence, ``.idx`` in `finish`."""
+    """Writer of one side of a split. `write` appends to ``.bin``, and `finish` writes ``.idx``."""
 
     def __init__(self, path: Path, dtype: type[np.integer[Any]], eos: int) -> None:
         self._builder = indexed_dataset.MMapIndexedDatasetBuilder(str(path), dtype=dtype)

@@ -61,7 +61,7 @@ class Spans:
         return Spans(self.ids[shift + np.arange(len(shift))], lengths)
 
     def concat(self, other: Spans) -> Spans:
-        """Return these sequences followed by `other`."""
+        """Return the sequences of `self` followed by the sequences of `other`."""
         return Spans(
             np.concatenate([self.ids, other.ids]), np.concatenate([self.lengths, other.lengths])
         )

@@ -46,7 +46,7 @@ class EditDecoding:
 
 
 class AppliedEdit(NamedTuple):
-    """An edit applied to a sentence."""
+    """An edit applied to a sentence in one of the rounds."""
 
     round: int
     """Index of the round, from 1."""

@@ -1,7 +1,7 @@
 """Fluency boost: keep hypotheses that are less fluent than their source (Ge, Wei and Zhou, 2018).
 
-A model that generates errors may also copy or correct a sentence. Only those hypotheses of its
-n-best list are kept whose source is more fluent by a minimum ratio.
+A model that generates errors may also copy or correct a sentence. A hypothesis of its
+n-best list is kept only if the source is more fluent by a minimum ratio.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Fluency:
 class FluencyBoost:
     """A wrapper that filters the hypotheses of a generator.
 
-    If no hypothesis is left, it returns an empty one.
+    If no hypothesis of a sentence is kept, the sentence gets an empty hypothesis.
     """
 
     def __init__(

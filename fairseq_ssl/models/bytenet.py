@@ -302,7 +302,7 @@ def _parse_dilations(text: str) -> tuple[int, ...]:
 
 
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
-    """Return the length bound of the options, or one fitted to the training pairs.
+    """Return the length bound of the options, or a bound fitted to the training pairs.
 
     Without training pairs the bound is unknown until a checkpoint is loaded.
     """

@@ -96,7 +96,7 @@ class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, Translat
         return dictionary
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. Initialize one side from a checkpoint if `cfg` names one."""
+        """Build the model. Initialize the encoder or the decoder if `init_*_only` is set."""
         model = super().build_model(cfg, from_checkpoint)
         if not is_copying_model(model):
             raise ConfigurationError(
