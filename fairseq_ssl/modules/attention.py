@@ -234,7 +234,7 @@ class TeacherForcedTarget:
         self.mask: Tensor | None = pseudo_bidirectional_mask(real, source)
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return the keys and values of the target, then the keys and values of the pseudo future."""
+        """Return the keys and values of a layer: first of the target, then of the pseudo future."""
         return own if self.future is None else own.concat(self.future[layer])
 
 
