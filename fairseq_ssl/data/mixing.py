@@ -46,8 +46,8 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
 
     A data set that has fewer sentences is repeated in order. From a larger data set, each epoch
     takes sentences from all parts of the data set, so a corpus sorted by year or by origin does
-    not have to be shuffled. Each epoch continues where the previous one ended, so all sentences are used
-    equally often. The sentences of an epoch are the same if training is resumed.
+    not have to be shuffled. Each epoch continues where the previous one ended, so all sentences
+    are used equally often. The sentences of an epoch are the same if training is resumed.
     """
 
     def __init__(
