@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     label.add_argument(
         "--strict",
         action="store_true",
-        help="drop pairs (write an empty line) that insert more tokens at once than the max "
-        "q-gram, as in the authors' code, and not only this edit, as in the paper",
+        help="drop a pair (write an empty line) that inserts more tokens at once than the max "
+        "q-gram, as in the authors' code (default: drop only that edit, as in the paper)",
     )
     label.add_argument(
         "--exact", action="store_true", help="drop pairs whose labels do not reproduce TARGET"

@@ -114,9 +114,9 @@ def _add_measures(fit: argparse.ArgumentParser) -> None:
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="for --vectors: files with a word and its count in monolingual text a line, for SIF, "
-        "such as VECTORS.counts of fairseq-ssl rerank vectors; other words are skipped (default: "
-        "counted in the bitext)",
+        help="for --vectors: word counts of monolingual text for SIF, one word and its count per "
+        "line, such as VECTORS.counts of fairseq-ssl rerank vectors; words without a count are "
+        "skipped (default: counts of the bitext)",
     )
     measures.add_argument(
         "--sif",
@@ -151,7 +151,7 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="for checkpoints as --masked-models: folders with their dict.txt",
+        help="for --masked-models that are checkpoints: folders with the dict.txt of each",
     )
     measures.add_argument(
         "--translation",
