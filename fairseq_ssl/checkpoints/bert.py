@@ -1,9 +1,9 @@
 """Initialization of an edit tagger from the weights of a BERT or RoBERTa.
 
-The encoder is initialized from the encoder of the language model, and the scores of edits from its
+The encoder is initialized from the encoder of the language model, and the output layer from the
 masked language model head. The edit tagger has no token types. The embedding of the first token
-type is added to all rows of the position table instead. Each input has it exactly once, since its
-position is one row or the mean of two rows.
+type is added to all rows of the position table instead. This is equivalent: a position embedding is
+one row or the mean of two rows, so it includes the embedding of the token type exactly once.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def _read_tokenizer(path: Path) -> dict[str, int]:
     rows = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(rows, dict):
         raise DataError(
-            f"{path} has no rows of symbols under model.vocab. Expected a tokenizer with word "
+            f"{path} has no token ids under model.vocab. Expected a tokenizer with word "
             "pieces or byte-pair encoding."
         )
     try:
@@ -256,7 +256,7 @@ def _check_rows(rows: dict[str, Any], path: Path) -> dict[str, int]:
     wrong = [symbol for symbol, row in rows.items() if not isinstance(row, int) or row < 0]
     if wrong:
         symbol = wrong[0]
-        raise DataError(f"{path}: the row of {symbol!r} is {rows[symbol]!r}; expected 0 or more.")
+        raise DataError(f"{path}: the id of {symbol!r} is {rows[symbol]!r}; expected 0 or more.")
     return rows
 
 

@@ -162,8 +162,8 @@ class Transforms:
         """Create two transforms per suffix pair, one for each direction, and the case transforms.
 
         Args:
-            pairs: two suffixes, and words that the first transform must not change; the second
-                transform must not change their results
+            pairs: two suffixes, and words that the first transform does not change; the second
+                transform does not change the words that these would have become
             cases: add the transforms of `CASES`
         """
         table: list[Transform] = []

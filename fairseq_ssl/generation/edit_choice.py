@@ -181,7 +181,7 @@ class EditChoice:
         Args:
             probabilities: [positions, labels], changed in place.
             errors: [positions], probabilities that there is an edit.
-            possible: the mask of impossible edits.
+            possible: sets the probabilities of impossible edits to minus infinity.
             ids: [positions], token ids.
             starts: [sentences], positions of sentence starts.
 

@@ -148,7 +148,7 @@ class Conversion:
 
     @classmethod
     def of(cls, config: DecodingConfig) -> Conversion:
-        """Return the conversion of the first checkpoint of a config. Nothing is converted."""
+        """Describe the conversion of the first checkpoint of a config, without running it."""
         model = config.model[0]
         return cls(
             config, model, model.with_name(f"{model.name}.ctranslate2-{config.compute_type}")

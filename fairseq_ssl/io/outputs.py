@@ -308,7 +308,7 @@ class ResumableFiles:
             self._save()
 
     def finish(self, signature: Signature) -> None:
-        """Write the signature next to the first file, then rename the files to their names."""
+        """Write the signature next to the first file, then rename the temporary files."""
         signature.write_beside(self.paths[0])
         self._save(finished=True)
         complete(self.paths)

@@ -245,7 +245,7 @@ def analyze(
     weights: Mapping[str, float] | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
-    """Compare weights with oracles. Score each feature alone, and the other features without it.
+    """Compare weights with oracle choices. Score each feature alone, and all features but this one.
 
     Args:
         nbest: n-best list of development sentences

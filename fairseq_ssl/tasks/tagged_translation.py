@@ -68,8 +68,8 @@ class TaggedTranslationConfig(RightToLeftConfig):
     noisy_beam_granularity: str = field(
         default=CANDIDATE,
         metadata={
-            "help": f"unit for which r is drawn: {CANDIDATE}, a hypothesis extended by a word, or "
-            f"{HYPOTHESIS} (default: {CANDIDATE})"
+            "help": f"unit for which the random number r is drawn: {CANDIDATE}, a hypothesis "
+            f"extended by a word, or {HYPOTHESIS} (default: {CANDIDATE})"
         },
     )
     noisy_beam_seed: int = field(

@@ -49,9 +49,9 @@ UNKNOWN_WORD = "<unk>"
 class UnknownCopies:
     """Function that replaces each ``<unk>`` by a token copied from the source.
 
-    Candidates are the source tokens that are in exactly one of the two vocabularies, since the
-    model cannot both read and write them. The n-th ``<unk>`` is replaced by the n-th candidate. If
-    there are fewer candidates, the other ``<unk>`` tokens are unchanged.
+    Candidates are the source tokens that are in the source vocabulary alone or in the target
+    vocabulary alone, so the model cannot copy them itself. The n-th ``<unk>`` is replaced by the
+    n-th candidate. If there are fewer candidates, the other ``<unk>`` tokens are unchanged.
     """
 
     source_words: Set[str]

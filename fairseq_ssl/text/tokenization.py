@@ -74,7 +74,7 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
         elif not has_marker and " " in line:
             raise DataError(
                 f"{line[:40]!r} has no \u2581, so the text does not have sentencepiece subwords, "
-                "which are the default. Set `subwords` to their kind."
+                "which are the default. Set `subwords` to the kind of the text."
             )
         return SUBWORDS["sentencepiece"](line)
 

@@ -83,4 +83,4 @@ def test_documented_launch_commands(run: Run) -> None:
         assert shown.startswith(begin)
         assert r"a\ b" in shown, "arguments with spaces must not be split"
     shown = run("bash", "-euc", launcher, "launch", LAUNCH="gpus", code=2).stderr
-    assert "expected single, node, cpu, torchrun or slurm" in shown
+    assert "Expected single, node, cpu, torchrun or slurm" in shown
