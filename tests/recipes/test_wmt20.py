@@ -32,7 +32,7 @@ def test_tiny_scale_runs_in_parts_and_is_reused(tmp_path: Path) -> None:
     step(STEPS[0], settings)
     step(STEPS[1], settings)
     step(STEPS[2], {**settings, "SHARD": "1/2"})
-    assert "1 of 2 parts of bt/made are there" in step(STEPS[2], settings, code=1).stderr
+    assert "1 of 2 parts of bt/made exist" in step(STEPS[2], settings, code=1).stderr
     step(STEPS[2], {**settings, "SHARD": "2/2"})
     for path in STEPS[2:6]:
         shown = step(path, settings).stdout
