@@ -125,7 +125,7 @@ def test_vocabulary_of_tokenizer_json(tmp_path: Path) -> None:
     [
         ("tokenizer.json", '{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}', "word pieces"),
         ("tokenizer.json", "{}", "word pieces"),
-        ("vocab.json", '{"a": "first"}', "row of 'a' is 'first'"),
+        ("vocab.json", '{"a": "first"}', "id of 'a' is 'first'"),
         ("vocab.json", '["a"]', "is not a JSON object"),
         ("vocab.json", "a", "not JSON"),
         ("vocab.json", "[" * 100_000, "not JSON"),
