@@ -157,8 +157,8 @@ def _add_tokenize(step: argparse.ArgumentParser) -> None:
         "--tokenize",
         default="none",
         metavar="NAME",
-        help="tokenizer of sacreBLEU, such as ja-mecab, zh or 13a, the same for vectors and "
-        "post-ensemble; does not change the output (default: none, words separated by spaces)",
+        help="tokenizer of sacreBLEU that finds the words, such as ja-mecab, zh or 13a; use the "
+        "same for rerank vectors and post-ensemble (default: none, words separated by spaces)",
     )
 
 

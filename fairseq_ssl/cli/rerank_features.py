@@ -33,7 +33,7 @@ def add_features(steps: Steps) -> None:
         "nbest_list",
         type=Path,
         metavar="LIST",
-        help="n-best list in the format of merge; .gz by suffix; - for stdin",
+        help="n-best list, output of rerank merge; .gz by suffix; - for stdin",
     )
     options.add_resumable_output(parser, "n-best list with the scores")
     _add_models(parser)

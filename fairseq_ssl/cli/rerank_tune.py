@@ -26,7 +26,7 @@ def add_nbest(parser: argparse.ArgumentParser) -> None:
         "nbest_list",
         type=Path,
         metavar="LIST",
-        help="n-best list in the format of merge, with all scores of all candidates; .gz by "
+        help="n-best list, output of rerank merge, with all scores of all candidates; .gz by "
         "suffix; - for stdin",
     )
 

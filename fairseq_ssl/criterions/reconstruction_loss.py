@@ -56,9 +56,9 @@ class ReconstructionLossConfig(CriterionConfig):
     reconstruction_weighting: ChoiceEnum(list(WEIGHTINGS)) = field(  # type: ignore[valid-type]
         default="marginal",
         metadata={
-            "help": "weighting of the candidates: marginal, marginal likelihood, as in the slides; "
-            "reinforce, policy gradient with the reconstruction score as reward, as in dual "
-            "learning; top1, only the best candidate, as in back-translation (default: marginal)"
+            "help": "weighting of the candidates: marginal, the marginal likelihood (as in the "
+            "slides of ByteNet); reinforce, the policy gradient with the reconstruction score as "
+            "reward (as in dual learning); top1, only the best candidate (default: marginal)"
         },
     )
     reconstruction_renormalize: bool = field(

@@ -247,7 +247,7 @@ def describe_id_noises() -> str:
 
 
 def _key(mask: int | None) -> np.uint64:
-    """Return the hash of the mask as a word, or 0 if there is no mask."""
+    """Return the hash of the text that consists of the mask, or 0 if there is no mask."""
     if mask is None:
         return np.uint64(0)
     return np.uint64(Spans.of([np.array([mask])]).keys[0])

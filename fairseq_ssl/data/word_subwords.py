@@ -140,16 +140,11 @@ class WordSubwords:
 
     def subwords(self, words: Ids) -> Spans:
         """Return the subwords of words. The start of a sentence has the encoder's start symbols."""
-        missing = int(words.max(initial=0)) + 1 - len(self._table)
-        if missing > 0:
-            self._add_words()
-        return self._table.select(words)
+        return self._table_for(words).select(words)
 
     def lengths(self, words: Ids) -> Ids:
         """Return the number of subwords of each word."""
-        if int(words.max(initial=0)) >= len(self._table):
-            self._add_words()
-        lengths: Ids = self._table.lengths[words]
+        lengths: Ids = self._table_for(words).lengths[words]
         return lengths
 
     def grams(self, grams: Sequence[Sequence[str]]) -> list[list[int]]:
@@ -185,6 +180,12 @@ class WordSubwords:
             torch.from_numpy(Spans(first, text.lengths).pad(0, False, 0, 1)),
             torch.from_numpy(Spans(counts, text.lengths).pad(0, False, 0, 1)),
         )
+
+    def _table_for(self, words: Ids) -> Spans:
+        """Return the table, after adding the words that it lacks."""
+        if int(words.max(initial=0)) >= len(self._table):
+            self._add_words()
+        return self._table
 
     def _add_words(self) -> None:
         """Tokenize the words of the dictionary that are not in the table."""

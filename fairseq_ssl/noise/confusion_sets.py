@@ -328,7 +328,7 @@ def _check_arguments(
     if bool(inputs) == bool(counts):
         raise UsageError("Expected either text files to count words in, or a file of `counts`.")
     if is_unsupported:
-        raise UsageError("SymSpell only suggests words of the vocabulary. Use aspell instead.")
+        raise UsageError("`keep_unknown` needs aspell. SymSpell suggests words of the text only.")
     if output.resolve() in {path.resolve() for path in (*inputs, counts) if path}:
         raise UsageError(f"{output} is an input. Choose another file for `output`.")
     if output.exists() and not overwrite:

@@ -154,10 +154,10 @@ class CandidateStatistics:
 
     @classmethod
     def of(cls, metric: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
-        """Compute the counts of all candidates.
+        """Compute the sufficient statistics of all candidates.
 
         Args:
-            metric: metric
+            metric: corpus metric that sums statistics of sentences
             lists: texts of the candidates of each sentence
             references: one list of references per annotator
         """

@@ -17,11 +17,12 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
 from tests.conftest import PACKAGE, ROOT, Run, weights
 from tests.learning.learner_sentences import write
+from tests.plugin.edit_corpus import binarize
 
 fairseq_ssl.register()
 from fairseq import checkpoint_utils, options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from fairseq_cli import preprocess, train  # noqa: E402
+from fairseq_cli import train  # noqa: E402
 
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
@@ -46,20 +47,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     write(folder, "train", 400, seed=1)
     write(folder, "valid", 60, seed=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        sides = ["train.src", "train.trg", "-o", "bin/edits.txt", "--label-dict", "labels.txt"]
-        assert fairseq_ssl_command(["edits", "dictionary", *sides]) == 0
-        for split in ("train", "valid"):
-            words = [f"{split}.src", f"{split}.trg", "-o", f"{split}.edits"]
-            words += ["--dictionary", "bin/edits.txt"]
-            assert fairseq_ssl_command(["edits", "label", *words]) == 0
-        prefixes = "--trainpref train --validpref valid --destdir bin"
-        for shown in (
-            f"-s src -t trg --joined-dictionary {prefixes}",
-            f"-s edits --only-source --srcdict labels.txt {prefixes}",
-        ):
-            preprocess.main(options.get_preprocessing_parser().parse_args(shown.split()))
+    binarize(folder)
     return folder / "bin"
 
 

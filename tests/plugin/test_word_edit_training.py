@@ -10,17 +10,17 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl.cli.main import main as fairseq_ssl_command
 from fairseq_ssl.errors import ConfigurationError
 from tests import pretrained
 from tests.conftest import PACKAGE, Run
 from tests.learning.learner_sentences import write
+from tests.plugin.edit_corpus import binarize
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from fairseq_cli import preprocess, train  # noqa: E402
+from fairseq_cli import train  # noqa: E402
 
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
@@ -43,22 +43,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     write(folder, "train", 60, seed=1)
     write(folder, "valid", 20, seed=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        sides = ["train.src", "train.trg", "-o", "bin/edits.txt", "--label-dict", "labels.txt"]
-        assert fairseq_ssl_command(["edits", "dictionary", *sides]) == 0
-        for split in ("train", "valid"):
-            words = [f"{split}.src", f"{split}.trg", "-o", f"{split}.edits"]
-            assert not fairseq_ssl_command(
-                ["edits", "label", *words, "--dictionary", "bin/edits.txt"]
-            )
-        prefixes = "--trainpref train --validpref valid --destdir bin"
-        for shown in (
-            f"-s src -t trg --joined-dictionary {prefixes}",
-            f"-s edits --only-source --srcdict labels.txt {prefixes}",
-        ):
-            parser = options.get_preprocessing_parser()
-            preprocess.main(parser.parse_args(shown.split()))
+    binarize(folder)
     pretrained.bert(folder / "bert")
     return folder
 

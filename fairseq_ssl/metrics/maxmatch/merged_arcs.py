@@ -258,8 +258,8 @@ class ArcPaths:
     def _shortest(self, favored: dict[Arc, float]) -> list[int]:
         """Return the predecessor of each cell on its shortest path (Bellman-Ford).
 
-        Ties are broken by the order of the arcs, with the rounding of the script. Because the arcs
-        are ordered, few sweeps change a distance.
+        Distances are rounded as in m2scorer. Of equal distances, that of the first arc is kept.
+        Because the arcs are ordered, few sweeps change a distance.
         """
         arcs = self._weighed(favored) if favored else self._plain
         distances = [self.arcs.before] + [inf] * (len(self.arcs.into) - 1)
