@@ -127,16 +127,77 @@ class EditedIds:
 EditScoreArray = NDArray[np.float32]
 
 
+class BestEdits(NamedTuple):
+    """The best edits other than keep, [positions] each."""
+
+    labels: Ids
+    probabilities: EditScoreArray
+    is_preferred: NDArray[np.bool_]
+    """True where the edit is better than keep."""
+
+
+class EditCandidates(NamedTuple):
+    """The probabilities on which the choice of edits depends, [positions] each.
+
+    Positions are <s> and tokens.
+    """
+
+    kept: EditScoreArray
+    """Probability of keep."""
+    deleted: EditScoreArray
+    """Probability of delete, or minus infinity at the start of a sentence."""
+    other: EditScoreArray
+    """Highest probability of the other possible edits, or minus infinity."""
+    other_labels: Ids
+    """The edit with the probability `other`."""
+    errors: EditScoreArray
+    """Probability that there is an edit."""
+
+    def best_edits(self, keep_bias: float, delete_bias: float) -> BestEdits:
+        """Return the best edit of each position, and whether it is better than keep.
+
+        The biases are added to the probabilities of keep and delete. The returned probabilities
+        are those without bias. Of equal ones, keep precedes delete, and delete the other edits.
+        """
+        deleted = self.deleted + delete_bias
+        is_delete = deleted >= self.other
+        return BestEdits(
+            np.where(is_delete, DELETE_ID, self.other_labels),
+            np.where(is_delete, self.deleted, self.other),
+            np.where(is_delete, deleted, self.other) > self.kept + keep_bias,
+        )
+
+
+def best_candidates(
+    probabilities: Tensor, errors: Tensor, possible: PossibleEdits, ids: Ids, starts: Ids
+) -> Tensor:
+    """Return the probabilities of keep, of delete, and of the most probable other edit.
+
+    Impossible edits are excluded. The other probabilities are not renormalized.
+
+    Args:
+        probabilities: [positions, labels], changed in place.
+        errors: [positions], probabilities that there is an edit.
+        possible: sets the probabilities of impossible edits to minus infinity.
+        ids: [positions], token ids.
+        starts: [sentences], positions of sentence starts.
+
+    Returns:
+        the fields of `EditCandidates` as one tensor [5, positions], for one transfer to the CPU
+    """
+    possible.mask_impossible(probabilities, ids, starts)
+    own = probabilities[:, : DELETE_ID + 1].T.clone()
+    probabilities[:, : DELETE_ID + 1] = -torch.inf
+    other, labels = probabilities.max(-1)
+    return torch.stack([*own, other, labels.to(other.dtype), errors])
+
+
 class ChosenEdits(NamedTuple):
     """Chosen edits of sentences, concatenated, each [positions]. Positions are <s> and tokens."""
 
     labels: Ids
     probabilities: EditScoreArray
     """The model's probability of the chosen edit."""
-    kept: EditScoreArray
-    """The model's probability of keep."""
-    errors: EditScoreArray
-    """The model's probability that there is an edit."""
 
 
 @dataclass(frozen=True)
@@ -166,54 +227,18 @@ class EditChoice:
                     f"{flag(f'edit_{name}')} is {value}; expected {minimum} to 1."
                 )
 
-    def choose(
-        self,
-        probabilities: Tensor,
-        errors: Tensor,
-        possible: PossibleEdits,
-        ids: Ids,
-        starts: Ids,
-    ) -> Tensor:
-        """Choose an edit for each position. `min_sentence_confidence` is not applied here.
-
-        Impossible edits are excluded. The other probabilities are not renormalized.
+    def __call__(self, candidates: EditCandidates, starts: Ids) -> ChosenEdits:
+        """Choose an edit for each position.
 
         Args:
-            probabilities: [positions, labels], changed in place.
-            errors: [positions], probabilities that there is an edit.
-            possible: sets the probabilities of impossible edits to minus infinity.
-            ids: [positions], token ids.
-            starts: [sentences], positions of sentence starts.
-
-        Returns:
-            the fields of `ChosenEdits` as one tensor [4, positions], for one transfer to the CPU
-        """
-        original = probabilities[:, : DELETE_ID + 1].clone()
-        probabilities[:, KEEP_ID] += self.keep_bias
-        probabilities[:, DELETE_ID] += self.delete_bias
-        possible.mask_impossible(probabilities, ids, starts)
-        labels = probabilities.argmax(-1, keepdim=True)
-        probabilities[:, : DELETE_ID + 1] = original
-        chosen = probabilities.gather(1, labels)
-        labels = labels.masked_fill(chosen < self.min_confidence, KEEP_ID)
-        chosen = probabilities.gather(1, labels)
-        columns = [labels.to(chosen.dtype), chosen, original[:, :1], errors.unsqueeze(1)]
-        return torch.cat(columns, dim=1).T
-
-    def keep_unlikely_sentences(self, columns: NDArray[Any], starts: Ids) -> ChosenEdits:
-        """Return the chosen edits, after keeping the sentences without a likely error unchanged.
-
-        The threshold is `min_sentence_confidence`.
-
-        Args:
-            columns: [4, positions], the output of `choose`.
+            candidates: the probabilities.
             starts: [sentences], positions of sentence starts.
         """
-        labels, chosen = columns[0].astype(np.int64), columns[1]
+        best = candidates.best_edits(self.keep_bias, self.delete_bias)
+        is_edit = best.is_preferred & (best.probabilities >= self.min_confidence)
         if self.min_sentence_confidence > 0:
-            highest = np.maximum.reduceat(columns[3], starts)
-            lengths = np.diff(starts, append=len(labels))
-            unchanged = np.repeat(highest < self.min_sentence_confidence, lengths)
-            labels[unchanged] = KEEP_ID
-            chosen = np.where(unchanged, columns[2], chosen)
-        return ChosenEdits(labels, chosen, columns[2], columns[3])
+            highest = np.maximum.reduceat(candidates.errors, starts)
+            is_likely = highest >= self.min_sentence_confidence
+            is_edit &= np.repeat(is_likely, np.diff(starts, append=len(is_edit)))
+        labels = np.where(is_edit, best.labels, KEEP_ID)
+        return ChosenEdits(labels, np.where(is_edit, best.probabilities, candidates.kept))

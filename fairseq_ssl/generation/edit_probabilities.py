@@ -1,176 +1,21 @@
-"""Edit probabilities of sentences, with overlapping windows for long sentences (PIE)."""
+"""Edit probabilities of sentences, and the edits among which to choose (PIE)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fairseq_ssl.data.edit_windows import Windows
 from fairseq_ssl.data.spans import Ids, Spans
-from fairseq_ssl.edits.dictionary import KEEP_ID
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
+from fairseq_ssl.generation.edit_choice import EditCandidates, PossibleEdits, best_candidates
 
-
-@dataclass(frozen=True)
-class WindowBatch:
-    """Windows of sentences, and the positions of each window whose edits are used.
-
-    Each position of a sentence is used in exactly one window.
-    """
-
-    text: Spans
-    """The ids of each window, with <s>."""
-    begins: Ids
-    """[windows], the first position to use. It is 0, for <s>, only at the start of a sentence."""
-    ends: Ids
-    """[windows], the position after the last one to use."""
-
-    @property
-    def counts(self) -> Ids:
-        """[windows], number of positions to use."""
-        return self.ends - self.begins
-
-    def select(self, which: Ids) -> WindowBatch:
-        """Return the windows with the indices `which`."""
-        return WindowBatch(self.text.select(which), self.begins[which], self.ends[which])
-
-    @cached_property
-    def used_positions(self) -> Ids | None:
-        """Indices of the positions to use in the concatenated windows. None: all positions."""
-        if int(self.counts.sum()) == len(self.text.ids):
-            return None
-        counts = self.counts
-        first = np.repeat(self.text.starts + self.begins - _starts(counts), counts)
-        positions: Ids = first + np.arange(len(first))
-        return positions
-
-    @cached_property
-    def ids(self) -> Ids:
-        """The ids at the positions to use."""
-        used = self.used_positions
-        ids: Ids = self.text.ids if used is None else self.text.ids[used]
-        return ids
-
-    @cached_property
-    def sentence_starts(self) -> Ids:
-        """The positions of sentence starts among the positions to use."""
-        starts: Ids = _starts(self.counts)[self.begins == 0]
-        return starts
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Windows of equal length. The edit of a token is from the window where it is most central."""
-
-    size: int
-    """Number of tokens in a window, without <s> and </s>."""
-    overlap: int
-    """Number of tokens that consecutive windows share."""
-
-    @classmethod
-    def of_model(cls, positions: int, overlap: int | None) -> Windows:
-        """Build windows for a model with `positions` positions, including <s> and </s>.
-
-        `overlap` is by default a quarter of a window.
-        """
-        size = positions - 2
-        if size < 1:
-            raise ConfigurationError(
-                f"The model has {positions} positions (--max-source-positions); expected 3 or "
-                "more, for <s>, a token and </s>."
-            )
-        if overlap is None:
-            overlap = size // 4
-        if not 0 <= overlap < size:
-            raise ConfigurationError(
-                f"--edit-window-overlap is {overlap}; expected 0 or more, and less than the window "
-                f"size, {size}."
-            )
-        return cls(size, overlap)
-
-    def split(self, text: Spans, subwords: Ids | None = None) -> WindowBatch:
-        """Split sentences, each with <s>, into windows.
-
-        Args:
-            text: the sentences.
-            subwords: the number of subwords of each token in `text`, for models that read
-                subwords. The sizes of windows and overlaps are then in subwords.
-        """
-        tokens = text.lengths - 1
-        sizes = (
-            tokens
-            if subwords is None
-            else np.add.reduceat(subwords, text.starts) - subwords[text.starts]
-        )
-        if sizes.max(initial=0) <= self.size:
-            return WindowBatch(text, np.zeros_like(tokens), text.lengths)
-        if subwords is None:
-            counts, first, lengths = self._equal_windows(tokens)
-        else:
-            counts, first, lengths = self._subword_windows(text, subwords)
-        sentence = np.repeat(np.arange(len(text)), counts)
-        is_first = np.arange(len(sentence)) == np.repeat(_starts(counts), counts)
-        index = np.repeat(text.starts[sentence] + 1 + first - _starts(lengths), lengths)
-        windows = Spans(text.ids[index + np.arange(len(index))], lengths)
-        begins, ends = self._used_range(first, lengths, is_first, tokens[sentence])
-        return WindowBatch(windows.with_first(text.ids[:1]), begins - first + 1, ends - first + 1)
-
-    def _equal_windows(self, tokens: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the number of windows per sentence, and first token and length of each window."""
-        step = self.size - self.overlap
-        counts = 1 + -(-np.maximum(tokens - self.size, 0) // step)
-        window = np.arange(counts.sum()) - np.repeat(_starts(counts), counts)
-        lengths = np.repeat(np.minimum(tokens, self.size), counts)
-        first = np.minimum(window * step, np.repeat(tokens, counts) - lengths)
-        return counts, first, lengths
-
-    def _subword_windows(self, text: Spans, subwords: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the number of windows per sentence, and first token and length of each window.
-
-        A window has at most `size` subwords, or a single token with more subwords.
-        """
-        counts: list[int] = []
-        windows: list[tuple[int, int]] = []
-        for costs in np.split(subwords, text.starts[1:]):
-            begin, before = 0, len(windows)
-            ends = np.cumsum(costs[1:])
-            while True:
-                spent = int(ends[begin - 1]) if begin else 0
-                end = max(begin + 1, int(np.searchsorted(ends, spent + self.size, "right")))
-                windows.append((begin, min(end, len(ends)) - begin))
-                if end >= len(ends):
-                    break
-                shared = int(np.searchsorted(ends, int(ends[end - 1]) - self.overlap, "left")) + 1
-                begin = max(begin + 1, min(shared, end))
-            counts.append(len(windows) - before)
-        first, lengths = np.array(windows, np.int64).T
-        return np.array(counts), first, lengths
-
-    def _used_range(self, first: Ids, lengths: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
-        """Return the range of tokens, as indices in the sentence, to use from each window.
-
-        The ranges of consecutive windows meet in the middle of their overlap. <s> has the index -1.
-
-        Args:
-            first: [windows], index in the sentence of the first token of the window.
-            lengths: [windows], number of tokens of the window.
-            is_first: [windows], True for the first window of a sentence.
-            tokens: [windows], number of tokens of the sentence.
-        """
-        last = np.roll(first + lengths, 1) - 1
-        begins = np.where(is_first, -1, (last + first) // 2 + 1)
-        ends = np.where(np.roll(is_first, -1), tokens, np.roll(begins, -1))
-        return begins, ends
-
-
-def _starts(lengths: Ids) -> Ids:
-    starts: Ids = np.cumsum(lengths) - lengths
-    return starts
+MIN_WINDOWS = 16
+"""Minimum number of windows in a batch. The maximum of it and the number of sentences is used."""
 
 
 class Probabilities(NamedTuple):
@@ -241,3 +86,55 @@ class EditProbabilities:
         return Probabilities(
             edits, 1 - edits[:, KEEP_ID] if errors is None else errors.float().sigmoid()
         )
+
+
+class EditCandidateFinder:
+    """Function that returns the candidate edits of sentences, with windows for long sentences."""
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        dictionary: Any,
+        edits: EditDictionary,
+        window_overlap: int | None = None,
+    ) -> None:
+        """Use one edit tagger, or an ensemble with the same dictionaries.
+
+        Args:
+            models: the edit taggers.
+            dictionary: the token dictionary.
+            edits: the edit dictionary.
+            window_overlap: number of tokens that consecutive windows share. None: a quarter of a
+                window.
+        """
+        positions = min(model.max_subwords + 2 for model in models)
+        self.windows = Windows.of_model(positions, window_overlap)
+        self.words = [model.subwords for model in models if model.subwords is not None]
+        self.probabilities = EditProbabilities(models, dictionary)
+        self.possible = PossibleEdits(edits, dictionary)
+
+    def __call__(self, text: Spans, device: torch.device) -> EditCandidates:
+        """Return the candidate edits at each position of sentences that begin with <s>."""
+        windows = self.windows.split(text, self._subword_counts(text.ids))
+        order = np.argsort(-windows.text.lengths, kind="stable")
+        batch_size = max(len(text), MIN_WINDOWS)
+        columns = []
+        for begin in range(0, len(order), batch_size):
+            batch = windows.select(order[begin : begin + batch_size])
+            found = self.probabilities(batch.text, batch.used_positions, device)
+            columns.append(best_candidates(*found, self.possible, batch.ids, batch.sentence_starts))
+        positions = Spans(np.arange(len(text.ids)), windows.counts).select(order).ids
+        ordered = np.empty((len(columns[0]), len(text.ids)), np.float32)
+        ordered[:, positions] = torch.cat(columns, dim=1).cpu().numpy()
+        kept, deleted, other, labels, errors = ordered
+        return EditCandidates(kept, deleted, other, labels.astype(np.int64), errors)
+
+    def _subword_counts(self, ids: Ids) -> Ids | None:
+        """Return the number of subwords of each token, the maximum over the models.
+
+        Return None if no model reads subwords.
+        """
+        if not self.words:
+            return None
+        counts: Ids = np.max([words.lengths(ids) for words in self.words], axis=0)
+        return counts

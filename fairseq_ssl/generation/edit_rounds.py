@@ -17,12 +17,8 @@ from fairseq_ssl.generation.edit_choice import (
     EditChoice,
     EditedIds,
     EditScoreArray,
-    PossibleEdits,
 )
-from fairseq_ssl.generation.edit_probabilities import EditProbabilities, Windows
-
-MIN_WINDOWS = 16
-"""Minimum number of windows in a batch. The maximum of it and the number of sentences is used."""
+from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder
 
 
 @dataclass(frozen=True)
@@ -107,11 +103,7 @@ class EditGenerator:
         self.symbols_to_strip_from_output = {self.eos}
         self.names = edits.names
         self.settings = settings
-        positions = min(model.max_subwords + 2 for model in models)
-        self.windows = Windows.of_model(positions, settings.window_overlap)
-        self.words = [model.subwords for model in models if model.subwords is not None]
-        self.probabilities = EditProbabilities(models, dictionary)
-        self.possible = PossibleEdits(edits, dictionary)
+        self.candidates = EditCandidateFinder(models, dictionary, edits, settings.window_overlap)
         self.edited = EditedIds(edits, dictionary)
         for model in models:
             model.eval()
@@ -141,29 +133,7 @@ class EditGenerator:
 
     def choose(self, text: Spans, device: torch.device) -> ChosenEdits:
         """Return the chosen edit of each position of sentences that begin with <s>."""
-        windows = self.windows.split(text, self._subword_counts(text.ids))
-        order = np.argsort(-windows.text.lengths, kind="stable")
-        batch_size = max(len(text), MIN_WINDOWS)
-        columns = []
-        for begin in range(0, len(order), batch_size):
-            batch = windows.select(order[begin : begin + batch_size])
-            probabilities = self.probabilities(batch.text, batch.used_positions, device)
-            choose = self.settings.choice.choose
-            columns.append(choose(*probabilities, self.possible, batch.ids, batch.sentence_starts))
-        positions = Spans(np.arange(len(text.ids)), windows.counts).select(order).ids
-        ordered = np.empty((4, len(text.ids)), np.float32)
-        ordered[:, positions] = torch.cat(columns, dim=1).cpu().numpy()
-        return self.settings.choice.keep_unlikely_sentences(ordered, text.starts)
-
-    def _subword_counts(self, ids: Ids) -> Ids | None:
-        """Return the number of subwords of each token, the maximum over the models.
-
-        Return None if no model reads subwords.
-        """
-        if not self.words:
-            return None
-        counts: Ids = np.max([words.lengths(ids) for words in self.words], axis=0)
-        return counts
+        return self.settings.choice(self.candidates(text, device), text.starts)
 
     def _apply(
         self, index: int, text: Spans, chosen: ChosenEdits, states: Sequence[SentenceState]

@@ -10,7 +10,12 @@ import torch
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.edit_choice import ChosenEdits, EditChoice, PossibleEdits
+from fairseq_ssl.generation.edit_choice import (
+    EditCandidates,
+    EditChoice,
+    PossibleEdits,
+    best_candidates,
+)
 from tests.unit.edits.plain_edits import is_possible
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
@@ -39,11 +44,12 @@ def choose(
             probabilities[at, EDITS.ids[name]] = value
     ids = np.array([known.bos(), *map(known.index, words.split())])
     found_errors = torch.tensor(errors) if errors else 1 - probabilities[:, 0]
-    choice, at_start = EditChoice(**settings), np.array(starts)
-    columns = choice.choose(probabilities, found_errors, PossibleEdits(EDITS, known), ids, at_start)
-    assert columns.shape == (4, len(rows))
-    found: ChosenEdits = choice.keep_unlikely_sentences(columns.numpy(), at_start)
-    np.testing.assert_allclose(found.kept, [row.get("KEEP", 0) for row in rows], rtol=1e-6)
+    possible, at_start = PossibleEdits(EDITS, known), np.array(starts)
+    columns = best_candidates(probabilities, found_errors, possible, ids, at_start)
+    candidates = EditCandidates(*columns.numpy())
+    candidates = candidates._replace(other_labels=candidates.other_labels.astype(np.int64))
+    np.testing.assert_allclose(candidates.kept, [row.get("KEEP", 0) for row in rows], rtol=1e-6)
+    found = EditChoice(**settings)(candidates, at_start)
     return [
         (EDITS.names[label], round(float(probability), 6))
         for label, probability in zip(found.labels, found.probabilities, strict=True)

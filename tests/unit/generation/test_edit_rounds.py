@@ -9,7 +9,8 @@ import torch
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import EditChoice
-from fairseq_ssl.generation.edit_rounds import MIN_WINDOWS, EditDecoding
+from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS
+from fairseq_ssl.generation.edit_rounds import EditDecoding
 from tests.unit.generation.fake_tagger import (
     FakeTagger,
     Scores,
