@@ -128,12 +128,12 @@ EditScoreArray = NDArray[np.float32]
 
 
 class BestEdits(NamedTuple):
-    """The best edits other than keep, [positions] each."""
+    """The best edits without keep, [positions] each."""
 
     labels: Ids
     probabilities: EditScoreArray
     is_preferred: NDArray[np.bool_]
-    """True where the edit is better than keep."""
+    """Whether the edit is better than keep."""
 
 
 class EditCandidates(NamedTuple):
