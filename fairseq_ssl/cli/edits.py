@@ -18,11 +18,12 @@ from fairseq_ssl.edits.edits_job import (
     label_file,
     measure_coverage,
 )
-from fairseq_ssl.errors import flag
+from fairseq_ssl.edits.transforms import GROUPS
+from fairseq_ssl.errors import flag, nearest
 
 EXAMPLES = """\
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt
-  fairseq-ssl edits dictionary train.src train.trg -o edits.txt --size 5000 --case
+  fairseq-ssl edits dictionary train.src train.trg -o edits.txt --size 5000 --groups all
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt --label-dict dict.labels.txt
   fairseq-ssl edits stats valid.src valid.trg --dictionary edits.txt
   fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
@@ -96,9 +97,12 @@ def _add_dictionary(steps: Steps) -> None:
         "%(default)s)",
     )
     step.add_argument(
-        "--case",
-        action="store_true",
-        help="add labels for lowercase, capitalized and uppercase words",
+        "--groups",
+        type=_groups,
+        default=(),
+        metavar="GROUP,...|all|none",
+        help="transforms of English words to add: case, merge (two words), split (at hyphens), "
+        "verb (forms), number (of nouns) or all, separated by commas (default: none)",
     )
     step.add_argument(
         "--label-dict",
@@ -108,6 +112,19 @@ def _add_dictionary(steps: Steps) -> None:
         "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
     options.add_jobs(step)
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    """Return the groups of transforms of an option."""
+    named = tuple(dict.fromkeys(text.split(",")))
+    groups = {"all": GROUPS, "none": ()}.get(text, named)
+    for group in groups:
+        if group not in GROUPS:
+            raise argparse.ArgumentTypeError(
+                f"{group!r} is not a group. Expected all, none, or some of {','.join(GROUPS)}."
+                f"{nearest(group, GROUPS)}"
+            )
+    return groups
 
 
 def _add_tune(steps: Steps) -> None:
@@ -146,7 +163,7 @@ def _dictionary(args: argparse.Namespace) -> None:
         size=args.size,
         max_ngram=args.max_ngram,
         transforms=args.transforms,
-        case=args.case,
+        groups=args.groups,
         label_dict=args.label_dict,
         executor=options.local_executor(args),
         progress=progress,

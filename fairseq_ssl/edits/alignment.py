@@ -28,6 +28,8 @@ class Change(NamedTuple):
     """True if the source token is kept."""
     inserted: tuple[str, ...]
     """Target tokens inserted after the token, or replacing it."""
+    merge: str | None = None
+    """A kind of `MERGES` if `inserted` replaces the token and the next one. See `find_merges`."""
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
@@ -47,6 +49,36 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
         if table is None:
             return None
     return _trace_back(source, target, i, j, first, table)
+
+
+def find_merges(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
+    """Replace pairs of edits that merge or swap two adjacent tokens by one edit."""
+    result: list[Change] = []
+    for change in changes:
+        merged = _merge(source, result[-1], change) if result else None
+        if merged is None:
+            result.append(change)
+        else:
+            result[-1] = merged
+    return result
+
+
+def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
+    """Return the merge that two edits are, or None."""
+    apart = right.position - left.position
+    at = left.position if apart == 1 else right.position - 1
+    if left.merge or apart not in (1, 2) or not 0 < at < len(source):
+        return None
+    first, second = source[at - 1], source[at]
+    pair = (left.kept, left.inserted, right.kept, right.inserted)
+    if apart == 2:  # the second token moves to the left
+        is_swap = pair == (True, (second,), False, ())
+    else:
+        for kind, merged in (("space", (first + second,)), ("hyphen", (f"{first}-{second}",))):
+            if pair in ((False, merged, False, ()), (False, (), False, merged)):
+                return Change(at, False, merged, kind)
+        is_swap = pair in ((False, (), True, (first,)), (False, (second,), False, (first,)))
+    return Change(at, False, (second, first), "swap") if is_swap else None
 
 
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:

@@ -6,11 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from fairseq_ssl.edits.alignment import align_tokens
+from fairseq_ssl.edits.alignment import align_tokens, find_merges
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.extraction import ExtractedLabels, LabelExtractor, apply_labels
+from fairseq_ssl.edits.extraction import (
+    ExtractedLabels,
+    LabelExtractor,
+    apply_labels,
+    transform_index,
+)
 from fairseq_ssl.edits.labels import Gram, Label, parse_label
+from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import PairBlock
 
@@ -30,14 +36,23 @@ class GramCounts:
     share: float = 0.0
     """Share of the input that is read after the last block, 0 to 1."""
 
-    def add(self, source: str, target: str, max_ngram: int) -> None:
-        """Count the q-grams that the target inserts after a source token or instead of it."""
+    def add(
+        self, source: str, target: str, max_ngram: int, transforms: Transforms | None = None
+    ) -> None:
+        """Count the q-grams that the target inserts after a source token or instead of it.
+
+        Edits that `transforms` can make are not counted.
+        """
         self.pairs += 1
-        changes = align_tokens(source.split(), target.split())
+        tokens = source.split()
+        changes = align_tokens(tokens, target.split())
         if changes is None:
             self.incomparable += 1
             return
         self.changed += bool(changes)
+        if transforms is not None:
+            changes = find_merges(tokens, changes) if transforms.merges else changes
+            changes = [one for one in changes if transform_index(transforms, tokens, one) is None]
         for change in changes:
             if len(change.inserted) > max_ngram:
                 self.too_long += 1
@@ -58,12 +73,14 @@ class GramCounter:
     """Picklable function that counts the q-grams inserted in a block of pairs."""
 
     max_ngram: int
+    transforms: Transforms | None
+    """Transforms whose edits are not counted."""
 
     def __call__(self, block: PairBlock) -> GramCounts:
         """Return the counts of the block."""
         counts = GramCounts(share=block.share)
         for source, target in block.pairs():
-            counts.add(source, target, self.max_ngram)
+            counts.add(source, target, self.max_ngram, self.transforms)
         return counts
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import ExtractedLabels
+from fairseq_ssl.edits.transforms import GROUPS
 
-EDIT_KINDS = ("delete", "append", "replace", "suffix", "case")
+EDIT_KINDS = ("delete", "append", "replace", "suffix", *GROUPS)
 BETA_SQUARED = 0.25
 """Square of the beta of F0.5."""
 
@@ -108,7 +109,7 @@ class Coverage:
 
     def lines(self) -> list[str]:
         """Return the counts and scores as lines of a text table."""
-        kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS)
+        kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS if self.kept[kind])
         lost = ", ".join(f"{kind} {count}" for kind, count in sorted(self.lost.items()))
         compared = self.pairs - self.incomparable
         skipped = f", {self.incomparable} too long and too different" if self.incomparable else ""
@@ -120,7 +121,7 @@ class Coverage:
             f"correct label, of {self.tokens} tokens and sentence starts in {compared} pairs",
             f"edits           {_percent(self.kept.total(), self.edits)} have a label, of "
             f"{self.edits}",
-            f"with label      {kinds}",
+            f"with label      {kinds or 'none'}",
             f"without label   {lost or 'none'}",
             f"ceiling         F0.5 {100 * self.f05:.2f}, token accuracy "
             f"{100 * self.token_accuracy:.2f}, exact {_percent(self.exact, self.pairs)}",

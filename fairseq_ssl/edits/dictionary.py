@@ -13,12 +13,11 @@ from fairseq_ssl.edits.labels import (
     KEEP,
     Gram,
     Label,
-    Transform,
-    Transforms,
     gram_name,
     parse_gram,
     parse_label,
 )
+from fairseq_ssl.edits.transforms import Transform, Transforms
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines

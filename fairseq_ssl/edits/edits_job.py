@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -16,7 +16,7 @@ from fairseq_ssl.edits.block_labeling import (
 )
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Transforms, english_suffixes, read_suffixes
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
@@ -60,7 +60,7 @@ def build_dictionary(
     size: int = SIZE,
     max_ngram: int = MAX_NGRAM,
     transforms: str | Path = ENGLISH,
-    case: bool = False,
+    groups: Sequence[str] = (),
 ) -> EditDictionary:
     """Build a dictionary of the most frequent edits.
 
@@ -69,16 +69,18 @@ def build_dictionary(
         size: number of q-grams (M in the paper), 0 or more
         max_ngram: max tokens of a q-gram (q in the paper), 1 or more
         transforms: suffix transforms: ``english``, ``none``, or a file of suffixes
-        case: add labels that change the case of a token
+        groups: names in `GROUPS`, groups of transforms for English words to add. Without groups,
+            all insertions count, as in PIE. With groups, those that a transform can make do not.
 
     >>> build_dictionary([("he go home", "he goes to home")], transforms="none").names
     ('KEEP', 'DELETE', 'APPEND_goes', 'APPEND_to', 'REPLACE_goes', 'REPLACE_to')
     """
     _check_sizes(size, max_ngram)
+    loaded = _transforms(transforms, groups)
     counts = GramCounts()
     for source, target in pairs:
-        counts.add(source, target, max_ngram)
-    return EditDictionary.of_counts(counts.grams, size, max_ngram, _transforms(transforms, case))
+        counts.add(source, target, max_ngram, loaded if groups else None)
+    return EditDictionary.of_counts(counts.grams, size, max_ngram, loaded)
 
 
 def build_dictionary_file(
@@ -89,7 +91,7 @@ def build_dictionary_file(
     size: int = SIZE,
     max_ngram: int = MAX_NGRAM,
     transforms: str | Path = ENGLISH,
-    case: bool = False,
+    groups: Sequence[str] = (),
     label_dict: Path | None = None,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
@@ -103,7 +105,8 @@ def build_dictionary_file(
         size: number of q-grams (M in the paper), 0 or more
         max_ngram: max tokens of a q-gram (q in the paper), 1 or more
         transforms: suffix transforms: ``english``, ``none``, or a file of suffixes
-        case: add labels that change the case of a token
+        groups: names in `GROUPS`, groups of transforms for English words to add. Without groups,
+            all insertions count, as in PIE. With groups, those that a transform can make do not.
         label_dict: file for the labels as a dictionary of fairseq-preprocess
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
@@ -111,10 +114,11 @@ def build_dictionary_file(
     _check_sizes(size, max_ngram)
     suffixes = None if transforms in (ENGLISH, "none") else Path(transforms)
     _check_outputs({"output": output, "label_dict": label_dict}, source, target, suffixes)
-    loaded = _transforms(transforms, case)
+    loaded = _transforms(transforms, groups)
     counts = GramCounts()
     with exclusive(output):
-        for done in _map_blocks(source, target, GramCounter(max_ngram), executor, progress):
+        counter = GramCounter(max_ngram, loaded if groups else None)
+        for done in _map_blocks(source, target, counter, executor, progress):
             counts.update(done)
         if not counts.changed + counts.incomparable:
             raise DataError(
@@ -126,7 +130,8 @@ def build_dictionary_file(
             dictionary.write_for_fairseq(label_dict)
         dictionary.write(output)
         params = {
-            **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms), "case": case},
+            **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms)},
+            "groups": ",".join(groups) or "none",
             **{"fingerprint": dictionary.fingerprint, "labels": len(dictionary.labels)},
             "insertions": counts.grams.total() + counts.too_long,
             **{"pairs": counts.pairs, "too_long": counts.too_long},
@@ -283,11 +288,11 @@ def _map_blocks(
         raise DataError(f"{source} is empty. Expected one sentence or more.")
 
 
-def _transforms(transforms: str | Path, case: bool) -> Transforms:
+def _transforms(transforms: str | Path, groups: Sequence[str]) -> Transforms:
     if transforms == "none":
-        return Transforms.of([], case)
+        return Transforms.of([], groups)
     pairs = english_suffixes() if transforms == ENGLISH else read_suffixes(Path(transforms))
-    return Transforms.of(pairs, case)
+    return Transforms.of(pairs, groups)
 
 
 def _check_sizes(size: int, max_ngram: int) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fairseq_ssl.edits.alignment import Change, align_tokens
+from fairseq_ssl.edits.alignment import Change, align_tokens, find_merges
 from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
 from fairseq_ssl.edits.labels import KEEP, Label, parse_label
+from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError
 
 CONTINUATION = "##"
@@ -29,21 +30,21 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
     >>> extract("he go home", "However , he goes home")
     ['APPEND_However_,', 'KEEP', 'REPLACE_goes', 'KEEP']
     """
-    tokens = source.split()
-    changes = align_tokens(tokens, target.split())
-    if changes is None:
+    tokens, others = source.split(), target.split()
+    labels: list[str] | None = None
+    if dictionary is not None:
+        found = LabelExtractor(dictionary)(tokens, others)
+        labels = None if found is None else [dictionary.names[label] for label in found.ids]
+    elif (changes := align_tokens(tokens, others)) is not None:
+        labels = [str(KEEP)] * (len(tokens) + 1)
+        for change in changes:
+            labels[change.position] = str(Label(change.kept, change.inserted))
+    if labels is None:
         raise DataError(
             "The source and the target are too long and too different to align. Split them into "
             "sentences."
         )
-    if dictionary is not None:
-        return [
-            dictionary.names[label] for label in LabelExtractor(dictionary).label(tokens, changes)
-        ]
-    labels = [KEEP] * (len(tokens) + 1)
-    for change in changes:
-        labels[change.position] = Label(change.kept, change.inserted)
-    return list(map(str, labels))
+    return labels
 
 
 def apply(source: str, labels: Sequence[str]) -> str:
@@ -87,38 +88,40 @@ class LabelExtractor:
         changes = align_tokens(source, target)
         if changes is None:
             return None
-        return ExtractedLabels(self.label(source, changes), changes)
-
-    def label(self, source: Sequence[str], changes: Sequence[Change]) -> list[int]:
-        """Return the label ids of the sentence start and of each token."""
+        if self.dictionary.transforms.merges:
+            changes = find_merges(source, changes)
         ids = [KEEP_ID] * (len(source) + 1)
         for change in changes:
             ids[change.position] = self._label(source, change)
-        return ids
+        return ExtractedLabels(ids, changes)
 
     def _label(self, source: Sequence[str], change: Change) -> int:
         dictionary = self.dictionary
-        if change.kept:
-            return self._suffix(source, change) or dictionary.appends.get(change.inserted, KEEP_ID)
+        index = transform_index(dictionary.transforms, source, change)
+        if index is not None:
+            return dictionary.first_transform + index
         if not change.inserted:
             return DELETE_ID
-        if len(change.inserted) == 1:
-            index = dictionary.transforms.match(source[change.position - 1], change.inserted[0])
-            if index is not None:
-                return dictionary.first_transform + index
-        return dictionary.replaces.get(change.inserted, KEEP_ID)
+        grams = dictionary.appends if change.kept else dictionary.replaces
+        return grams.get(change.inserted, KEEP_ID)
 
-    def _suffix(self, source: Sequence[str], change: Change) -> int:
-        """Return the label id of the suffix transform for an inserted word piece, or 0.
 
-        As in the authors' code, the label of "play" before an inserted "##s" is SUFFIX_+s.
-        """
-        (piece, *others), transforms = change.inserted, self.dictionary.transforms
-        if others or not change.position or not piece.startswith(CONTINUATION):
-            return 0
-        word = source[change.position - 1]
-        index = transforms.match(word, word + piece.removeprefix(CONTINUATION))
-        return 0 if index is None else self.dictionary.first_transform + index
+def transform_index(transforms: Transforms, source: Sequence[str], change: Change) -> int | None:
+    """Return the index of the first transform that makes a change, or None.
+
+    As in the authors' code, the transform of "play" before an inserted "##s" is SUFFIX_+s.
+    """
+    if change.merge:
+        return transforms.merges[change.merge]
+    if not change.inserted or not change.position:
+        return None
+    word, inserted = source[change.position - 1], " ".join(change.inserted)
+    if not change.kept:
+        may_match = len(change.inserted) == 1 or transforms.splits
+        return transforms.match(word, inserted) if may_match else None
+    if len(change.inserted) == 1 and inserted.startswith(CONTINUATION):
+        return transforms.match(word, word + inserted.removeprefix(CONTINUATION))
+    return None
 
 
 def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
@@ -136,9 +139,19 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
             f"{labels[0]} cannot be the label of the start of a sentence. Expected KEEP or APPEND."
         )
     result = list(labels[0].gram)
-    for token, label in zip(source, labels[1:], strict=True):
-        if label is KEEP:
+    is_merged = False
+    for at, (token, label) in enumerate(zip(source, labels[1:], strict=True), 1):
+        if is_merged:
+            is_merged = False
+        elif label is KEEP:
             result.append(token)
-        else:
+        elif label.merge is None:
             result += label.edited(token)
+        elif at == len(source) or labels[at + 1] is not KEEP:
+            raise DataError(
+                f"{label} is the label of {token!r}. Expected a next token with the label KEEP."
+            )
+        else:
+            result += label.merge.merged(token, source[at])
+            is_merged = True
     return result

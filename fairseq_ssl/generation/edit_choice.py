@@ -70,6 +70,17 @@ class PossibleEdits:
         self.is_known[new] = True
 
 
+EditScoreArray = NDArray[np.float32]
+
+
+class ChosenEdits(NamedTuple):
+    """Chosen edits of sentences, concatenated, each [positions]. Positions are <s> and tokens."""
+
+    labels: Ids
+    probabilities: EditScoreArray
+    """The model's probability of the chosen edit."""
+
+
 class Edited(NamedTuple):
     """Sentences after a round of edits."""
 
@@ -93,38 +104,77 @@ class EditedIds:
         self.grams = np.zeros((len(labels), self.inserted.max(initial=0)), np.int64)
         for row, label in zip(self.grams, labels, strict=True):
             row[: len(label.gram)] = [dictionary.index(token) for token in label.gram]
-        self.transformed: dict[tuple[int, int], int] = {}
+        self.is_merge = np.array([label.merge is not None for label in labels])
+        self.transformed: dict[tuple[int, ...], list[int]] = {}
+
+    def resolve_merges(self, chosen: ChosenEdits, kept: EditScoreArray, text: Spans) -> ChosenEdits:
+        """Keep the tokens whose merge is impossible, and the tokens merged with the token before.
+
+        A merge is impossible at the end of a sentence, and after a token that is itself a merge.
+
+        Args:
+            chosen: the edits.
+            kept: [positions], probabilities of keep.
+            text: the sentences, each with <s>.
+        """
+        merges = np.flatnonzero(self.is_merge[chosen.labels])
+        if not len(merges):
+            return chosen
+        labels, probabilities = chosen.labels.copy(), chosen.probabilities.copy()
+        last = np.isin(merges, text.ends - 1)
+        previous = -2
+        for at, is_last in zip(merges.tolist(), last.tolist(), strict=True):
+            is_possible = not is_last and at != previous + 1
+            unchanged = at + 1 if is_possible else at
+            labels[unchanged], probabilities[unchanged] = KEEP_ID, kept[unchanged]
+            previous = at if is_possible else -2
+        return chosen._replace(labels=labels, probabilities=probabilities)
 
     def __call__(self, text: Spans, labels: Ids) -> Edited:
         """Return the sentences after one edit at each position.
 
         Args:
             text: sentences, each with <s>.
-            labels: [positions], indices of edits that can be applied.
+            labels: [positions], indices of edits that can be applied, after `resolve_merges`.
         """
         own = self.own[labels]
         counts = own + self.inserted[labels]
+        transformed = np.flatnonzero(labels >= self.first_transform)
+        after = np.append(text.ids, self.dictionary.eos())[transformed + 1]
+        results = [
+            self._transform(label, *words)
+            for label, *words in zip(
+                *(some.tolist() for some in (labels[transformed], text.ids[transformed], after)),
+                strict=True,
+            )
+        ]
+        counts[transformed] = [len(result) for result in results]
+        counts[transformed[self.is_merge[labels[transformed]]] + 1] = 0
         ends = np.cumsum(counts)
         origins = np.repeat(np.arange(len(labels)), counts)
         ids = text.ids[origins]
-        for at in np.flatnonzero(labels >= self.first_transform).tolist():
-            ids[ends[at] - 1] = self._transform(int(text.ids[at]), int(labels[at]))
+        for end, result in zip(ends[transformed].tolist(), results, strict=True):
+            ids[end - len(result) : end] = result
         with_gram = np.flatnonzero(self.inserted[labels])
         for index in range(self.grams.shape[1]):
             some = with_gram[self.inserted[labels[with_gram]] > index]
             ids[ends[some] - counts[some] + own[some] + index] = self.grams[labels[some], index]
         return Edited(Spans(ids, np.add.reduceat(counts, text.starts)), origins)
 
-    def _transform(self, token: int, label: int) -> int:
-        """Return the id of a transformed token. Results are cached."""
-        result = self.transformed.get((token, label))
+    def _transform(self, label: int, token: int, following: int) -> list[int]:
+        """Return the ids that replace a token, and for a merge the next token. Cache the result."""
+        merge = self.edits.labels[label].merge
+        key = (label, token) if merge is None else (label, token, following)
+        result = self.transformed.get(key)
         if result is None:
-            (word,) = self.edits.labels[label].edited(self.dictionary[token])
-            result = self.transformed[token, label] = int(self.dictionary.index(word))
+            word = self.dictionary[token]
+            words = (
+                self.edits.labels[label].edited(word)
+                if merge is None
+                else merge.merged(word, self.dictionary[following])
+            )
+            result = self.transformed[key] = [int(self.dictionary.index(one)) for one in words]
         return result
-
-
-EditScoreArray = NDArray[np.float32]
 
 
 class BestEdits(NamedTuple):
@@ -190,14 +240,6 @@ def best_candidates(
     probabilities[:, : DELETE_ID + 1] = -torch.inf
     other, labels = probabilities.max(-1)
     return torch.stack([*own, other, labels.to(other.dtype), errors])
-
-
-class ChosenEdits(NamedTuple):
-    """Chosen edits of sentences, concatenated, each [positions]. Positions are <s> and tokens."""
-
-    labels: Ids
-    probabilities: EditScoreArray
-    """The model's probability of the chosen edit."""
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,9 @@ class EditGenerator:
 
     def choose(self, text: Spans, device: torch.device) -> ChosenEdits:
         """Return the chosen edit of each position of sentences that begin with <s>."""
-        return self.settings.choice(self.candidates(text, device), text.starts)
+        candidates = self.candidates(text, device)
+        chosen = self.settings.choice(candidates, text.starts)
+        return self.edited.resolve_merges(chosen, candidates.kept, text)
 
     def _apply(
         self, index: int, text: Spans, chosen: ChosenEdits, states: Sequence[SentenceState]

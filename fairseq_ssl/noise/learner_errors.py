@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from itertools import groupby
@@ -18,7 +16,7 @@ from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import json_text, parse_json, read_parallel
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import match_case
+from fairseq_ssl.text.inflection import Inflection
 
 MAX_FORMS = 1_000_000
 """Max number of words in the cache of `VerbForms`."""
@@ -27,56 +25,18 @@ MAX_FORMS = 1_000_000
 class VerbForms(dict[str, tuple[str, ...]]):
     """The other forms of a verb, looked up by word; empty if the word is not a verb.
 
-    Every word that can be a verb counts as a verb ("people", "well"). A form of two verbs ("saw")
-    gets the forms of both. The forms have the case of the word. Only words of letters have forms,
-    so "'s" has none.
+    A form of two verbs ("saw") gets the forms of both. See `Inflection`.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        with _without_spacy():
-            package = import_optional("lemminflect", "Changing verbs", "noise")
-        self.lemmas_of, self.forms_of = package.getAllLemmas, package.getAllInflections
+        self._inflection = Inflection()
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) >= MAX_FORMS:
             self.clear()
-        forms = self[word] = self._others(word)
+        forms = self[word] = tuple(self._inflection.verb_forms(word))
         return forms
-
-    def _others(self, word: str) -> tuple[str, ...]:
-        if not word.isalpha():
-            return ()
-        lower = word.lower()
-        lemmas = self.lemmas_of(lower)
-        found = {
-            form
-            for kind in ("VERB", "AUX")
-            for lemma in lemmas.get(kind, ())
-            for forms in self.forms_of(lemma, kind).values()
-            for form in forms
-        }
-        return tuple(match_case(word, form) for form in sorted(found - {lower}))
-
-
-@contextmanager
-def _without_spacy() -> Iterator[None]:
-    """Hide spaCy from lemminflect, because importing it imports torch, which takes seconds."""
-    sys.meta_path.insert(0, _NoSpacy)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(_NoSpacy)
-
-
-class _NoSpacy:
-    """An import hook that hides spaCy."""
-
-    @staticmethod
-    def find_spec(name: str, *_: Any) -> None:
-        """Raise ModuleNotFoundError for spaCy. Other modules are left to the next finders."""
-        if name == "spacy":
-            raise ModuleNotFoundError(name)
 
 
 ERROR_KINDS = ("append", "verb", "replace", "delete")

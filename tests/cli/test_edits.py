@@ -13,6 +13,7 @@ from fairseq_ssl import __version__
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.edits import alignment
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import GROUPS
 from fairseq_ssl.io import blocks
 from tests.conftest import Run
 
@@ -63,21 +64,19 @@ def made(*options: str) -> EditDictionary:
 
 
 def test_labels_round_trip(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dictionary = made("--case")
+    dictionary = made("--groups", "case")
     assert dictionary.grams == (
         ("However", ","),
         ("could",),
-        ("he",),
-        ("plays",),
         ("the",),
         ("very", "long"),
     )
-    assert len(dictionary.transforms.table) == 61
+    assert len(dictionary.transforms.table) == 63
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith(
-        "6 pairs, 6 insertions, 6 q-grams for 100.0% of them, 0.0% longer than 2; 61 transforms, "
-        "75 labels\n"
+        "6 pairs, 4 insertions, 4 q-grams for 100.0% of them, 0.0% longer than 2; 63 transforms, "
+        "73 labels\n"
     )
     assert f"version:{__version__}\nwrote edits\n" in shown.err
     assert edits("label", "source", "target", "--dictionary", "edits", "-o", "labels") == 0
@@ -103,7 +102,13 @@ def test_sizes_and_transforms(corpus: Path) -> None:
     assert made("--size", "0", "--transforms", "none").names == ("KEEP", "DELETE")
     Path("suffixes").write_text("- s\n")
     assert made("--transforms", "suffixes").names[-2:] == ("SUFFIX_+s", "SUFFIX_-s")
-    assert made("--case", "--transforms", "none").kinds[-3:] == ("case",) * 3
+    assert made("--groups", "case,split", "--transforms", "none").kinds[-6:] == (
+        *("case",) * 5,
+        "split",
+    )
+    groups = [kind for kind in made("--groups", "all").kinds if kind in GROUPS]
+    assert len(groups) == 16
+    assert set(groups) == set(GROUPS)
 
 
 def test_the_labels_as_a_dictionary_of_fairseq(corpus: Path, run: Run) -> None:
@@ -137,7 +142,7 @@ def test_pairs_that_labels_do_not_reproduce(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Long and unlisted q-grams are dropped alone, or with their pair."""
-    made("--max-ngram", "1", "--case")
+    made("--max-ngram", "1", "--groups", "case")
     without = Path("edits").read_text().replace("gram could 1\n", "")
     Path("edits").write_text(without)
     assert edits("label", "source", "target", "--dictionary", "edits", "-o", "l", *flags) == 0
@@ -152,7 +157,7 @@ def test_pairs_that_labels_do_not_reproduce(
 
 
 def test_stats(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made("--case", "--max-ngram", "1")
+    made("--groups", "case", "--max-ngram", "1")
     capsys.readouterr()
     command = ("stats", "source", "target", "--dictionary", "edits")
     assert edits(*command) == 0

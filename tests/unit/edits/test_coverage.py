@@ -7,10 +7,10 @@ import pytest
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.edits.labels import Transforms
+from fairseq_ssl.edits.transforms import Transforms
 
 EDITS = EditDictionary.of_counts(
-    {("the",): 2, ("at",): 1}, 10, 2, Transforms.of([("", "s", [])], cases=True)
+    {("the",): 2, ("at",): 1}, 10, 2, Transforms.of([("", "s", [])], groups=("case",))
 )
 PAIRS = [
     ("a b", "a b"),
@@ -70,6 +70,7 @@ def test_the_report() -> None:
         ("replace", 1),
         ("suffix", 1),
         ("case", 1),
+        *((group, 0) for group in ("merge", "split", "verb", "number")),
     ]
     lines = "\n".join(covered(PAIRS).lines())
     assert "F0.5 88.24, token accuracy 81.82, exact 42.86%" in lines

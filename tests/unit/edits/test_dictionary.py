@@ -10,15 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Gram, Transforms, english_suffixes
+from fairseq_ssl.edits.labels import Gram
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
 from tests.unit.edits.plain_edits import is_possible
 
-FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], cases=True)
+FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], groups=("case",))
 COUNTS = Counter({("the",): 5, ("b",): 2, ("a", "z"): 2, ("a",): 2, ("c",): 1})
 NAMES = """
 KEEP DELETE APPEND_the APPEND_a APPEND_a_z REPLACE_the REPLACE_a REPLACE_a_z
-SUFFIX_+s SUFFIX_-s SUFFIX_-e+ing SUFFIX_-ing+e CASE_lower CASE_capital CASE_upper
+SUFFIX_+s SUFFIX_-s SUFFIX_-e+ing SUFFIX_-ing+e
+CASE_lower CASE_capital CASE_upper CASE_second CASE_plural
 """
 SMALL = EditDictionary.of_counts(COUNTS, 3, 2, FEW)
 
@@ -35,17 +37,17 @@ def test_most_frequent_grams_are_kept_with_ties_in_alphabetical_order() -> None:
 def test_labels_and_their_ids() -> None:
     names = NAMES.split()
     assert list(SMALL.names) == names == list(map(str, SMALL.labels))
-    assert [SMALL.ids[name] for name in names] == list(range(15))
+    assert [SMALL.ids[name] for name in names] == list(range(17))
     assert SMALL.names[SMALL.appends["a", "z"]] == "APPEND_a_z"
     assert SMALL.names[SMALL.replaces["a", "z"]] == "REPLACE_a_z"
     assert SMALL.names[SMALL.first_transform] == "SUFFIX_+s"
     assert SMALL.kinds[:3] == ("keep", "delete", "append")
-    assert SMALL.kinds[-4:] == ("suffix", "case", "case", "case")
+    assert SMALL.kinds[-6:] == ("suffix", *("case",) * 5)
 
 
 def test_number_of_labels_is_that_of_the_paper() -> None:
     counts: dict[Gram, int] = {(f"w{n}",): 1 for n in range(2000)}
-    paper = EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes(), False))
+    paper = EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes()))
     assert len(paper.labels) == 2 + 1000 + 1000 + 58
 
 
@@ -53,11 +55,12 @@ def test_possible_transforms() -> None:
     def names(token: str) -> list[str]:
         return [SMALL.names[label] for label in SMALL.possible_transforms(token)]
 
-    assert names("use") == ["SUFFIX_+s", "SUFFIX_-e+ing", "CASE_capital", "CASE_upper"]
+    upper = ["CASE_upper", "CASE_second", "CASE_plural"]
+    assert names("use") == ["SUFFIX_+s", "SUFFIX_-e+ing", "CASE_capital", *upper]
     assert names("a") == ["CASE_capital", "CASE_upper"]
-    assert names("AS") == ["SUFFIX_+s", "CASE_lower"]
-    assert names("as") == ["SUFFIX_+s", "CASE_capital", "CASE_upper"]
-    assert names("is") == ["SUFFIX_+s", "SUFFIX_-s", "CASE_capital", "CASE_upper"]
+    assert names("AS") == ["SUFFIX_+s", "CASE_lower", "CASE_plural"]
+    assert names("as") == ["SUFFIX_+s", "CASE_capital", *upper]
+    assert names("is") == ["SUFFIX_+s", "SUFFIX_-s", "CASE_capital", *upper]
     assert names("1") == ["SUFFIX_+s"]
     for number, name in enumerate(SMALL.names):
         at_start = name.startswith(("KEEP", "APPEND"))
@@ -82,6 +85,8 @@ def test_write_and_read_round_trip(tmp_path: Path) -> None:
         "transform CASE_lower\n"
         "transform CASE_capital\n"
         "transform CASE_upper\n"
+        "transform CASE_second\n"
+        "transform CASE_plural\n"
     )
     assert EditDictionary.read(path) == SMALL
     assert [*path.parent.iterdir()] == [path]
@@ -98,7 +103,7 @@ def test_generated_dictionaries_round_trip(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     path = tmp_path_factory.mktemp("edits") / "edits.gz"
-    transforms = Transforms.of([("", "s", spared), ("-+%", "_ ", [])], cases=True)
+    transforms = Transforms.of([("", "s", spared), ("-+%", "_ ", [])], groups=("case",))
     built = EditDictionary.of_counts(counts, 1000, 3, transforms)
     built.write(path)
     read = EditDictionary.read(path)

@@ -43,7 +43,7 @@ def test_extracted_labels_restore_the_target(source: str, target: str) -> None:
 
 
 def test_labels_of_a_dictionary() -> None:
-    dictionary = build_dictionary(PAIRS, case=True)
+    dictionary = build_dictionary(PAIRS, groups=("case",))
     labels = extract(*PAIRS[1], dictionary)
     assert labels == ["KEEP", "CASE_capital", "SUFFIX_+s", "APPEND_the", "KEEP"]
     assert apply(PAIRS[1][0], labels) == PAIRS[1][1]
@@ -66,8 +66,8 @@ def test_files_equal_pairs(tmp_path: Path) -> None:
     source, target, output = (tmp_path / name for name in ("s", "t", "edits"))
     for path, side in ((source, 0), (target, 1)):
         path.write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
-    summary = build_dictionary_file(source, target, output, case=True)
-    dictionary = build_dictionary(PAIRS, case=True)
+    summary = build_dictionary_file(source, target, output, groups=("case",))
+    dictionary = build_dictionary(PAIRS, groups=("case",))
     assert EditDictionary.read(output) == summary.dictionary == dictionary
     assert summary.insertions == sum(dictionary.counts)
     labeled = label_file(source, target, tmp_path / "labels", output)

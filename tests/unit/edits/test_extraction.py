@@ -12,12 +12,13 @@ from fairseq_ssl.edits import alignment
 from fairseq_ssl.edits.alignment import Change, align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor, apply_labels
-from fairseq_ssl.edits.labels import Transforms, english_suffixes, parse_label
+from fairseq_ssl.edits.labels import parse_label
+from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
 from tests.unit.edits.plain_edits import figure_1, is_possible, plain_diff
 
 GRAMS = [("could",), ("the",), ("However", ","), (".",), ("Then", ","), ("he",), ("of", "the")]
-ENGLISH = Transforms.of(english_suffixes(), cases=True)
+ENGLISH = Transforms.of(english_suffixes(), groups=("case",))
 
 
 def dictionary(grams: list[tuple[str, ...]], transforms: Transforms = ENGLISH) -> EditDictionary:
@@ -98,7 +99,7 @@ known = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(tu
 def test_labels_equal_those_of_figure_1(
     source: list[str], target: list[str], grams: list[tuple[str, ...]]
 ) -> None:
-    edits = dictionary(grams, Transforms.of([("", "s", ["a"]), ("e", "ing", [])], cases=False))
+    edits = dictionary(grams, Transforms.of([("", "s", ["a"]), ("e", "ing", [])]))
 
     def transformed(word: str, other: str) -> str | None:
         fits = {"SUFFIX_+s": word + "s" == other, "SUFFIX_-s": word == other + "s"}
@@ -113,16 +114,20 @@ def test_labels_equal_those_of_figure_1(
     assert names == expected
 
 
-@given(source=any_tokens | words, target=any_tokens | words, case=st.booleans())
+@given(
+    source=any_tokens | words,
+    target=any_tokens | words,
+    groups=st.sampled_from([(), ("case",), GROUPS]),
+)
 def test_applied_labels_restore_the_target(
-    source: list[str], target: list[str], case: bool
+    source: list[str], target: list[str], groups: tuple[str, ...]
 ) -> None:
     """No edit is lost if the dictionary has all insertions."""
     insertions = [
         change.inserted for change in align_tokens(source, target) or () if change.inserted
     ]
     edits = EditDictionary.of_counts(
-        Counter(insertions), 1000, 99, Transforms.of(english_suffixes(), case)
+        Counter(insertions), 1000, 99, Transforms.of(english_suffixes(), groups)
     )
     found = LabelExtractor(edits)(source, target)
     assert found is not None

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.edits.labels import (
-    CASES,
-    DELETE,
-    KEEP,
-    CaseTransform,
-    Label,
+from fairseq_ssl.edits.labels import DELETE, KEEP, Label, parse_label
+from fairseq_ssl.edits.transforms import (
+    GROUPS,
+    WORD_FUNCTIONS,
+    MergeTransform,
     SuffixTransform,
-    parse_label,
+    WordTransform,
 )
 from fairseq_ssl.errors import DataError
 
@@ -30,8 +29,17 @@ NAMES = {
     "SUFFIX_-e+ing": Label(False, transform=SuffixTransform("e", "ing")),
     "SUFFIX_+%2Ds": Label(False, transform=SuffixTransform("", "-s")),
     "SUFFIX_-%2B+_": Label(False, transform=SuffixTransform("+", "_")),
-    "CASE_capital": Label(False, transform=CaseTransform("capital")),
+    "CASE_capital": Label(False, transform=WordTransform("case", "capital")),
+    "VERB_VBZ": Label(False, transform=WordTransform("verb", "VBZ")),
+    "NUMBER_plural": Label(False, transform=WordTransform("number", "plural")),
+    "SPLIT_hyphen": Label(False, transform=WordTransform("split", "hyphen")),
+    "MERGE_swap": Label(False, transform=MergeTransform("swap")),
 }
+WORD_TRANSFORMS = [
+    WordTransform(kind, argument)
+    for kind, functions in WORD_FUNCTIONS.items()
+    for argument in functions
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -54,7 +62,7 @@ labels = (
     | st.builds(SuffixTransform, suffixes, suffixes)
     .filter(lambda one: one.off != one.on)
     .map(lambda one: Label(False, transform=one))
-    | st.sampled_from(list(CASES)).map(lambda case: Label(False, transform=CaseTransform(case)))
+    | st.sampled_from(WORD_TRANSFORMS).map(lambda one: Label(False, transform=one))
 )
 
 
@@ -83,7 +91,10 @@ def test_names_have_no_spaces_and_round_trip(label: Label) -> None:
         ("SUFFIX_+ing-e", "is not a suffix transform"),
         ("SUFFIX_+", "is not a suffix transform"),
         ("SUFFIX_-%FF", "is not a suffix transform"),
-        ("CASE_lowr", "'lowr' is not a case. Expected one of lower, capital, upper. Did you mean"),
+        (
+            "CASE_lowr",
+            "'lowr' is not a case. Expected one of lower, capital, upper, second, plural. Did",
+        ),
     ],
 )
 def test_invalid_names_are_rejected(name: str, message: str) -> None:
@@ -93,5 +104,5 @@ def test_invalid_names_are_rejected(name: str, message: str) -> None:
 
 def test_kinds() -> None:
     kinds = [parse_label(name).kind for name in NAMES]
-    assert set(kinds) == {"keep", "delete", "append", "replace", "suffix", "case"}
+    assert set(kinds) == {"keep", "delete", "append", "replace", "suffix", *GROUPS}
     assert kinds[:4] == ["keep", "delete", "append", "replace"]

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.edits.labels import (
-    CaseTransform,
+from fairseq_ssl.edits.transforms import (
     SuffixTransform,
     Transform,
     Transforms,
+    WordTransform,
     english_suffixes,
     read_suffixes,
 )
 from fairseq_ssl.errors import DataError
 
-ENGLISH = Transforms.of(english_suffixes(), cases=True)
+ENGLISH = Transforms.of(english_suffixes(), groups=("case",))
 
 TABLE_10 = """
 play plays - s
@@ -67,9 +67,9 @@ def test_table_10(row: str) -> None:
 
 
 def test_number_of_transforms() -> None:
-    assert len(set(ENGLISH.table)) == 58 + 3
-    assert len(Transforms.of(english_suffixes(), cases=False).table) == 58
-    assert Transforms.of([], cases=False) == Transforms()
+    assert len(set(ENGLISH.table)) == 58 + 5
+    assert len(Transforms.of(english_suffixes()).table) == 58
+    assert Transforms.of([]) == Transforms()
     assert SuffixTransform("nce", "t") in ENGLISH.table
 
 
@@ -79,10 +79,10 @@ def test_number_of_transforms() -> None:
         ("deafen", "deafening", SuffixTransform("", "ing")),
         ("insistence", "insistent", SuffixTransform("ce", "t")),
         ("passed", "passing", SuffixTransform("ed", "ing")),
-        ("He", "he", CaseTransform("lower")),
-        ("i", "I", CaseTransform("capital")),
-        ("paris", "Paris", CaseTransform("capital")),
-        ("usa", "USA", CaseTransform("upper")),
+        ("He", "he", WordTransform("case", "lower")),
+        ("i", "I", WordTransform("case", "capital")),
+        ("paris", "Paris", WordTransform("case", "capital")),
+        ("usa", "USA", WordTransform("case", "upper")),
         ("USA", "Usa", None),
         ("goes", "goings", None),
         ("s", "ing", None),  # no stem
@@ -104,10 +104,10 @@ def test_matches_of_examples(word: str, other: str, expected: Transform | None) 
 
 
 def test_first_matching_transform_is_used() -> None:
-    transforms = Transforms.of([("", "s", []), ("x", "xs", []), ("e", "es", ["e"])], cases=False)
+    transforms = Transforms.of([("", "s", []), ("x", "xs", []), ("e", "es", ["e"])])
     assert matched(transforms, "axe", "axes") == SuffixTransform("", "s")
     assert matched(transforms, "ax", "axs") == SuffixTransform("", "s")
-    spared = Transforms.of([("", "s", ["axe"]), ("e", "es", [])], cases=False)
+    spared = Transforms.of([("", "s", ["axe"]), ("e", "es", [])])
     assert matched(spared, "axe", "axes") == SuffixTransform("e", "es")
     assert matched(spared, "axes", "axe") == SuffixTransform("es", "e")
 
@@ -135,8 +135,8 @@ def test_possible_transforms_change_the_word(word: str) -> None:
 
 
 def test_transform_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairseq_ssl.edits.labels.MAX_WORDS", 2)
-    transforms = Transforms.of([("x", "y", [])], cases=False)
+    monkeypatch.setattr("fairseq_ssl.edits.transforms.MAX_WORDS", 2)
+    transforms = Transforms.of([("x", "y", [])])
     possible = [transforms.possible(word) for word in ("ax", "bx", "c", "ax", "cy")]
     assert possible == [(0,), (0,), (), (0,), (1,)]
 
@@ -146,7 +146,7 @@ def test_suffixes_from_a_file(tmp_path: Path) -> None:
     path.write_text("- s  ma mi\n\n  iä ien\t \n- ##s\n", encoding="utf-8")
     pairs = read_suffixes(path)
     assert pairs == [("", "s", ["ma", "mi"]), ("iä", "ien", []), ("", "##s", [])]
-    transforms = Transforms.of(pairs, cases=False)
+    transforms = Transforms.of(pairs)
     assert matched(transforms, "talojien", "talojiä") == SuffixTransform("ien", "iä")
     assert matched(transforms, "mas", "ma") is None
 

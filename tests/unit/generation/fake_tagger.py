@@ -10,11 +10,11 @@ import torch
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Transforms, english_suffixes
+from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 
 GRAMS = [("x",), ("b",), ("a", "new"), ("c",)]
-EDITS = EditDictionary.of_counts(Counter(GRAMS), 10, 2, Transforms.of(english_suffixes(), True))
+EDITS = EditDictionary.of_counts(Counter(GRAMS), 10, 2, Transforms.of(english_suffixes(), GROUPS))
 Scores = list[dict[str, float]]
 """For the start and each token, the logits of some labels. Other labels have -30."""
 NONE = -30.0

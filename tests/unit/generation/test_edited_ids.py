@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.extraction import apply_labels
-from fairseq_ssl.generation.edit_choice import EditedIds
+from fairseq_ssl.generation.edit_choice import ChosenEdits, EditedIds
 from tests.unit.edits.plain_edits import is_possible
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
@@ -38,16 +38,36 @@ def spans(words: OovDictionary, sentences: list[list[str]]) -> Spans:
     return Spans.of([np.array([0, *map(words.index, one)]) for one in sentences])
 
 
+def resolved(edit: EditedIds, labels: list[int], text: Spans) -> ChosenEdits:
+    """Return edits with the probability 0.5, or 0.25 for keep, after `resolve_merges`."""
+    kept = np.full(len(labels), 0.25, np.float32)
+    return edit.resolve_merges(ChosenEdits(np.array(labels), kept * 2), kept, text)
+
+
+def without_conflicts(labels: list[int]) -> list[int]:
+    """Return the labels of a sentence, with keep for merges at its end and for merged tokens."""
+    result: list[int] = []
+    is_merged = False
+    for at, label in enumerate(labels):
+        is_merge = EDITS.names[label].startswith("MERGE")
+        result.append(0 if is_merged or (is_merge and at + 1 == len(labels)) else label)
+        is_merged = is_merge and result[-1] == label
+    return result
+
+
 @given(case=cases())
 def test_edited_ids_equal_edited_tokens(case: list[tuple[list[str], list[int]]]) -> None:
     words = dictionary(WORDS)
     text = spans(words, [sentence for sentence, _ in case])
-    labels = np.array([label for _, some in case for label in some])
-    after, origins = EditedIds(EDITS, words)(text, labels)
+    edit = EditedIds(EDITS, words)
+    labels = resolved(edit, [label for _, some in case for label in some], text).labels
+    assert labels.tolist() == [label for _, some in case for label in without_conflicts(some)]
+    after, origins = edit(text, labels)
     found = [row.tolist() for row in np.split(after.ids, after.starts[1:])]
     assert all(row[0] == 0 for row in found)
     assert [[words[one] for one in row[1:]] for row in found] == [
-        apply_labels(sentence, [EDITS.labels[label] for label in some]) for sentence, some in case
+        apply_labels(sentence, [EDITS.labels[label] for label in without_conflicts(some)])
+        for sentence, some in case
     ]
     # the label at the origin of an id kept or inserted it
     for token, origin in zip(after.ids.tolist(), origins.tolist(), strict=True):
@@ -85,3 +105,22 @@ def test_new_words_have_one_id() -> None:
     after, _ = edit(text, np.array([*labels, 0, 0]))
     assert len({*after.ids[[1, 3, 5]].tolist()}) == 1
     assert edit(text, np.array([*labels, 0, 0])).text.ids.tolist() == after.ids.tolist()
+
+
+def test_merges_computed_by_hand() -> None:
+    words = dictionary("every one well known b a")
+    text = spans(words, [["every", "one", "b", "a"], ["well", "known", "every", "one"], ["b"]])
+    names = ["KEEP", "MERGE_space", "APPEND_x", "MERGE_swap", "DELETE"]
+    names += ["APPEND_c", "MERGE_hyphen", "MERGE_space", "MERGE_space", "KEEP"]
+    names += ["KEEP", "MERGE_swap"]
+    edit = EditedIds(EDITS, words)
+    found = resolved(edit, [EDITS.ids[name] for name in names], text)
+    after, origins = edit(text, found.labels)
+    assert " ".join(words[one] for one in after.ids.tolist()) == (
+        "<s> everyone a b <s> c well-known everyone <s> b"
+    )
+    assert after.lengths.tolist() == [4, 4, 2]
+    assert origins.tolist() == [0, 1, 3, 3, 5, 5, 6, 8, 10, 11]
+    kept = [2, 4, 7, 9, 11]
+    assert found.labels[kept].tolist() == [0] * 5
+    assert found.probabilities.tolist() == [0.25 if at in kept else 0.5 for at in range(12)]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Transforms
+from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 from fairseq_ssl.modules.edit_layers import EditEncoder

@@ -18,7 +18,7 @@ from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Transforms
+from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 from fairseq_ssl.models.word_encoder import pool_words, word_spans

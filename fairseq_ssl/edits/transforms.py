@@ -1,0 +1,399 @@
+"""Transforms of tokens: changes of suffix, case, verb form and number, splits and merges.
+
+The suffix transforms are those of PIE (table 10). The other groups follow GECToR (Omelianchuk et
+al., 2020, section 3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote
+
+from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.inflection import Inflection
+
+NO_SUFFIX = "-"
+"""Symbol of the empty suffix in suffix files."""
+ENGLISH = """
+- s      a A i I
+- d
+- es
+- ing
+- ed
+- ly
+- er
+- al
+- n      a A i I
+- y      m
+- ation
+e ing
+d t
+d s
+s ing
+n ing
+nce t
+s ed
+ing ed
+ing ion
+ing ation
+t ce
+y ic
+t s
+e al
+y ily
+y ied
+y ical
+y ies
+"""
+"""Suffix pairs of PIE, table 10, for both directions, and words that keep the first suffix.
+
+The words are from the authors' code. For example, "an" is not "a" with the suffix "n".
+"""
+
+SuffixPair = tuple[str, str, list[str]]
+
+
+def english_suffixes() -> list[SuffixPair]:
+    """Return the suffix pairs of PIE, table 10."""
+    return _parse_suffix_pairs(ENGLISH.splitlines(), "table 10")
+
+
+def read_suffixes(path: Path) -> list[SuffixPair]:
+    """Read suffix pairs from a file.
+
+    Each line has two suffixes, and optional words that keep the first suffix.
+    """
+    pairs = _parse_suffix_pairs(read_lines(path), str(path))
+    if not pairs:
+        raise DataError(f"{path} has no suffixes. Expected lines such as: - s")
+    return pairs
+
+
+def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
+    pairs: dict[frozenset[str], SuffixPair] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words:
+            continue
+        left, right = ("" if word == NO_SUFFIX else word for word in [*words, "", ""][:2])
+        if len(words) < 2 or left == right:
+            raise DataError(
+                f"{name}:{number} is {line!r}. Expected two suffixes such as 'e ing', with "
+                f"{NO_SUFFIX} for an empty suffix, and optional words that keep the first suffix."
+            )
+        wrong = [word for word in words[2:] if not word.endswith(left)]
+        if wrong:
+            raise DataError(
+                f"{name}:{number}: {wrong[0]!r} does not end in {left!r}. Expected words with the "
+                "first suffix."
+            )
+        if frozenset((left, right)) in pairs:
+            raise DataError(
+                f"{name}:{number}: {line!r} is listed twice. A pair applies in both directions, so "
+                "list it once."
+            )
+        pairs[frozenset((left, right))] = (left, right, words[2:])
+    return list(pairs.values())
+
+
+class Transform(Protocol):
+    """A change of a token. Its label has the name KIND_argument, such as CASE_lower."""
+
+    @property
+    def kind(self) -> str:
+        """The group of the transform, or `suffix`."""
+
+    @property
+    def argument(self) -> str:
+        """The part of the label's name after the kind."""
+
+    def __call__(self, word: str) -> str | None:
+        """Return the changed word, or None if the transform cannot change it."""
+
+
+@dataclass(frozen=True)
+class SuffixTransform:
+    """Transform that replaces the suffix `off` by `on`. One of them can be empty."""
+
+    kind = "suffix"
+    off: str
+    on: str
+
+    @property
+    def argument(self) -> str:
+        """The two suffixes, such as -e+ing."""
+        parts = (("-", self.off), ("+", self.on))
+        return "".join(sign + escape(suffix, r"[-+%\s]") for sign, suffix in parts if suffix)
+
+    def __call__(self, word: str) -> str | None:
+        """Return the changed word, or None if the word has no stem before the suffix `off`."""
+        stem = word.removesuffix(self.off)
+        if not stem or len(stem) + len(self.off) != len(word):
+            return None
+        return stem + self.on
+
+    @property
+    def inverse(self) -> SuffixTransform:
+        """Transform in the opposite direction."""
+        return SuffixTransform(self.on, self.off)
+
+
+WordFunction = Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class WordTransform:
+    """Transform by one of the functions in `WORD_FUNCTIONS`.
+
+    If the function returns text with spaces, the token is split there.
+    """
+
+    kind: str
+    argument: str
+
+    def __call__(self, word: str) -> str | None:
+        """Return the changed word, or None if the function does not change it."""
+        changed = WORD_FUNCTIONS[self.kind][self.argument](word)
+        return None if changed == word else changed
+
+
+@dataclass(frozen=True)
+class MergeTransform:
+    """Transform of a token and the next token: one of `MERGES`."""
+
+    kind = "merge"
+    argument: str
+
+    def __call__(self, word: str) -> str | None:
+        """Return the word, which any next token can be merged with."""
+        return word
+
+    def merged(self, word: str, following: str) -> tuple[str, ...]:
+        """Return the tokens that replace a token and the next token."""
+        return MERGES[self.argument](word, following)
+
+
+MERGES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
+    "space": lambda word, following: (word + following,),
+    "hyphen": lambda word, following: (f"{word}-{following}",),
+    "swap": lambda word, following: (following, word),
+}
+"""Merges of a token and the next: without the space, with a hyphen, or in the other order."""
+
+
+def _split_hyphens(word: str) -> str | None:
+    parts = word.split("-")
+    return " ".join(parts) if len(parts) > 1 and all(parts) else None
+
+
+@lru_cache(maxsize=1)
+def _inflection() -> Inflection:
+    return Inflection()
+
+
+def _verb(tag: str) -> WordFunction:
+    return lambda word: _inflection().verb(word, tag)
+
+
+WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
+    "case": {
+        "lower": str.lower,
+        "capital": lambda word: word[:1].upper() + word[1:],
+        "upper": str.upper,
+        "second": lambda word: word[:1] + word[1:2].upper() + word[2:],
+        "plural": lambda word: word[:-1].upper() + word[-1:].lower(),
+    },
+    "verb": {tag: _verb(tag) for tag in ("VBD", "VBG", "VBN", "VB", "VBZ")},
+    "number": {
+        "plural": lambda word: _inflection().plural(word),
+        "singular": lambda word: _inflection().singular(word),
+    },
+    "split": {"hyphen": _split_hyphens},
+}
+"""Functions of a word, by kind and argument.
+
+Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters but
+the last in uppercase (DVDs).
+"""
+GROUPS = ("case", "merge", "split", "verb", "number")
+"""Groups of transforms that an edit dictionary can have in addition to suffixes."""
+BEFORE_SUFFIXES = (("verb", "VBD"), ("verb", "VBG"), ("verb", "VBN"))
+"""Transforms that precede the suffixes.
+
+The past tense and the participles of all verbs thereby have the same label. The regular -s of
+nouns and verbs stays a suffix, because only the context distinguishes "books" (noun) from "books"
+(verb).
+"""
+MAX_WORDS = 200_000
+"""Max number of words in the cache of `Transforms`."""
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """The transforms of an edit dictionary.
+
+    If several transforms change a word in the same way, the first one is used.
+    """
+
+    table: tuple[Transform, ...] = ()
+    spared: tuple[frozenset[str], ...] = ()
+    """For each transform, words that it must not change."""
+    _known: dict[str, tuple[int, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    @classmethod
+    def of(
+        cls, pairs: Iterable[tuple[str, str, Iterable[str]]], groups: Collection[str] = ()
+    ) -> Transforms:
+        """Create two transforms per suffix pair, one for each direction, and those of the groups.
+
+        Args:
+            pairs: two suffixes, and words that the first transform does not change; the second
+                transform does not change the words that these would have become
+            groups: names in `GROUPS`
+        """
+        for group in groups:
+            if group not in GROUPS:
+                raise UsageError(
+                    f"{group!r} is not a group of transforms. Expected "
+                    f"{', '.join(GROUPS)}.{nearest(group, GROUPS)}"
+                )
+        table: list[Transform] = [
+            WordTransform(*name) for name in BEFORE_SUFFIXES if name[0] in groups
+        ]
+        spared: list[frozenset[str]] = [frozenset()] * len(table)
+        for off, on, words in pairs:
+            there = SuffixTransform(off, on)
+            table += [there, there.inverse]
+            spared += [frozenset(words), frozenset(filter(None, map(there, words)))]
+        for kind, functions in WORD_FUNCTIONS.items():
+            if kind in groups:
+                names = ((kind, argument) for argument in functions)
+                table += [WordTransform(*name) for name in names if name not in BEFORE_SUFFIXES]
+        if "merge" in groups:
+            table += map(MergeTransform, MERGES)
+        spared += [frozenset()] * (len(table) - len(spared))
+        return cls(tuple(table), tuple(spared))
+
+    def match(self, word: str, other: str) -> int | None:
+        """Return the index of the first transform that changes `word` to `other`, or None.
+
+        `other` has spaces if the word is split.
+        """
+        fitting = [number for number in self._of_words if self.table[number](word) == other]
+        if word[:1] == other[:1]:
+            fitting += self._suffixes_between(word, other)
+        if not fitting:
+            return None
+        return min((number for number in fitting if word not in self.spared[number]), default=None)
+
+    def possible(self, word: str) -> tuple[int, ...]:
+        """Return the indices of the transforms that can change a word, including all merges."""
+        known = self._known.get(word)
+        if known is None:
+            if len(self._known) >= MAX_WORDS:
+                self._known.clear()
+            known = self._known[word] = tuple(sorted(self._possible(word)))
+        return known
+
+    @cached_property
+    def merges(self) -> dict[str, int]:
+        """Indices of the merges by argument."""
+        return {
+            one.argument: number
+            for number, one in enumerate(self.table)
+            if isinstance(one, MergeTransform)
+        }
+
+    @cached_property
+    def splits(self) -> bool:
+        """True if a transform can split a token."""
+        return any(one.kind == "split" for one in self.table)
+
+    @cached_property
+    def _of_words(self) -> list[int]:
+        return [n for n, one in enumerate(self.table) if isinstance(one, WordTransform)]
+
+    @cached_property
+    def _by_change(self) -> dict[tuple[str, str], list[int]]:
+        found = defaultdict(list)
+        for number, transform in enumerate(self.table):
+            if isinstance(transform, SuffixTransform):
+                found[transform.off, transform.on].append(number)
+        return dict(found)
+
+    @cached_property
+    def _by_suffix(self) -> dict[str, list[int]]:
+        """Indices of the transforms by the suffix that they remove."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for (off, _), numbers in self._by_change.items():
+            found[off] += numbers
+        return dict(found)
+
+    @cached_property
+    def _max_suffix(self) -> int:
+        return max(map(len, self._by_suffix), default=0)
+
+    def _suffixes_between(self, word: str, other: str) -> Iterator[int]:
+        """Yield the indices of the transforms that change `word` to `other`, for all stems."""
+        stem = max(1, len(word) - self._max_suffix)
+        if word[:stem] != other[:stem]:
+            return
+        while stem <= len(word):
+            yield from self._by_change.get((word[stem:], other[stem:]), ())
+            if word[stem : stem + 1] != other[stem : stem + 1]:
+                return
+            stem += 1
+
+    def _possible(self, word: str) -> Iterator[int]:
+        numbers = [*self._of_words, *self.merges.values()]
+        for stem in range(max(1, len(word) - self._max_suffix), len(word) + 1):
+            numbers += self._by_suffix.get(word[stem:], ())
+        for number in numbers:
+            if word not in self.spared[number] and self.table[number](word) is not None:
+                yield number
+
+
+def parse_transform(kind: str, argument: str) -> Transform:
+    """Return the transform of a label. Raise DataError if there is none."""
+    if kind == SuffixTransform.kind:
+        return _parse_suffixes(argument)
+    known = MERGES if kind == MergeTransform.kind else WORD_FUNCTIONS[kind]
+    if argument not in known:
+        raise DataError(
+            f"{argument!r} is not a {kind}. Expected one of "
+            f"{', '.join(known)}.{nearest(argument, known)}"
+        )
+    return MergeTransform(argument) if known is MERGES else WordTransform(kind, argument)
+
+
+def _parse_suffixes(name: str) -> SuffixTransform:
+    found = re.fullmatch(r"(?:-([^-+]+))?(?:\+([^-+]+))?", name)
+    parts = (unescape(part or "") for part in found.groups()) if found else ("", "")
+    transform = SuffixTransform(*parts)
+    if transform.off == transform.on or transform.argument != name:
+        raise DataError(
+            f"{name!r} is not a suffix transform. Expected for example +s, -s or -e+ing."
+        )
+    return transform
+
+
+def escape(text: str, signs: str) -> str:
+    """Percent-encode the characters that match `signs`."""
+    return re.sub(signs, lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), text)
+
+
+def unescape(text: str) -> str:
+    """Undo `escape`. Return an empty string for invalid escapes."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return ""

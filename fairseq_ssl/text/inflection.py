@@ -1,0 +1,87 @@
+"""Forms of English verbs and nouns, by lemminflect."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fairseq_ssl.errors import import_optional
+from fairseq_ssl.text.tokenization import match_case
+
+PURPOSE = "Changing verbs and nouns"
+
+
+class Inflection:
+    """Forms of verbs and nouns. Only words of letters have forms, so "'s" has none.
+
+    Every word that can be a verb is a verb ("people", "well"), and every word that can be a noun is
+    a noun. The forms have the case of the word.
+    """
+
+    def __init__(self) -> None:
+        with _without_spacy():
+            package = import_optional("lemminflect", PURPOSE, "noise")
+        self._lemmas_of, self._forms_of = package.getAllLemmas, package.getAllInflections
+
+    def verb_forms(self, word: str) -> list[str]:
+        """Return the other forms of all verbs that have the form `word`, in alphabetical order."""
+        found = {
+            form
+            for inflections in self._inflections(word, ("VERB", "AUX"))
+            for forms in inflections.values()
+            for form in forms
+        }
+        return [match_case(word, form) for form in sorted(found - {word.lower()})]
+
+    def verb(self, word: str, tag: str) -> str | None:
+        """Return the form of a verb with a Penn Treebank tag, or None if there is no other form.
+
+        For a form of two verbs, such as "saw", this is the form of the first verb of lemminflect.
+        """
+        return self._form(word, ("AUX", "VERB"), tag)
+
+    def plural(self, word: str) -> str | None:
+        """Return the plural of a noun, or None if there is no other form."""
+        return self._form(word, ("NOUN",), "NNS")
+
+    def singular(self, word: str) -> str | None:
+        """Return the singular of a noun, or None if there is no other form."""
+        return self._form(word, ("NOUN",), "NN")
+
+    def _form(self, word: str, kinds: tuple[str, ...], tag: str) -> str | None:
+        lower = word.lower()
+        for inflections in self._inflections(word, kinds):
+            for form in inflections.get(tag, ()):
+                if form != lower:
+                    return match_case(word, form)
+        return None
+
+    def _inflections(self, word: str, kinds: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+        """Yield the forms by tag of each word that has the form `word`."""
+        if word.isalpha():
+            lemmas = self._lemmas_of(word.lower())
+            for kind in kinds:
+                for lemma in lemmas.get(kind, ()):
+                    yield self._forms_of(lemma, kind)
+
+
+@contextmanager
+def _without_spacy() -> Iterator[None]:
+    """Hide spaCy from lemminflect, because importing it imports torch, which takes seconds."""
+    sys.meta_path.insert(0, _NoSpacy)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_NoSpacy)
+
+
+class _NoSpacy:
+    """An import hook that hides spaCy."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        """Raise ModuleNotFoundError for spaCy. Other modules are left to the next finders."""
+        if name == "spacy":
+            raise ModuleNotFoundError(name)

@@ -1,0 +1,123 @@
+"""Groups of transforms: case, merge, split, verb and number."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ssl.edits import apply, build_dictionary, extract
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import parse_label
+from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
+from fairseq_ssl.errors import DataError, UsageError
+
+ALL = EditDictionary.of_counts({}, 0, 2, Transforms.of(english_suffixes(), GROUPS))
+
+CHANGES = """
+paris Paris CASE_capital
+He he CASE_lower
+usa USA CASE_upper
+iphone iPhone CASE_second
+dvds DVDs CASE_plural
+went gone VERB_VBN
+go went VERB_VBD
+Go Went VERB_VBD
+stop stopping VERB_VBG
+play played VERB_VBD
+went go VERB_VB
+have has VERB_VBZ
+was were VERB_VBD
+play plays SUFFIX_+s
+book books SUFFIX_+s
+study studies SUFFIX_-y+ies
+plays play SUFFIX_-s
+child children NUMBER_plural
+men man NUMBER_singular
+nice nicely SUFFIX_+ly
+"""
+
+
+@pytest.mark.parametrize("row", CHANGES.strip().splitlines())
+def test_change_of_a_word(row: str) -> None:
+    word, other, name = row.split()
+    assert extract(word, other, ALL) == ["KEEP", name]
+    assert apply(word, ["KEEP", name]) == other
+
+
+SENTENCES = """
+every one is here | everyone is here | KEEP MERGE_space KEEP KEEP KEEP
+a well known man | a well-known man | KEEP KEEP MERGE_hyphen KEEP KEEP
+what it is | what is it | KEEP KEEP MERGE_swap KEEP
+always I go | I always go | KEEP MERGE_swap KEEP KEEP
+a state-of-the-art car | a state of the art car | KEEP KEEP SPLIT_hyphen KEEP
+any one knows every body | anyone knows everybody | KEEP MERGE_space KEEP KEEP MERGE_space KEEP
+aa bb | bb aa | KEEP MERGE_swap KEEP
+a bbb c | bbb a c | KEEP MERGE_swap KEEP KEEP
+"""
+
+
+@pytest.mark.parametrize("row", SENTENCES.strip().splitlines())
+def test_merges_and_splits(row: str) -> None:
+    source, target, labels = (part.strip() for part in row.split("|"))
+    assert extract(source, target, ALL) == labels.split()
+    assert apply(source, labels.split()) == target
+
+
+def test_swaps_are_found_for_all_alignments() -> None:
+    """The alignment of a swap depends on the lengths of the words."""
+    words = ["a", "bb", "ccc", "dddd", "e"]
+    for first in words:
+        for second in words:
+            source, target = f"x {first} {second} y", f"x {second} {first} y"
+            labels = extract(source, target, ALL)
+            assert apply(source, labels) == target
+            assert first == second or labels[2] == "MERGE_swap"
+
+
+def test_group_of_each_label() -> None:
+    for group in GROUPS:
+        transforms = Transforms.of([], (group,))
+        assert {one.kind for one in transforms.table} == {group}
+    assert len(Transforms.of([], GROUPS).table) == 5 + 3 + 1 + 5 + 2
+    assert set(ALL.kinds) == {"keep", "delete", "suffix", *GROUPS}
+    with pytest.raises(UsageError, match=r"'verbs' is not a group of transforms.*verb"):
+        Transforms.of([], ("verbs",))
+
+
+def test_names_of_labels_round_trip() -> None:
+    entries = {name: parse_label(name) for name in ALL.names}
+    assert tuple(entries.values()) == ALL.labels
+
+
+def test_possible_transforms_of_words() -> None:
+    def possible(word: str) -> set[str]:
+        return {ALL.names[label] for label in ALL.possible_transforms(word)}
+
+    merges = {"MERGE_space", "MERGE_hyphen", "MERGE_swap"}
+    assert possible("12") == merges | {name for name in possible("12") if name[:6] == "SUFFIX"}
+    assert "SPLIT_hyphen" in possible("well-known")
+    assert not {"SPLIT_hyphen", "VERB_VBD"} & possible("-")
+    assert {"VERB_VBD", "VERB_VBZ", "CASE_upper", *merges} <= possible("go")
+    assert "VERB_VBD" not in possible("cat's")
+
+
+def test_edits_of_transforms_take_no_q_grams() -> None:
+    pairs = [("he go home", "he went home"), ("every one is here", "everyone is the here")]
+    assert build_dictionary(pairs, groups=GROUPS).grams == (("the",),)
+    without = build_dictionary(pairs).grams
+    assert {("went",), ("everyone",)} < set(without)
+
+
+@pytest.mark.parametrize(
+    ("source", "labels", "message"),
+    [
+        ("a b", "KEEP KEEP MERGE_space", "MERGE_space is the label of 'b'. Expected a next token"),
+        ("a b", "KEEP MERGE_swap DELETE", "MERGE_swap is the label of 'a'. Expected a next token"),
+        ("a b", "KEEP SPLIT_hyphen KEEP", "SPLIT_hyphen cannot change the token 'a'"),
+        ("a", "KEEP MERGE_join", "'join' is not a merge. Expected one of space, hyphen, swap"),
+        ("a", "KEEP VERB_VBX", "'VBX' is not a verb. Expected one of VBD, VBG, VBN, VB, VBZ"),
+    ],
+)
+def test_wrong_labels(source: str, labels: str, message: str) -> None:
+    with pytest.raises(DataError) as error:
+        apply(source, labels.split())
+    assert message in str(error.value)
