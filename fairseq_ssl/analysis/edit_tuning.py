@@ -1,34 +1,36 @@
-"""Tuning of the confidence thresholds of an edit tagger on held-out sentences."""
+"""Tuning of the decoding options of an edit tagger on held-out sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from fairseq_ssl.analysis.edit_search import GRID, METRICS, EditSearch, label_pairs
+from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.coverage import agreement
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.edits.extraction import LabelExtractor
+from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 
-METRICS = ("f0.5", "exact")
-DecodingOptions = dict[str, float]
-Evaluate = Callable[[DecodingOptions], Mapping[str, float]]
-"""Function that corrects sentences with decoding options and returns scores by metric."""
+DECODINGS = 5
+"""Number of combinations of options that are compared by decoding."""
+CHUNK = 4096
+"""Number of sentences that are decoded at once."""
 
-GRID: dict[str, tuple[float, ...]] = {
-    "edit_keep_bias": tuple(round(0.05 * step, 2) for step in range(13)),
-    "edit_min_confidence": tuple(round(0.1 * step, 1) for step in range(10)),
-    "edit_min_sentence_confidence": tuple(round(0.1 * step, 1) for step in range(10)),
-}
-"""Values of each option. The first value is the option's default, which has no effect."""
+DecodingOptions = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Decoding options, and the scores of the corrections with these options."""
+    """Options of `EditChoice`, and the scores of the corrections with these options."""
 
     options: DecodingOptions
     scores: Mapping[str, float]
@@ -36,29 +38,74 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """The trial with default options, and the best trial."""
+    """The decodings with default options and with the best options."""
 
     signature: Signature
     default: Trial
     best: Trial
+    decodings: int
+    """Number of combinations of options that were decoded, including the default."""
+
+    @property
+    def flags(self) -> DecodingOptions:
+        """The best options that differ from 0."""
+        return {name: value for name, value in self.best.options.items() if value}
+
+    def lines(self) -> list[str]:
+        """Return the search and the scores as lines of text."""
+        searched = prod(map(len, GRID.values()))
+        lines = [
+            f"{searched} combinations of {len(GRID)} options compared in the first round, "
+            f"{self.decodings} in all rounds"
+        ]
+        for name, trial in (("without", self.default), ("with", self.best)):
+            scores = ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
+            lines.append(f"{name}: {scores}")
+        return lines
 
 
-def trials(evaluate: Evaluate, metric: str) -> Iterator[Trial]:
-    """Yield a trial with the default options, and a trial for each other value of each option.
+class StoredCandidates:
+    """Function that returns the candidate edits of sentences, and stores those of each sentence.
 
-    Options are searched one after the other, with the best values of all previous options. If
-    scores are equal, the lower value is used.
+    The models read each sentence once. New sentences are passed in batches of similar length.
     """
-    best = Trial({name: values[0] for name, values in GRID.items()}, {})
-    best = Trial(best.options, evaluate(best.options))
-    yield best
-    for name, values in GRID.items():
-        for value in values[1:]:
-            options = {**best.options, name: value}
-            trial = Trial(options, evaluate(options))
-            yield trial
-            if trial.scores[metric] > best.scores[metric]:
-                best = trial
+
+    def __init__(self, find: Callable[[Spans, Any], EditCandidates], batch_size: int) -> None:
+        """Store the results of `find`, an `EditCandidateFinder`."""
+        self.find = find
+        self.batch_size = batch_size
+        self.known: dict[bytes, EditCandidates] = {}
+
+    def __call__(
+        self, text: Spans, device: Any, report: Callable[[int], None] | None = None
+    ) -> EditCandidates:
+        """Return the candidate edits at each position of sentences that begin with <s>.
+
+        Args:
+            text: the sentences.
+            device: the device of the models.
+            report: called with the number of sentences in each batch.
+        """
+        keys = [ids.tobytes() for ids in _split(text.ids, text)]
+        new = {key: index for index, key in enumerate(keys) if key not in self.known}
+        order = np.array(list(new.values()), np.int64)
+        order = order[np.argsort(-text.lengths[order], kind="stable")]
+        if report is not None:
+            report(len(text) - len(order))
+        for begin in range(0, len(order), self.batch_size):
+            which = order[begin : begin + self.batch_size]
+            batch = text.select(which)
+            fields = zip(*(_split(field, batch) for field in self.find(batch, device)), strict=True)
+            for index, candidates in zip(which.tolist(), fields, strict=True):
+                self.known[keys[index]] = EditCandidates(*candidates)
+            if report is not None:
+                report(len(which))
+        found = zip(*(self.known[key] for key in keys), strict=True)
+        return EditCandidates(*map(np.concatenate, found))
+
+
+def _split(values: Any, like: Spans) -> list[Any]:
+    return np.split(values, like.starts[1:])
 
 
 def tune_edit_confidence(
@@ -73,7 +120,11 @@ def tune_edit_confidence(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> TuningResult:
-    """Tune the confidence options of an edit tagger by coordinate search on held-out sentences.
+    """Tune the options of `EditChoice` for an edit tagger on held-out sentences.
+
+    All combinations of the values in `edit_search.GRID` are compared by the edits of the first
+    round, for which the models read each sentence once. The default options and the best
+    combinations are then compared by decoding in all rounds.
 
     Args:
         source: file of held-out sentences to correct.
@@ -84,33 +135,67 @@ def tune_edit_confidence(
         iterations: maximum number of rounds of editing.
         batch_size: batch size in sentences.
         device: PyTorch device, such as ``cpu`` or ``cuda``.
-        progress: called with the number of trials completed.
+        progress: called with the number of sentences, then of decodings.
     """
+    if metric not in METRICS:
+        raise ConfigurationError(f"metric is {metric!r}; expected {' or '.join(METRICS)}.")
     sources, targets = list(read_lines(source)), list(read_lines(target))
     if not sources or len(sources) != len(targets):
         raise DataError(
             f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
             "have the same number of lines, at least one."
         )
-    corrector = _load_corrector(model, data_dir, device)
-
-    def evaluate(options: DecodingOptions) -> dict[str, float]:
-        corrector.set_options(edit_iterations=iterations, **options)
-        texts = (one.text for one in corrector.correct(sources, batch_size))
-        return agreement(zip(sources, texts, targets, strict=True)).scores
-
-    report = progress("edits tune", "trials", 1 + sum(len(values) - 1 for values in GRID.values()))
-    tried = []
-    for trial in trials(evaluate, metric):
-        tried.append(trial)
+    tuner = _Tuner(_load_corrector(model, data_dir, device), sources, targets, iterations)
+    options = tuner.search(metric, batch_size, progress)
+    report = progress("edits tune", "decodings", len(options))
+    trials = []
+    for one in options:
+        trials.append(Trial(one, tuner.decode(one)))
         report(1)
-    best = max(tried, key=lambda trial: trial.scores[metric])
+    best = max(trials, key=lambda trial: trial.scores[metric])
     params = {
         **{"source": str(source), "model": model, "data_dir": str(data_dir), "metric": metric},
         **{"iterations": iterations, "batch_size": batch_size},
-        **{name: value for name, value in best.options.items() if value},
     }
-    return TuningResult(Signature("edits-tune", {**params, **best.scores}), tried[0], best)
+    result = TuningResult(Signature("edits-tune", params), trials[0], best, len(trials))
+    params.update({**result.flags, **best.scores})
+    return result
+
+
+class _Tuner:
+    """An edit tagger with held-out sentences."""
+
+    def __init__(
+        self, corrector: Any, sources: Sequence[str], targets: Sequence[str], iterations: int
+    ) -> None:
+        self.corrector = corrector
+        self.sources = sources
+        self.targets = targets
+        corrector.set_options(edit_iterations=iterations)
+
+    def search(
+        self, metric: str, batch_size: int, progress: ProgressFactory
+    ) -> list[DecodingOptions]:
+        """Return the default options and the best options for the first round of corrections."""
+        corrector, task = self.corrector, self.corrector.task
+        stored = StoredCandidates(corrector.generator.candidates, batch_size)
+        corrector.generator.candidates = stored
+        lines = [line.numpy() for line in corrector.encode(self.sources)]
+        text = Spans.of(lines).without_last().with_first(task.source_dictionary.bos())
+        report = progress("edits tune", "sentences", len(text))
+        candidates = stored(text, corrector.device, report)
+        sides = (map(corrector.tokenize, side) for side in (self.sources, self.targets))
+        gold = label_pairs(LabelExtractor(task.edits), zip(*sides, strict=True))
+        found = EditSearch(candidates, text.starts, gold).best(metric, DECODINGS)
+        default = dict.fromkeys(GRID, 0.0)
+        return [default, *(options for options in found if options != default)]
+
+    def decode(self, options: DecodingOptions) -> Mapping[str, float]:
+        """Correct the sentences in all rounds with decoding options, and return the scores."""
+        generator = self.corrector.generator
+        generator.settings = replace(generator.settings, choice=EditChoice(**options))
+        texts = (one.text for one in self.corrector.correct(self.sources, CHUNK))
+        return agreement(zip(self.sources, texts, self.targets, strict=True)).scores
 
 
 def _load_corrector(model: str, data_dir: Path, device: str) -> Any:

@@ -249,10 +249,9 @@ def _tune(args: argparse.Namespace) -> None:
         device=options.one_device(args.device),
         progress=progress,
     )
-    print(" ".join(f"{flag(name)} {value}" for name, value in result.best.options.items() if value))
-    for name, trial in (("without", result.default), ("with", result.best)):
-        shown = ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
-        print_lines(f"{name}: {shown}")
+    print(" ".join(f"{flag(f'edit_{name}')} {value}" for name, value in result.flags.items()))
+    shown = " ".join(f"{flag(name)} {value}" for name, value in result.flags.items())
+    print_lines(*result.lines(), f"for fairseq-ssl correct: {shown or 'no options'}")
     print_lines(result.signature)
 
 

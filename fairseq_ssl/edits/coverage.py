@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from fairseq_ssl.edits.alignment import align_tokens
@@ -184,12 +185,13 @@ def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
     return Agreement(*totals)
 
 
-def _edits(source: str, target: str) -> set[SpanEdit]:
+@lru_cache(maxsize=100_000)
+def _edits(source: str, target: str) -> frozenset[SpanEdit]:
     """Return the edits of a pair. A pair that cannot be aligned gets one edit of all tokens."""
     found = align_tokens(source.split(), target.split())
     if found is None:
-        return {(0, False, tuple(target.split()))}
-    return {(change.position, change.kept, change.inserted) for change in found}
+        return frozenset({(0, False, tuple(target.split()))})
+    return frozenset((change.position, change.kept, change.inserted) for change in found)
 
 
 def _agreement_percent(part: float, whole: float) -> float:

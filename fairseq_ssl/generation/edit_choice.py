@@ -183,7 +183,7 @@ class BestEdits(NamedTuple):
     labels: Ids
     probabilities: EditScoreArray
     is_preferred: NDArray[np.bool_]
-    """Whether the edit is better than keep."""
+    """True for edits that are better than keep."""
 
 
 class EditCandidates(NamedTuple):

@@ -77,11 +77,7 @@ class EditCorrector(nn.Module):
             )
         if batch_size < 1:
             raise ConfigurationError(f"batch_size is {batch_size}; expected 1 or more.")
-        words = self.task.source_dictionary
-        lines = [
-            words.encode_line(self._tokenize(one), add_if_not_exist=False).long()
-            for one in sentences
-        ]
+        lines = self.encode(sentences)
         lengths = [len(line) for line in lines]
         data = self.task.build_dataset_for_inference(lines, lengths)
         order = sorted(range(len(lines)), key=lambda one: -lengths[one])
@@ -89,14 +85,27 @@ class EditCorrector(nn.Module):
         for begin in range(0, len(order), batch_size):
             batch = data.collater([data[one] for one in order[begin : begin + batch_size]])
             net_input = batch["net_input"]
-            device = self.get_buffer("_device_marker").device
-            inputs = {name: net_input[name].to(device) for name in ("src_tokens", "src_lengths")}
+            inputs = {
+                name: net_input[name].to(self.device) for name in ("src_tokens", "src_lengths")
+            }
             results = self.task.inference_step(self.generator, self.models, {"net_input": inputs})
             for one, hypotheses in zip(batch["id"].tolist(), results, strict=True):
                 corrections[one] = self._correction(hypotheses[0])
         return corrections
 
-    def _tokenize(self, sentence: str) -> str:
+    @property
+    def device(self) -> torch.device:
+        """The device of the models."""
+        return self.get_buffer("_device_marker").device
+
+    def encode(self, sentences: Sequence[str]) -> list[torch.Tensor]:
+        """Return the ids of sentences, each with </s>. Unknown words get new ids."""
+        words = self.task.source_dictionary
+        lines = map(self.tokenize, sentences)
+        return [words.encode_line(line, add_if_not_exist=False).long() for line in lines]
+
+    def tokenize(self, sentence: str) -> str:
+        """Return the tokens of a sentence, separated by spaces."""
         for part in (self.tokenizer, self.subwords):
             sentence = sentence if part is None else part.encode(sentence)
         return sentence

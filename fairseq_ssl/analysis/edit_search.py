@@ -1,0 +1,199 @@
+"""Grid search of the options that choose edits, on stored probabilities of labeled sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.data.spans import Ids
+from fairseq_ssl.edits.coverage import BETA_SQUARED
+from fairseq_ssl.edits.dictionary import KEEP_ID
+from fairseq_ssl.edits.extraction import LabelExtractor
+from fairseq_ssl.generation.edit_choice import EditCandidates
+
+METRICS = ("f0.5", "exact")
+NO_LABEL = -1
+"""Gold label of an edit that is not in the edit dictionary. A model cannot predict it."""
+
+Grid = Mapping[str, tuple[float, ...]]
+
+
+def _steps(first: int, last: int) -> tuple[float, ...]:
+    """Return the multiples of 0.05 from `first` to `last` percent."""
+    return tuple(value / 100 for value in range(first, last + 1, 5))
+
+
+GRID: Grid = {
+    "keep_bias": _steps(-30, 70),
+    "delete_bias": _steps(-30, 30),
+    "min_confidence": _steps(0, 95),
+    "min_sentence_confidence": _steps(0, 95),
+}
+"""Values of each option of `EditChoice`. The default of each option is 0."""
+
+
+class GridCounts(NamedTuple):
+    """Counts for each combination of options, in the order of the options of a grid."""
+
+    predicted: Ids
+    """Number of predicted edits."""
+    correct: Ids
+    """Number of predicted edits that equal the gold edit of their position."""
+    exact: Ids
+    """Number of sentences with the gold edit at each position."""
+
+
+def label_pairs(extractor: LabelExtractor, pairs: Iterable[tuple[str, str]]) -> Ids:
+    """Return the gold label of the start and of each token of sentence pairs, concatenated.
+
+    Edits without a label have `NO_LABEL`. A pair that is too long and too different to align has
+    one such edit, at its start.
+    """
+    labels: list[int] = []
+    for source, target in pairs:
+        tokens = source.split()
+        found = extractor(tokens, target.split())
+        ids = [KEEP_ID] * (len(tokens) + 1) if found is None else list(found.ids)
+        for position in [0] if found is None else [change.position for change in found.lost]:
+            ids[position] = NO_LABEL
+        labels += ids
+    return np.array(labels, np.int64)
+
+
+@dataclass(frozen=True)
+class EditSearch:
+    """Sentences with the probabilities of a model and gold labels, concatenated."""
+
+    candidates: EditCandidates
+    """The candidate edits of each position."""
+    starts: Ids
+    """[sentences], positions of sentence starts."""
+    gold: Ids
+    """[positions], output of `label_pairs`."""
+
+    @cached_property
+    def gold_edits(self) -> int:
+        """Number of gold edits, with and without a label."""
+        return int((self.gold != KEEP_ID).sum())
+
+    def count(self, grid: Grid = GRID) -> GridCounts:
+        """Return the counts of the first round of corrections with all combinations of options.
+
+        The sentences and the positions of a combination of biases are sorted into bins of both
+        thresholds, and the counts of all thresholds are cumulative sums over the bins.
+        """
+        names = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
+        keep, delete, confidences, errors = (grid[name] for name in names)
+        search = self._active(min(keep), max(delete))
+        bins = _Bins(np.array(confidences, np.float32), np.array(errors, np.float32))
+        highest = np.maximum.reduceat(self.candidates.errors, self.starts)
+        sentence_bins = np.searchsorted(bins.errors, np.maximum(highest, 0), "right")
+        biases = product(keep, delete)
+        counted = [search.count_bins(bins, sentence_bins, *both) for both in biases]
+        shape = [len(grid[name]) for name in names]
+        return GridCounts(*(np.stack(one).reshape(shape) for one in zip(*counted, strict=True)))
+
+    def scores(self, counts: GridCounts, metric: str) -> NDArray[np.float64]:
+        """Return the scores of all combinations of options in percent, 100 for 0 of 0."""
+        if metric == "exact":
+            return 100 * counts.exact / max(1, len(self.starts))
+        whole = counts.predicted + BETA_SQUARED * self.gold_edits
+        part = (1 + BETA_SQUARED) * counts.correct
+        return np.where(whole > 0, 100 * part / np.maximum(whole, 0.1), 100.0)
+
+    def best(self, metric: str, number: int = 1, grid: Grid = GRID) -> list[dict[str, float]]:
+        """Return the options of the `number` best combinations with different counts, best first.
+
+        Of combinations with equal scores, those with fewer options that are not 0 come first, then
+        those with lower values.
+        """
+        counts = self.count(grid)
+        values = np.array(list(product(*grid.values())))
+        effort = np.count_nonzero(values, axis=1), np.abs(values).sum(1).round(6)
+        order = np.lexsort((*effort[::-1], -self.scores(counts, metric).ravel()))
+        keys = np.stack([one.ravel() for one in counts], 1)[order]
+        _, first = np.unique(keys, axis=0, return_index=True)
+        chosen = values[order[np.sort(first)[:number]]]
+        return [dict(zip(grid, row, strict=True)) for row in chosen.tolist()]
+
+    def _active(self, keep_bias: float, delete_bias: float) -> _ActivePositions:
+        """Return the positions with a gold edit, or with an edit for the least cautious biases."""
+        is_active = self.candidates.best_edits(keep_bias, delete_bias).is_preferred
+        which = np.flatnonzero(is_active | (self.gold != KEEP_ID))
+        sentence = np.searchsorted(self.starts, which, "right") - 1
+        has_edits = np.zeros(len(self.starts), np.bool_)
+        has_edits[sentence[self.gold[which] != KEEP_ID]] = True
+        candidates = EditCandidates._make(field[which] for field in self.candidates)
+        return _ActivePositions(candidates, sentence, self.gold[which], has_edits)
+
+
+class _Bins(NamedTuple):
+    """Thresholds in increasing order. A number is in bin n if it reaches n thresholds."""
+
+    confidences: NDArray[np.float32]
+    errors: NDArray[np.float32]
+
+
+class _ActivePositions(NamedTuple):
+    candidates: EditCandidates
+    sentence: Ids
+    """[positions], index of the sentence."""
+    gold: Ids
+    has_edits: NDArray[np.bool_]
+    """[sentences], True for sentences with gold edits."""
+
+    def count_bins(
+        self, bins: _Bins, sentence_bins: Ids, keep_bias: float, delete_bias: float
+    ) -> tuple[Ids, Ids, Ids]:
+        """Return the fields of `GridCounts` for two biases, [min_confidence, errors] each."""
+        best = self.candidates.best_edits(keep_bias, delete_bias)
+        reached = np.searchsorted(bins.confidences, best.probabilities, "right")
+        reached = np.where(best.is_preferred, reached, 0)
+        is_correct = best.labels == self.gold
+        errors = sentence_bins[self.sentence]
+        size = (len(bins.confidences) + 1, len(bins.errors) + 1)
+        predicted, correct = (
+            _count_bins(reached[which], errors[which], size)[::-1].cumsum(0)[::-1][1:]
+            for which in (slice(None), is_correct)
+        )
+        exact = self._exact_ranges(reached, is_correct, sentence_bins, size)
+        rows = (_reached(predicted), _reached(correct), _reached(exact))
+        unlikely = np.bincount(sentence_bins[~self.has_edits], minlength=size[1])
+        return rows[0], rows[1], rows[2] + np.cumsum(unlikely)[:-1]
+
+    def _exact_ranges(
+        self, reached: Ids, is_correct: NDArray[np.bool_], sentence_bins: Ids, size: tuple[int, int]
+    ) -> Ids:
+        """Return the number of exact sentences per min_confidence and bin of sentences.
+
+        A sentence is exact for the thresholds that all its correct edits reach, and no wrong edit.
+        """
+        first = np.zeros_like(sentence_bins)
+        last = np.full_like(sentence_bins, size[0] - 1)
+        is_gold = self.gold != KEEP_ID
+        np.maximum.at(first, self.sentence[~is_gold], reached[~is_gold])
+        correct = np.where(is_correct, reached, 0)[is_gold]
+        np.minimum.at(last, self.sentence[is_gold], correct)
+        some = first < last
+        changes = _count_bins(first[some], sentence_bins[some], size)
+        changes -= _count_bins(last[some], sentence_bins[some], size)
+        exact: Ids = changes.cumsum(0)[:-1]
+        return exact
+
+
+def _count_bins(rows: Ids, columns: Ids, size: tuple[int, int]) -> Ids:
+    """Return the count of each pair of a row and a column, [rows, columns]."""
+    flat = np.bincount(rows * size[1] + columns, minlength=size[0] * size[1])
+    return flat.reshape(size)
+
+
+def _reached(bins: Ids) -> Ids:
+    """Return, for each threshold, the sum over the bins that reach it, along the last axis."""
+    sums: Ids = bins[:, ::-1].cumsum(1)[:, ::-1][:, 1:]
+    return sums
