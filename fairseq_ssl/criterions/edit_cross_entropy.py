@@ -88,15 +88,20 @@ class EditCrossEntropy(Criterion):
             )
         logits = model(**sample["net_input"])
         labels = sample["labels"]
+        lengths = sample["net_input"]["src_lengths"]
+        if "positions" in sample:  # of the tokens in windows
+            lengths = sample["lengths"]
+            logits = [None if part is None else part[sample["positions"]] for part in logits]
+        edits, errors = logits
         weight = torch.where(labels == KEEP_ID, self.copy_weight, 1.0)
-        scores = logits.edits.float()
+        scores = edits.float()
         losses = functional.cross_entropy(
             scores, labels, reduction="none", label_smoothing=self.smoothing
         )
         loss = (weight * losses).sum()
-        if logits.errors is not None:
+        if errors is not None:
             loss = loss + self.detection_weight * functional.binary_cross_entropy_with_logits(
-                logits.errors.float(), (labels != KEEP_ID).float(), reduction="sum"
+                errors.float(), (labels != KEEP_ID).float(), reduction="sum"
             )
         sample_size = sample["nsentences"] if self.sentence_avg else sample["ntokens"]
         log = {
@@ -105,9 +110,7 @@ class EditCrossEntropy(Criterion):
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
             "sample_size": sample_size,
-            **_count_matches(
-                scores.detach().argmax(-1), labels, sample["net_input"]["src_lengths"]
-            ),
+            **_count_matches(scores.detach().argmax(-1), labels, lengths),
         }
         return loss, sample_size, log
 

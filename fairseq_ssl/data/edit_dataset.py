@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import LanguagePairDataset
+from fairseq.data import LanguagePairDataset, data_utils
 from numpy.typing import NDArray
 
 from fairseq_ssl.data.spans import Ids, Spans
@@ -40,6 +40,7 @@ class EditDataset(LanguagePairDataset):
         shuffle: bool = True,
         pad_to_multiple: int = 1,
         words: WordSubwords | None = None,
+        split_long: bool = False,
     ) -> None:
         """Combine text and labels.
 
@@ -57,10 +58,13 @@ class EditDataset(LanguagePairDataset):
             pad_to_multiple: multiple to which the length of a batch is rounded up.
             words: subwords that the encoder reads; lengths are then in subwords. None: the encoder
                 reads the text.
+            split_long: whether long sentences are split into windows later, so that a sentence of
+                more tokens than a batch may have is a batch.
         """
         options = {"left_pad_source": False, "shuffle": shuffle, "pad_to_multiple": pad_to_multiple}
         self.word_sizes = np.asarray(sizes) + 1
         self.words = words
+        self.split_long = split_long
         lengths = self.word_sizes if words is None else _subword_sizes(text, words)
         super().__init__(text, lengths, dictionary, **options)
         self.labels = labels
@@ -87,6 +91,13 @@ class EditDataset(LanguagePairDataset):
             random = Random.of((self.seed, self.epoch), len(self)).lines()
             keep &= self.has_edits | (random < self.unchanged_share)
         return order[keep[order]]
+
+    def batch_by_size(self, indices: Ids, max_tokens: int | None = None, **options: Any) -> Any:
+        """Group sentences into batches. With `split_long`, any sentence fits into a batch."""
+        if max_tokens is None or not self.split_long:
+            return super().batch_by_size(indices, max_tokens, **options)
+        sizes = np.minimum(self.num_tokens_vec(indices), max_tokens).astype(np.int64)
+        return data_utils.batch_by_size(indices, None, sizes, max_tokens, **options)
 
     @cached_property
     def has_edits(self) -> NDArray[np.bool_]:

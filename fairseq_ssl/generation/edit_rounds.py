@@ -9,6 +9,7 @@ import torch
 from fairseq.dataclass import FairseqDataclass
 from numpy.typing import NDArray
 
+from fairseq_ssl.data.edit_windows import padded_sentences
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
 from fairseq_ssl.errors import ConfigurationError, flag
@@ -120,7 +121,7 @@ class EditGenerator:
         after each round.
         """
         source = sample["net_input"]["src_tokens"]
-        text = _sentences(source, sample["net_input"]["src_lengths"])
+        text = padded_sentences(source, sample["net_input"]["src_lengths"])
         states = [_initial_state(ids) for ids in _split(text.ids, text)]
         active = np.arange(len(text))
         for index in range(1, self.settings.iterations + 1):
@@ -183,12 +184,6 @@ class EditGenerator:
     def _tokens(self, ids: Ids) -> torch.Tensor:
         """Return a sentence without <s> and with </s>, as in fairseq's hypotheses."""
         return torch.from_numpy(np.append(ids[1:], self.eos))
-
-
-def _sentences(source: torch.Tensor, lengths: torch.Tensor) -> Spans:
-    """Return the sentences of a batch, which is padded on the right, without </s>."""
-    rows, counts = source.cpu().numpy(), lengths.cpu().numpy() - 1
-    return Spans(rows[np.arange(rows.shape[1]) < counts[:, None]], counts)
 
 
 def _split(values: NDArray[Any], like: Spans) -> list[NDArray[Any]]:

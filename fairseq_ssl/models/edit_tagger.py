@@ -63,7 +63,7 @@ class EditTaggerConfig(FairseqDataclass):
         default=512,
         metadata={
             "help": "maximum sentence length in tokens, including <s> and </s>; longer sentences "
-            "are decoded in overlapping windows (default: 512)"
+            "are validated and decoded in overlapping windows (default: 512)"
         },
     )
     dropout: float = field(

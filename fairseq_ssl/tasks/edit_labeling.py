@@ -15,6 +15,7 @@ from omegaconf import II
 
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.edit_dataset import EditDataset
+from fairseq_ssl.data.edit_windows import Windows, split_batch
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
@@ -200,6 +201,37 @@ class EditLabelingTask(FairseqTask):
             shuffle=is_training,
             pad_to_multiple=self.cfg.required_seq_len_multiple,
             words=self.words,
+            split_long=not is_training,
+        )
+
+    def filter_indices_by_size(
+        self,
+        indices: Any,
+        dataset: Any,
+        max_positions: Any = None,
+        ignore_invalid_inputs: bool = False,
+    ) -> Any:
+        """Remove long sentences with `ignore_invalid_inputs`, which is the case in training.
+
+        Otherwise, `valid_step` and the generator split them into windows.
+        """
+        if not ignore_invalid_inputs:
+            return indices
+        return super().filter_indices_by_size(indices, dataset, max_positions, True)
+
+    def train_step(self, sample: dict[str, Any], model: Any, *args: Any, **options: Any) -> Any:
+        """Return the result of the criterion for a batch, after computing gradients."""
+        # a process without a batch gets a batch of the validation set, which may be long
+        return super().train_step(self._split_long(sample, model), model, *args, **options)
+
+    def valid_step(self, sample: dict[str, Any], model: Any, criterion: Any) -> Any:
+        """Return the result of the criterion for a batch, with windows for long sentences."""
+        return super().valid_step(self._split_long(sample, model), model, criterion)
+
+    def _split_long(self, sample: dict[str, Any], model: Any) -> dict[str, Any]:
+        windows = Windows.of_model(model.max_subwords + 2, self.cfg.edit_window_overlap)
+        return split_batch(
+            sample, windows, model.subwords, self.dictionary.eos(), self.dictionary.pad()
         )
 
     def build_dataset_for_inference(
@@ -207,7 +239,12 @@ class EditLabelingTask(FairseqTask):
     ) -> EditDataset:
         """Return a dataset of unlabeled sentences."""
         return EditDataset(
-            src_tokens, src_lengths, self.dictionary, shuffle=False, words=self.words
+            src_tokens,
+            src_lengths,
+            self.dictionary,
+            shuffle=False,
+            words=self.words,
+            split_long=True,
         )
 
     def build_generator(
