@@ -29,6 +29,14 @@ def bert(folder: Path, seed: int = 1) -> Path:
     return _saved(transformers.BertForMaskedLM, config, folder, seed)
 
 
+def electra(folder: Path, seed: int = 1) -> Path:
+    """Save an ELECTRA that reads the subwords of the BERT."""
+    bert(folder)
+    symbols = len((folder / "vocab.txt").read_text().splitlines())
+    config = transformers.ElectraConfig(vocab_size=symbols, **SIZES)
+    return _saved(transformers.ElectraForMaskedLM, config, folder, seed)
+
+
 def roberta(folder: Path, seed: int = 1) -> Path:
     """Save a RoBERTa that reads letters; its ids of <pad> and positions are not 0."""
     folder.mkdir()

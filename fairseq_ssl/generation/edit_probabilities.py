@@ -12,6 +12,7 @@ from torch import Tensor
 from fairseq_ssl.data.edit_windows import Windows
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
+from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import EditCandidates, PossibleEdits, best_candidates
 
 MIN_WINDOWS = 16
@@ -28,15 +29,24 @@ class Probabilities(NamedTuple):
 
 
 class EditProbabilities:
-    """Edit probabilities of a model, or averaged over an ensemble (PIE, section 3.1.1).
+    """Edit probabilities of a model, or the weighted mean of an ensemble (PIE, section 3.1.1).
 
     The error probability is the output of the detection head. Without such a head, it is 1 minus
     the probability of keep.
     """
 
-    def __init__(self, models: Sequence[Any], dictionary: Any) -> None:
-        """Average over `models`, which must have the same token dictionary."""
+    def __init__(
+        self, models: Sequence[Any], dictionary: Any, weights: Sequence[float] | None = None
+    ) -> None:
+        """Average over `models`, which must have the same token dictionary and edit dictionary.
+
+        Args:
+            models: the edit taggers. Their encoders and subwords can be different.
+            dictionary: the token dictionary.
+            weights: a weight for each model. None: equal weights.
+        """
         self.models = models
+        self.weights = _normalize(weights or [1.0] * len(models), len(models))
         self.start_and_end = dictionary.bos(), dictionary.eos()
         self.pad, self.unknown = dictionary.pad(), dictionary.unk()
 
@@ -53,13 +63,13 @@ class EditProbabilities:
         lengths = torch.from_numpy(text.lengths + 1).to(device)
         which = None if positions is None else torch.from_numpy(positions).to(device)
         edits, errors = self._call_model(self.models[0], tokens, lengths, which)
-        for model in self.models[1:]:
-            more = self._call_model(model, tokens, lengths, which)
-            edits += more.edits
-            errors += more.errors
         if len(self.models) > 1:
-            edits /= len(self.models)
-            errors /= len(self.models)
+            edits *= self.weights[0]
+            errors *= self.weights[0]
+        for model, weight in zip(self.models[1:], self.weights[1:], strict=True):
+            more = self._call_model(model, tokens, lengths, which)
+            edits.add_(more.edits, alpha=weight)
+            errors.add_(more.errors, alpha=weight)
         return Probabilities(edits, errors)
 
     def batch(self, text: Spans) -> Tensor:
@@ -88,6 +98,32 @@ class EditProbabilities:
         )
 
 
+def parse_weights(text: str) -> list[float]:
+    """Return the weights of an ensemble from numbers separated by commas."""
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ConfigurationError(
+            f"--edit-weights is {text!r}; expected numbers separated by commas, such as 2,1."
+        ) from None
+
+
+def _normalize(weights: Sequence[float], models: int) -> list[float]:
+    """Return the weights divided by their sum. Raise ConfigurationError if they are invalid."""
+    if len(weights) != models:
+        raise ConfigurationError(
+            f"--edit-weights has {len(weights)} numbers for {models} models; expected a number for "
+            "each model."
+        )
+    total = sum(weights)
+    if not (min(weights) >= 0 and 0 < total < float("inf")):
+        shown = ",".join(f"{weight:g}" for weight in weights)
+        raise ConfigurationError(
+            f"--edit-weights is {shown}; expected numbers of 0 or more, with a sum above 0."
+        )
+    return [weight / total for weight in weights]
+
+
 class EditCandidateFinder:
     """Function that returns the candidate edits of sentences, with windows for long sentences."""
 
@@ -97,6 +133,7 @@ class EditCandidateFinder:
         dictionary: Any,
         edits: EditDictionary,
         window_overlap: int | None = None,
+        weights: Sequence[float] | None = None,
     ) -> None:
         """Use one edit tagger, or an ensemble with the same dictionaries.
 
@@ -106,11 +143,12 @@ class EditCandidateFinder:
             edits: the edit dictionary.
             window_overlap: number of tokens that consecutive windows share. None: a quarter of a
                 window.
+            weights: a weight for each model. None: equal weights.
         """
         positions = min(model.max_subwords + 2 for model in models)
         self.windows = Windows.of_model(positions, window_overlap)
         self.words = [model.subwords for model in models if model.subwords is not None]
-        self.probabilities = EditProbabilities(models, dictionary)
+        self.probabilities = EditProbabilities(models, dictionary, weights)
         self.possible = PossibleEdits(edits, dictionary)
 
     def __call__(self, text: Spans, device: torch.device) -> EditCandidates:

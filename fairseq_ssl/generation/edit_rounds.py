@@ -19,7 +19,7 @@ from fairseq_ssl.generation.edit_choice import (
     EditedIds,
     EditScoreArray,
 )
-from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder
+from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder, parse_weights
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class EditDecoding:
     """Rules to choose edits."""
     window_overlap: int | None = None
     """Number of tokens that consecutive windows share. None: a quarter of a window."""
+    weights: Sequence[float] | None = None
+    """Weight of each model of an ensemble. None: equal weights."""
     history: bool = False
     """Return the sentence after each round, as `history`."""
     print_edits: bool = False
@@ -104,7 +106,9 @@ class EditGenerator:
         self.symbols_to_strip_from_output = {self.eos}
         self.names = edits.names
         self.settings = settings
-        self.candidates = EditCandidateFinder(models, dictionary, edits, settings.window_overlap)
+        self.candidates = EditCandidateFinder(
+            models, dictionary, edits, settings.window_overlap, settings.weights
+        )
         self.edited = EditedIds(edits, dictionary)
         for model in models:
             model.eval()
@@ -242,6 +246,13 @@ class EditDecodingConfig(FairseqDataclass):
             "more, less than the window size (default: a quarter of the window size)"
         },
     )
+    edit_weights: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "weights of the models of an ensemble, 0 or more, separated by commas, such as "
+            "2,1; the probabilities of the models are averaged (default: equal weights)"
+        },
+    )
     edit_int8: bool = field(
         default=False,
         metadata={
@@ -288,6 +299,7 @@ def build_edit_generator(
         config.edit_iterations,
         choice,
         config.edit_window_overlap,
+        None if config.edit_weights is None else parse_weights(str(config.edit_weights)),
         bool(getattr(options, "retain_iter_history", False)),
         config.print_edits,
     )

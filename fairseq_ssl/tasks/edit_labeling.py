@@ -136,15 +136,15 @@ class EditLabelingTask(FairseqTask):
                 "trained, or label the data with the edit dictionary of the model."
             )
         super().load_state_dict(state_dict)
-        stored = state_dict.get("edit_encoder")
-        if stored is not None:
-            self.encoder = EncoderFiles.of_state(stored)
+        stored = state_dict.get("edit_encoder")  # each model of an ensemble has its own
+        self.encoder = None if stored is None else EncoderFiles.of_state(stored)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the model. With `from_checkpoint`, `--edit-init` is ignored."""
         if from_checkpoint and getattr(cfg, "edit_init", None) is not None:
             cfg.edit_init = None
-        if self.cfg.edit_unit == WORD or self.encoder is not None:
+        self.words = None
+        if self.encoder is not None or (self.cfg.edit_unit == WORD and not from_checkpoint):
             self._set_words(cfg)
         return super().build_model(cfg, from_checkpoint)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import EditChoice
-from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS
+from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS, parse_weights
 from fairseq_ssl.generation.edit_rounds import EditDecoding
 from tests.unit.generation.fake_tagger import (
     FakeTagger,
@@ -183,6 +184,44 @@ def test_ensemble_averages_probabilities() -> None:
     assert found["text"] == "x d x"
     share = (0 + 0.5 + 0.9) / 3
     assert found["positional_scores"].exp().tolist() == pytest.approx([share] * 4, abs=1e-5)
+
+
+def constant(**probabilities: float) -> Callable[[list[str]], Scores]:
+    row = {name: math.log(value) for name, value in probabilities.items()}
+    return lambda words: [row for _ in ["<s>", *words]]
+
+
+def test_weights_of_an_ensemble() -> None:
+    words = dictionary()
+    one = FakeTagger(words, constant(KEEP=0.4, DELETE=0.6))
+    other = FakeTagger(words, constant(KEEP=0.5, APPEND_x=0.5))
+    for weights, text, start in (
+        ((2, 1), "d", 13 / 30),  # keep 13/30, delete 12/30, append 5/30
+        ((9, 1), "", 0.41),  # delete 54/100
+        ((0.5, 4.5), "d", 0.49),  # append 45/100
+    ):
+        (found,) = corrected(one, other, sentences=["d"], weights=weights, iterations=1)
+        assert found["text"] == text
+        assert found["positional_scores"].exp().tolist()[-1] == pytest.approx(start, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("2", "has 1 numbers for 2 models"),
+        ("2,1,1", "has 3 numbers for 2 models"),
+        ("2,-1", "is 2,-1; expected numbers of 0 or more"),
+        ("0,0", "is 0,0; expected"),
+        ("nan,1", "is nan,1; expected"),
+        ("inf,1", "is inf,1; expected"),
+        ("2,x", "is '2,x'; expected numbers separated by commas"),
+        ("", "is ''; expected numbers"),
+    ],
+)
+def test_invalid_weights_are_rejected(weights: str, message: str) -> None:
+    tagger = FakeTagger(dictionary(), constant(KEEP=1.0))
+    with pytest.raises(ConfigurationError, match=f"--edit-weights {message}"):
+        corrected(tagger, tagger, sentences=["d"], weights=parse_weights(weights))
 
 
 def test_ensemble_averages_error_probabilities_with_and_without_detection_heads() -> None:

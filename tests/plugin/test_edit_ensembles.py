@@ -1,0 +1,124 @@
+"""Weighted ensembles of edit taggers with different encoders and units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.errors import ConfigurationError
+from tests import pretrained
+from tests.conftest import PACKAGE, Run
+from tests.learning.learner_sentences import write
+from tests.plugin.edit_corpus import binarize
+
+pytest.importorskip("transformers")
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq_cli import train  # noqa: E402
+
+from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
+
+pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
+TRAINING = (
+    *(*TASK, "--criterion", "edit_cross_entropy", "--optimizer", "adam", "--lr", "0.02"),
+    *("--arch", "edit_tagger", "--clip-norm", "1", "--max-tokens", "2000", "--max-update", "3"),
+    *("--no-epoch-checkpoints", "--seed", "1", "--cpu", "--num-workers", "0"),
+    *("--max-source-positions", "36", "--disable-validation"),
+)
+WORD = ("--edit-unit", "word", "--edit-init")
+SIZES = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8")
+MODELS = {
+    "bert": (*WORD, "bert"),
+    "electra": (*WORD, "electra", "--edit-unfactorized", "--edit-pooling", "mean"),
+    "token": (*SIZES, "--encoder-attention-heads", "2", "--edit-detection"),
+}
+LINES = ("two dog sees a apple .", "Zyx SEES brontosaurus ツ", "", "a dog " * 30)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, and taggers with different encoders: bert.pt, electra.pt and token.pt."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, "train", 60, seed=1)
+    write(folder, "valid", 10, seed=2)
+    binarize(folder)
+    pretrained.bert(folder / "bert")
+    pretrained.electra(folder / "electra", seed=2)
+    for name, flags in MODELS.items():
+        words = [str(folder / "bin"), *TRAINING, "--save-dir", str(folder / name)]
+        words += [str(folder / flag) if flag in ("bert", "electra") else flag for flag in flags]
+        parsed = options.parse_args_and_arch(options.get_training_parser(), words)
+        train.main(convert_namespace_to_omegaconf(parsed))
+        (folder / name / "checkpoint_last.pt").rename(folder / f"{name}.pt")
+    return folder
+
+
+def corrector(folder: Path, names: str, data: str = "bin", **overrides: Any) -> Any:
+    files = ":".join(f"{name}.pt" for name in names.split())
+    return EditTagger.from_pretrained(str(folder), files, str(folder / data), **overrides)
+
+
+def probabilities(found: Any) -> torch.Tensor:
+    """Return the edit probabilities and the error probability of the two first lines."""
+    dictionary = found.task.source_dictionary
+    rows = [["<s>", *line.split()] for line in LINES[:2]]
+    text = Spans.of([np.array([dictionary.index(word) for word in row]) for row in rows])
+    edits, errors = found.generator.candidates.probabilities(text, None, torch.device("cpu"))
+    return torch.cat([edits, errors.unsqueeze(1)], dim=1)
+
+
+@pytest.mark.parametrize("names", ["bert electra", "token electra", "electra bert token"])
+def test_weighted_mean_of_different_encoders(names: str, folder: Path) -> None:
+    weights = [2.0, 1.0, 0.5][: len(names.split())]
+    text = ",".join(map(str, weights))
+    each = [probabilities(corrector(folder, name)) for name in names.split()]
+    expected = sum(weight * one for weight, one in zip(weights, each, strict=True)) / sum(weights)
+    found = corrector(folder, names, edit_weights=text)
+    torch.testing.assert_close(probabilities(found), expected, atol=1e-6, rtol=1e-5)
+    assert not torch.allclose(each[0], each[1], atol=1e-3)
+    equal = probabilities(corrector(folder, names))
+    torch.testing.assert_close(equal, sum(each) / len(each), atol=1e-6, rtol=1e-5)
+
+
+def test_a_weight_of_0_ignores_a_model(folder: Path) -> None:
+    found = corrector(folder, "bert electra", edit_weights="0,3", edit_keep_bias=-1.0)
+    alone = corrector(folder, "electra", edit_keep_bias=-1.0)
+    texts = [one.text for one in found.correct(LINES)]
+    assert texts == [one.text for one in alone.correct(LINES)]
+    assert texts != [" ".join(line.split()) for line in LINES]
+
+
+def test_interactive_takes_weights(run: Run, folder: Path) -> None:
+    (folder / "lines").write_text("".join(f"{line}\n" for line in LINES[:2]), "utf-8")
+    words = ["fairseq-interactive", folder / "bin", *TASK, "--cpu", "-s", "src", "-t", "trg"]
+    words += ["--path", f"{folder / 'bert.pt'}:{folder / 'electra.pt'}", "--edit-weights", "1,3"]
+    words += ["--edit-keep-bias", "-1", "--input", folder / "lines"]
+    shown = run(*words).stdout.splitlines()
+    found = corrector(folder, "bert electra", edit_weights="1,3", edit_keep_bias=-1.0)
+    assert [line.split("\t")[2] for line in shown if line.startswith("H-")] == [
+        one.text for one in found.correct(LINES[:2])
+    ]
+
+
+def test_different_edit_dictionaries_are_rejected(folder: Path) -> None:
+    path = folder / "other.pt"
+    state = torch.load(folder / "electra.pt", weights_only=False)
+    edits = EditDictionary.read(folder / "bin" / "edits.txt")
+    state["task_state"]["edit_dictionary"] = EditDictionary(
+        edits.grams[::-1], edits.counts, edits.max_ngram, edits.transforms
+    ).text()
+    torch.save(state, path)
+    with pytest.raises(ConfigurationError, match="edit dictionary of the checkpoint differs"):
+        corrector(folder, "bert other")
