@@ -48,7 +48,8 @@ def check_model_folder(folder: Path) -> None:
         if path.name.endswith(".index.json"):
             _check_index(path)
         elif path.name.endswith("config.json"):
-            check_settings(read_settings(path), str(path))
+            # data_config.json of sentence-transformers is a list
+            check_settings(_read_json(path), str(path))
 
 
 def check_settings(settings: Any, where: str) -> None:
@@ -112,15 +113,20 @@ def _iterate_settings(settings: Any) -> Iterator[tuple[str, Any]]:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Read a JSON file. Raise DataError if its content is not an object."""
+    settings = _read_json(path)
+    if not isinstance(settings, dict):
+        raise DataError(f"{path} is not a JSON object with names and values. Copy it again.")
+    return settings
+
+
+def _read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
     try:
-        settings = parse_json(path.read_bytes())
+        return parse_json(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError:
         raise DataError(f"{path} is not JSON. Copy it again.") from None
-    if not isinstance(settings, dict):
-        raise DataError(f"{path} is not a JSON object with names and values. Copy it again.")
-    return settings
 
 
 CONFIG = "config.json"

@@ -126,6 +126,7 @@ def test_harmless_settings_are_accepted(hostile: Path, loader: str) -> None:
     config = {"label2id": labels, "attn_implementation": "eager", "use_pretrained_backbone": False}
     change(hostile / "config.json", config)
     change(hostile / "tokenizer_config.json", {"special_tokens_map_file": "/gone.json"})
+    (hostile / "data_config.json").write_text('[{"name": "sentences.jsonl.gz", "weight": 1}]')
     assert LOADERS[loader](hostile)
 
 
