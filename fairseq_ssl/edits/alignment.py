@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fairseq_ssl.text.raw_text import TokenEdit
+
 MAX_COST = float("inf")
 """Cost of cells outside the band."""
 NO_TOKENS = " "
@@ -49,6 +51,19 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
         if table is None:
             return None
     return _trace_back(source, target, i, j, first, table)
+
+
+def token_edits(changes: Sequence[Change]) -> list[TokenEdit]:
+    """Return edits as replacements of tokens. Adjacent edits become one."""
+    edits: list[TokenEdit] = []
+    for change in changes:
+        start = change.position if change.kept else change.position - 1
+        edit = TokenEdit(start, change.position, change.inserted)
+        if edits and edits[-1].end == start:
+            edit = TokenEdit(edits[-1].start, edit.end, edits[-1].tokens + edit.tokens)
+            edits.pop()
+        edits.append(edit)
+    return edits
 
 
 def find_merges(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:

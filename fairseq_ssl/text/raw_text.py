@@ -1,0 +1,246 @@
+"""Sentences and tokens of raw text, and edits of raw text that keep its spacing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from fairseq_ssl.errors import import_optional
+from fairseq_ssl.text.tokenization import moses_tokenizer
+
+TOKENIZERS = ("spacy", "moses")
+SENTENCE_END = re.compile(r"[.!?…。！？]+")  # noqa: RUF001 - full-width punctuation of East Asia
+AFTER_SENTENCE_END = re.compile(r"[\"'”’»)\]}]+")  # noqa: RUF001
+"""Quotes and brackets that belong to the sentence before them."""
+NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}»”’…]+|['’][a-z]{0,2}|n['’]t", re.IGNORECASE)  # noqa: RUF001
+NO_SPACE_AFTER = re.compile(r"[(\[{«“‘$£€#¿¡]+")  # noqa: RUF001
+NO_SPACE_AROUND = re.compile(r"[-/]")
+QUOTE = '"'
+
+
+class Sentence(NamedTuple):
+    """The tokens of a sentence in a line."""
+
+    tokens: list[str]
+    starts: list[int]
+    """Offset in the line of the first character of each token."""
+
+    @property
+    def ends(self) -> list[int]:
+        """Offset in the line after each token."""
+        return [start + len(token) for token, start in zip(self.tokens, self.starts, strict=True)]
+
+
+class TokenEdit(NamedTuple):
+    """A replacement of consecutive tokens."""
+
+    start: int
+    """Index of the first token to replace."""
+    end: int
+    """Index after the last token to replace, equal to `start` for an insertion."""
+    tokens: tuple[str, ...]
+    """New tokens."""
+
+
+class TextEdit(NamedTuple):
+    """A replacement of characters of a line."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Segmenter:
+    """Split lines into sentences of tokens."""
+
+    tokenize: Callable[[str], Sentence]
+    splits_sentences: bool = True
+    """Whether a line can have several sentences."""
+
+    @classmethod
+    def of(cls, tokenizer: str | None, language: str = "en") -> Segmenter:
+        """Return a segmenter.
+
+        Args:
+            tokenizer: ``spacy`` or ``moses``. None: each line is a sentence, and its tokens are
+                separated by spaces.
+            language: language of the tokenizer.
+        """
+        if tokenizer is None:
+            return cls(_split_at_spaces, splits_sentences=False)
+        if tokenizer == "moses":
+            tokenize = moses_tokenizer(language, escape=False)
+            return cls(lambda line: _locate(line, tokenize(line).split()))
+        spacy = import_optional("spacy", "Tokenizing raw text", "gec")
+        return cls(_spacy_tokenizer(spacy.blank(language)))
+
+    def __call__(self, line: str) -> list[Sentence]:
+        """Return the sentences of a line. A blank line has none."""
+        text = self.tokenize(line)
+        if not text.tokens:
+            return []
+        if not self.splits_sentences:
+            return [text]
+        bounds = [0, *_sentence_starts(text), len(text.tokens)]
+        return [
+            Sentence(text.tokens[begin:end], text.starts[begin:end])
+            for begin, end in pairwise(bounds)
+        ]
+
+
+def _split_at_spaces(line: str) -> Sentence:
+    found = list(re.finditer(r"\S+", line))
+    return Sentence([one[0] for one in found], [one.start() for one in found])
+
+
+def _spacy_tokenizer(pipeline: Any) -> Callable[[str], Sentence]:
+    def tokenize(line: str) -> Sentence:
+        words = [word for word in pipeline.make_doc(line) if not word.is_space]
+        return Sentence([word.text for word in words], [word.idx for word in words])
+
+    return tokenize
+
+
+def _locate(line: str, tokens: list[str]) -> Sentence:
+    """Find tokens in a line. If the tokenizer changed the line, split the line at spaces."""
+    starts, at = [], 0
+    for token in tokens:
+        at = line.find(token, at)
+        if at < 0:
+            return _split_at_spaces(line)
+        starts.append(at)
+        at += len(token)
+    return Sentence(tokens, starts)
+
+
+def _sentence_starts(text: Sentence) -> list[int]:
+    """Return the indices of the tokens after the end of a sentence.
+
+    Quotes and brackets directly after the end belong to the sentence. If a lowercase word follows
+    them, or an ellipsis, the sentence continues: "Who?" he asked ... and left.
+    """
+    starts = []
+    is_over = is_strong = False
+    previous_end = -1
+    for index, (token, start, end) in enumerate(zip(*text, text.ends, strict=True)):
+        if SENTENCE_END.fullmatch(token):
+            is_over, is_strong = True, len(token) == 1
+        elif is_over and start == previous_end and AFTER_SENTENCE_END.fullmatch(token):
+            is_strong = False
+        elif is_over:
+            if is_strong or not token[0].islower():
+                starts.append(index)
+            is_over = False
+        previous_end = end
+    return starts
+
+
+def apply_text_edits(line: str, edits: Sequence[TextEdit]) -> str:
+    """Return a line after edits, which are in order and do not overlap."""
+    parts, at = [], 0
+    for edit in edits:
+        parts += [line[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*parts, line[at:]])
+
+
+def text_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> list[TextEdit]:
+    """Return the edits of a line for edits of the tokens of one of its sentences.
+
+    Spaces around edited tokens are those of the line where the kind of the tokens allows it. All
+    other characters stay as they are.
+
+    Args:
+        line: the line.
+        sentence: a sentence of the line.
+        edits: in order; adjacent edits must be joined.
+    """
+    quotes = _QuoteCounter(sentence.tokens)
+    return [_text_edit(line, sentence, edit, quotes) for edit in edits]
+
+
+class _QuoteCounter:
+    """Counts straight quotes, to distinguish opening from closing ones."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
+        self.added = 0
+
+    def is_open(self, index: int) -> bool:
+        """Return True if a quote is open before the token with an index."""
+        return (sum(at < index for at in self.at) + self.added) % 2 == 1
+
+
+def _text_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCounter) -> TextEdit:
+    tokens, starts, ends = sentence.tokens, sentence.starts, sentence.ends
+    has_left, has_right = edit.start > 0, edit.end < len(tokens)
+    begin = ends[edit.start - 1] if has_left else starts[0]
+    end = starts[edit.end] if has_right else ends[-1]
+    removed, added = tokens[edit.start : edit.end], edit.tokens
+    before, after = "", line[begin:end]
+    if removed:
+        before, after = line[begin : starts[edit.start]], line[ends[edit.end - 1] : end]
+    first = edit.start - has_left
+    words = [*tokens[first : edit.start], *added, *tokens[edit.end : edit.end + has_right]]
+    spaces = _usual_spaces(words, quotes.is_open(first))
+    quotes.added += added.count(QUOTE) - removed.count(QUOTE)
+    if not added:
+        gap = _gap_after_deletion(before, after, spaces[0]) if has_left and has_right else ""
+        return TextEdit(begin, end, gap)
+    gaps = [" " if space else "" for space in spaces]
+    if has_left:
+        gaps[0] = _gap(before, spaces[0], removed[:1], added[0])
+    else:
+        gaps.insert(0, "")
+    if has_right:
+        gaps[-1] = _gap(after, spaces[-1], removed[-1:], added[-1])
+    else:
+        gaps.append("")
+    text = "".join(map("".join, zip(gaps, added, strict=False)))
+    return TextEdit(begin, end, text + gaps[-1])
+
+
+def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
+    """Return whether English text usually has a space after each token but the last.
+
+    `quote_is_open` is True if a straight quote is open before the first token.
+    """
+    spaces = []
+    for left, right in pairwise(tokens):
+        quote_is_open ^= left == QUOTE
+        if QUOTE in (left, right):
+            spaces.append(not quote_is_open)
+        elif NO_SPACE_AROUND.fullmatch(left) or NO_SPACE_AROUND.fullmatch(right):
+            spaces.append(False)
+        else:
+            spaces.append(not (NO_SPACE_BEFORE.fullmatch(right) or NO_SPACE_AFTER.fullmatch(left)))
+    return spaces
+
+
+def _gap(original: str, has_space: bool, removed: Sequence[str], added: str) -> str:
+    """Return the space beside a new token.
+
+    Args:
+        original: space at this place in the line.
+        has_space: whether English text usually has a space there.
+        removed: the token that was there, if any.
+        added: the new token.
+    """
+    if removed and _is_word(removed[0]) == _is_word(added):
+        return original
+    return (original or " ") if has_space else ""
+
+
+def _gap_after_deletion(before: str, after: str, has_space: bool) -> str:
+    """Return the space that remains between the neighbors of deleted tokens."""
+    if before and after:
+        return after
+    return (before or after or " ") if has_space else ""
+
+
+def _is_word(token: str) -> bool:
+    return any(map(str.isalnum, token)) and not NO_SPACE_BEFORE.fullmatch(token)

@@ -1,0 +1,130 @@
+"""Raw text: sentences, tokens, and edits that keep the spacing of what they do not change."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.edits.alignment import align_tokens, token_edits
+from fairseq_ssl.text.raw_text import (
+    Segmenter,
+    Sentence,
+    TextEdit,
+    TokenEdit,
+    apply_text_edits,
+    text_edits,
+)
+
+SPACY, MOSES, SPACES = (Segmenter.of(name) for name in ("spacy", "moses", None))
+
+
+def corrected(line: str, target: str) -> str:
+    """Correct the only sentence of a line. `target` has the tokens of the corrected sentence."""
+    (sentence,) = SPACY(line)
+    changes = align_tokens(sentence.tokens, target.split())
+    assert changes is not None
+    return apply_text_edits(line, text_edits(line, sentence, token_edits(changes)))
+
+
+CASES = [
+    ("He go to  the school.", "He goes to school .", "He goes to school."),
+    ("  I am\tfine ,thanks", "I am very fine , thanks", "  I am very\tfine ,thanks"),
+    ("Yes I do.", "Yes , I do .", "Yes, I do."),
+    ("Yes, I do.", "Yes I do .", "Yes I do."),
+    ("Yes , I do .", "Yes , I did .", "Yes , I did ."),
+    ("We go home now.", "We go home .", "We go home."),
+    ("We go home now .", "We go home .", "We go home ."),
+    ("We go home", "We go home .", "We go home."),
+    ("dogs, cats", "dogs and cats", "dogs and cats"),
+    ("dogs and cats and mice", "dogs , cats and mice", "dogs, cats and mice"),
+    ('She say "hello" to me.', 'She says " hello " to me .', 'She says "hello" to me.'),
+    ('She say hello"', 'She says " hello "', 'She says "hello"'),
+    ('He said "no.', 'He said " no . "', 'He said "no."'),
+    ('say "hello', "say hello", "say hello"),
+    ("I dont know", "I do n't know", "I don't know"),
+    ("I do not know", "I do n't know", "I don't know"),
+    ("a well known man", "a well - known man", "a well-known man"),
+    ("a well-known man", "a well known man", "a well known man"),
+    ("(see figure 2 )", "( see the figure 2 )", "(see the figure 2 )"),
+    ("go to 5 $", "go to $ 5", "go to $5"),
+    ("the cat", "cat", "cat"),
+    ("cat", "The cat", "The cat"),
+    ("  cat ", "the big cat", "  the big cat "),
+    ("cat the", "cat", "cat"),
+    ("every one", "everyone", "everyone"),
+    ("x", "", ""),
+    ("It is good , but", "It is good but", "It is good but"),
+]
+
+
+@pytest.mark.parametrize(("line", "target", "expected"), CASES)
+def test_spacing_of_corrected_text(line: str, target: str, expected: str) -> None:
+    assert corrected(line, target) == expected
+
+
+words = st.lists(st.sampled_from(["a", "the", "cat", ",", ".", '"', "(", ")", "-", "'s", "n't"]))
+
+
+@given(source=words, target=words, gaps=st.lists(st.sampled_from(["", " ", "  ", "\t"])))
+def test_unedited_text_stays(source: list[str], target: list[str], gaps: list[str]) -> None:
+    line, starts = "", []
+    for index, token in enumerate(source):
+        starts.append(len(line))
+        line += token + (gaps[index % len(gaps)] if gaps else " ")
+    changes = align_tokens(source, target)
+    assert changes is not None
+    edits = token_edits(changes)
+    sentence = Sentence(source, starts)
+    found = text_edits(line, sentence, edits) if source else []
+    result = apply_text_edits(line, found)
+    if source:
+        assert "".join(result.split()) == "".join(target)
+    # a character outside the replaced tokens and the spaces beside them is not changed
+    for edit, text in zip(edits, found, strict=False):
+        assert text.start >= (sentence.ends[edit.start - 1] if edit.start else 0)
+        if edit.end < len(source):
+            assert text.end <= starts[edit.end]
+    assert corrected_tokens(source, edits) == target
+
+
+def corrected_tokens(source: list[str], edits: list[TokenEdit]) -> list[str]:
+    result = list(source)
+    for edit in reversed(edits):
+        result[edit.start : edit.end] = edit.tokens
+    return result
+
+
+def test_adjacent_changes_are_one_edit() -> None:
+    changes = align_tokens(["a", "b", "c", "d"], ["x", "b", "y", "z", "d"])
+    assert changes is not None
+    assert token_edits(changes) == [TokenEdit(0, 1, ("x",)), TokenEdit(2, 3, ("y", "z"))]
+    changes = align_tokens(["a", "b"], ["x", "y", "a", "c", "d"])
+    assert changes is not None
+    assert token_edits(changes) == [TokenEdit(0, 0, ("x", "y")), TokenEdit(1, 2, ("c", "d"))]
+
+
+def tokens(segmenter: Segmenter, line: str) -> list[list[str]]:
+    return [sentence.tokens for sentence in segmenter(line)]
+
+
+@pytest.mark.parametrize("segmenter", [SPACY, MOSES])
+def test_sentences_and_tokens(segmenter: Segmenter) -> None:
+    line = ' Mr. Smith isn\'t here.  "Who is it?" he asked... Yes!'
+    found = tokens(segmenter, line)
+    assert [one[-1] for one in found] == [".", "...", "!"]
+    assert found[1][0] == '"'
+    assert found[0][:2] == ["Mr.", "Smith"]
+    for sentence in segmenter(line):
+        for token, start, end in zip(*sentence, sentence.ends, strict=True):
+            assert line[start:end] == token
+    assert segmenter("  ") == []
+
+
+def test_tokenized_lines_are_single_sentences() -> None:
+    assert tokens(SPACES, "a . b  c .") == [["a", ".", "b", "c", "."]]
+    assert SPACES(" a b") == [Sentence(["a", "b"], [1, 3])]
+
+
+def test_edits_are_applied_in_order() -> None:
+    assert apply_text_edits("abcdef", [TextEdit(1, 2, "X"), TextEdit(4, 4, "Y")]) == "aXcdYef"
