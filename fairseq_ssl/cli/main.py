@@ -24,6 +24,7 @@ VERBS = {
     "classify": "prepare data for text classifiers, label, predict and score",
     "completion": "print a completion script for bash or zsh",
     "confusion-sets": "list the words that each word can be confused with, by a spell checker",
+    "correct": "correct the grammar of text, raw or tokenized, with an edit tagger",
     "detokenize": "join subwords, undo Moses tokenization, extract text from fairseq-generate",
     "doctor": "check the installation and print versions for bug reports",
     "edits": "convert corrected text to edit labels of its tokens, and back",

@@ -363,8 +363,8 @@ Gpus = Callable[[], int]
 """Function that returns the number of GPUs an engine can use."""
 
 
-def add_device(parser: Options) -> None:
-    """Add --device, --jobs, --threads and --max-tokens."""
+def add_device(parser: Options, max_tokens: bool = True) -> None:
+    """Add --device, --jobs, --threads and, if `max_tokens`, --max-tokens."""
     parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
@@ -373,6 +373,8 @@ def add_device(parser: Options) -> None:
     )
     add_jobs(parser, "one per GPU, or per core")
     add_integer(parser, "--threads", "threads of each process", 1)
+    if not max_tokens:
+        return
     parser.add_argument(
         "--max-tokens",
         type=integer(1),

@@ -29,6 +29,11 @@ class OovDictionary(Dictionary):
             self.surfaces.append(sym)
         return int(index)
 
+    def forget_unknown(self) -> None:
+        """Forget the out-of-vocabulary words. Their ids become invalid."""
+        self.unknown.clear()
+        self.surfaces.clear()
+
     def __getitem__(self, idx: Any) -> str:
         """Return the word with the id `idx`."""
         beyond = int(idx) - len(self.symbols)

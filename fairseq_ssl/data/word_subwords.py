@@ -147,6 +147,11 @@ class WordSubwords:
         lengths: Ids = self._table_for(words).lengths[words]
         return lengths
 
+    def forget_unknown(self) -> None:
+        """Forget the subwords of words outside the vocabulary."""
+        vocabulary = min(len(self._table), len(self.dictionary.symbols))
+        self._table = self._table.select(np.arange(vocabulary))
+
     def grams(self, grams: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the subword ids of each q-gram, concatenated over its words."""
         return [self.tokenizer.encode(gram, self.longest).ids.tolist() for gram in grams]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -118,10 +118,15 @@ class EditDictionary:
     @classmethod
     def read(cls, path: Path) -> EditDictionary:
         """Read a file of `write`. Raise DataError if a line is invalid."""
-        lines = read_lines(path)
+        return cls.parse(read_lines(path), str(path))
+
+    @classmethod
+    def parse(cls, content: Iterable[str], name: str) -> EditDictionary:
+        """Parse the lines of a dictionary file. `name` is for error messages."""
+        lines = iter(content)
         if next(lines, "") != HEADER:
             raise DataError(
-                f"{path} is not an edit dictionary: its first line is not {HEADER!r}. Create one "
+                f"{name} is not an edit dictionary: its first line is not {HEADER!r}. Create one "
                 "with: fairseq-ssl edits dictionary"
             )
         entries = _Entries()
@@ -129,10 +134,10 @@ class EditDictionary:
             try:
                 entries.add(line)
             except DataError as error:
-                raise DataError(f"{path}:{number}: {error}") from None
+                raise DataError(f"{name}:{number}: {error}") from None
         if entries.max_ngram is None:
             raise DataError(
-                f"{path} does not set the max length of q-grams. Expected a second line such as: "
+                f"{name} does not set the max length of q-grams. Expected a second line such as: "
                 "longest 2"
             )
         transforms = Transforms(tuple(entries.transforms), tuple(entries.transforms.values()))

@@ -13,6 +13,9 @@ from torch import nn
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.edit_rounds import AppliedEdit
 
+MAX_UNKNOWN_WORDS = 500_000
+"""Max number of words outside the dictionary to remember, whose tables take about 100 MB."""
+
 
 @dataclass(frozen=True)
 class Correction:
@@ -20,6 +23,8 @@ class Correction:
 
     text: str
     """The corrected text, detokenized."""
+    tokens: tuple[str, ...]
+    """The corrected tokens."""
     edits: tuple[AppliedEdit, ...]
     """The edits of all rounds."""
     score: float
@@ -77,6 +82,8 @@ class EditCorrector(nn.Module):
             )
         if batch_size < 1:
             raise ConfigurationError(f"batch_size is {batch_size}; expected 1 or more.")
+        if len(self.task.source_dictionary.surfaces) > MAX_UNKNOWN_WORDS:
+            self._forget_unknown_words()
         lines = self.encode(sentences)
         lengths = [len(line) for line in lines]
         data = self.task.build_dataset_for_inference(lines, lengths)
@@ -104,6 +111,15 @@ class EditCorrector(nn.Module):
         lines = map(self.tokenize, sentences)
         return [words.encode_line(line, add_if_not_exist=False).long() for line in lines]
 
+    def _forget_unknown_words(self) -> None:
+        """Free the memory of words that are not in the dictionary, and rebuild the generator."""
+        self.task.source_dictionary.forget_unknown()
+        for model in self.models:
+            words: Any = model.subwords
+            if words is not None:
+                words.forget_unknown()
+        self.set_options()
+
     def tokenize(self, sentence: str) -> str:
         """Return the tokens of a sentence, separated by spaces."""
         for part in (self.tokenizer, self.subwords):
@@ -111,8 +127,10 @@ class EditCorrector(nn.Module):
         return sentence
 
     def _correction(self, hypothesis: dict[str, Any]) -> Correction:
-        text = self.task.target_dictionary.string(hypothesis["tokens"])
+        dictionary = self.task.target_dictionary
+        tokens = tuple(dictionary[number] for number in hypothesis["tokens"][:-1].tolist())
+        text = " ".join(tokens)
         for part in (self.subwords, self.tokenizer):
             text = text if part is None else part.decode(text)
         edits, score = tuple(hypothesis["edits"]), hypothesis["score"]
-        return Correction(text, edits, score, hypothesis["steps"])
+        return Correction(text, tokens, edits, score, hypothesis["steps"])

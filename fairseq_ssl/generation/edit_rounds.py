@@ -51,6 +51,8 @@ class AppliedEdit(NamedTuple):
     """Index of the round, from 1."""
     position: int
     """Position in the input of the round. 0 is <s>, 1 the first token."""
+    origin: int
+    """Position in the input of the first round of the token that became this one."""
     label: str
     """Name of the edit in the edit dictionary."""
     probability: float
@@ -69,6 +71,8 @@ class SentenceState:
     """The current ids, with <s>."""
     scores: EditScoreArray
     """For each id, the log-probability of the edit that kept or inserted it."""
+    origins: Ids
+    """For each id, the position in the input that it was kept at or inserted after."""
     earlier: set[bytes]
     """All earlier versions of the sentence, as bytes of their ids."""
     score: float = 0.0
@@ -150,7 +154,10 @@ class EditGenerator:
         means = np.add.reduceat(logs, text.starts) / text.lengths
         after, origins = self.edited(text, chosen.labels)
         ids, scores = _split(after.ids, after), _split(logs[origins], after)
+        before = [state.origins for state in states]
+        within = _split(origins - np.repeat(text.starts, after.lengths), after)
         for at, state in enumerate(states):
+            state.origins = state.origins[within[at]]
             state.ids, state.scores, state.score = ids[at], scores[at], float(means[at])
             state.rounds = index
             if self.settings.history:
@@ -161,7 +168,8 @@ class EditGenerator:
             one = int(sentence[at])
             label, probability = self.names[chosen.labels[at]], float(chosen.probabilities[at])
             position = at - int(text.starts[one])
-            states[one].edits.append(AppliedEdit(index, position, label, probability))
+            origin = int(before[one][position])
+            states[one].edits.append(AppliedEdit(index, position, origin, label, probability))
         unfinished = []
         for one in np.unique(sentence[changes]).tolist():
             version = states[one].ids.tobytes()
@@ -196,7 +204,7 @@ def _split(values: NDArray[Any], like: Spans) -> list[NDArray[Any]]:
 
 
 def _initial_state(ids: Ids) -> SentenceState:
-    return SentenceState(ids, np.zeros(len(ids), np.float32), {ids.tobytes()})
+    return SentenceState(ids, np.zeros(len(ids), np.float32), np.arange(len(ids)), {ids.tobytes()})
 
 
 @dataclass

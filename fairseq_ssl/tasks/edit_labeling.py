@@ -103,7 +103,7 @@ class EditLabelingTask(FairseqTask):
     cfg: EditLabelingConfig
 
     def __init__(
-        self, cfg: EditLabelingConfig, dictionary: OovDictionary, edits: EditDictionary
+        self, cfg: EditLabelingConfig, dictionary: OovDictionary, edits: EditDictionary | None
     ) -> None:
         super().__init__(cfg)
         if not 0 <= cfg.edit_unchanged_share <= 1:
@@ -111,14 +111,20 @@ class EditLabelingTask(FairseqTask):
                 f"--edit-unchanged-share is {cfg.edit_unchanged_share}; expected 0 to 1."
             )
         self.dictionary = dictionary
-        self.edits = edits
         self.encoder: EncoderFiles | None = None
         self.words: WordSubwords | None = None
-        self.state.merge_state_dict({"edit_dictionary": edits.text()})
+        if edits is not None:
+            self._set_edits(edits)
 
     @classmethod
     def setup_task(cls, cfg: EditLabelingConfig, **options: Any) -> "EditLabelingTask":
-        """Load the token dictionary and the edit dictionary of the first data folder."""
+        """Load the token dictionary and the edit dictionary of the first data folder.
+
+        Without a folder, the edit dictionary is the one of the checkpoint that is loaded next. This
+        is for decoding with labels of words, which needs no token dictionary.
+        """
+        if not cfg.data:
+            return cls(cfg, OovDictionary(), None)
         folder = Path(utils.split_paths(cfg.data)[0])
         _infer_sides(cfg, folder)
         dictionary = _load_dictionary(folder, cfg)
@@ -129,7 +135,9 @@ class EditLabelingTask(FairseqTask):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the task state of a checkpoint, which must have the edit dictionary of the data."""
         known = state_dict.get("edit_dictionary")
-        if known is not None and known != self.edits.text():
+        if "edit_dictionary" not in self.state.state_dict:
+            self._set_edits_of_checkpoint(known)
+        elif known is not None and known != self.edits.text():
             raise ConfigurationError(
                 "The edit dictionary of the checkpoint differs from "
                 f"{EDITS_FILE} in {self.cfg.data}. Use the data folder with which the model was "
@@ -138,6 +146,20 @@ class EditLabelingTask(FairseqTask):
         super().load_state_dict(state_dict)
         stored = state_dict.get("edit_encoder")  # each model of an ensemble has its own
         self.encoder = None if stored is None else EncoderFiles.of_state(stored)
+
+    def _set_edits(self, edits: EditDictionary) -> None:
+        self.edits = edits
+        self.state.merge_state_dict({"edit_dictionary": edits.text()})
+
+    def _set_edits_of_checkpoint(self, known: Any) -> None:
+        if self.cfg.edit_unit != WORD:
+            raise ConfigurationError(
+                f"The model labels each {self.cfg.edit_unit} of its data, so it needs the folder "
+                "of the training data."
+            )
+        if not isinstance(known, str):
+            raise DataError("The checkpoint has no edit dictionary.")
+        self._set_edits(EditDictionary.parse(known.splitlines(), "The checkpoint"))
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the model. With `from_checkpoint`, `--edit-init` is ignored."""

@@ -1,0 +1,234 @@
+"""``fairseq-ssl correct``: correct the grammar of text with an edit tagger."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import fairseq_ssl
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.inference.correction import (
+    BLOCK_KIB,
+    ENGINES,
+    CorrectedLine,
+    CorrectionConfig,
+    Edit,
+    correct_file,
+)
+from fairseq_ssl.text.raw_text import TOKENIZERS
+
+EXAMPLES = """\
+  echo 'He go to  school.' | fairseq-ssl correct --model run/checkpoint_best.pt
+  fairseq-ssl correct essay.txt --model run/checkpoint_best.pt -o essay.corrected.txt
+  fairseq-ssl correct essay.txt --model run/checkpoint_best.pt --diff --explain
+  fairseq-ssl correct dev.src --tokenized --model a.pt b.pt --weights 2,1 --keep-bias 0.1 -o dev.hyp
+  fairseq-ssl correct essay.txt --model onnx-int8 --engine onnx --json"""
+REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
+"""Terminal codes: red and struck through, green, and the end of both."""
+DECODING = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``correct`` to the parser."""
+    options.add_input(parser, "text to correct, one or more sentences a line")
+    options.add_resumable_output(parser, "corrected lines")
+    form = parser.add_argument_group("output format")
+    kind = form.add_mutually_exclusive_group()
+    kind.add_argument("--json", action="store_true", help="print a JSON object for each line")
+    kind.add_argument(
+        "--diff", action="store_true", help="mark edits as [-old-]{+new+}, in color on a terminal"
+    )
+    add_explain(form, "print each edit with its ERRANT type and its probability")
+    add_corrector(parser)
+    work = parser.add_argument_group("parallelism")
+    options.add_device(work, max_tokens=False)
+    options.add_batch_size(work)
+    what = "text that is corrected together"
+    options.add_block(work, BLOCK_KIB, what, str(BLOCK_KIB))
+    options.add_overwrite(parser)
+
+
+def add_explain(parser: options.Options, what: str) -> None:
+    """Add --explain and the spaCy pipeline that it needs."""
+    parser.add_argument("--explain", action="store_true", help=what)
+    parser.add_argument(
+        "--spacy-model",
+        metavar="NAME",
+        help="with --explain: name or folder of a spaCy pipeline (default: en_core_web_sm)",
+    )
+
+
+def add_corrector(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the models, the text and the search."""
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--model",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="CHECKPOINT",
+        help="edit tagger, several for an ensemble; folders of fairseq-ssl export for --engine "
+        "onnx",
+    )
+    model.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder with the dictionaries of the model; not needed for models on words",
+    )
+    model.add_argument(
+        "--weights",
+        type=_weights,
+        default=(),
+        metavar="W,...",
+        help="weights of the models of an ensemble, above 0, separated by commas (default: equal)",
+    )
+    model.add_argument(
+        "--engine", choices=ENGINES, default="torch", help="runtime (default: %(default)s)"
+    )
+    model.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--tokenized",
+        action="store_true",
+        help="each line is a sentence of tokens separated by spaces (default: raw text)",
+    )
+    text.add_argument(
+        "--tokenizer",
+        choices=TOKENIZERS,
+        default=TOKENIZERS[0],
+        help="tokenizer of raw text, the one of the training data (default: %(default)s)",
+    )
+    text.add_argument(
+        "--lang", default="en", metavar="LANG", help="language of the tokenizer (default: en)"
+    )
+    search = parser.add_argument_group("search")
+    options.add_integer(search, "--iterations", "max rounds of edits", 4)
+    for name, what, minimum in (
+        ("--keep-bias", "number added to the probability of keep", -1),
+        ("--delete-bias", "number added to the probability of delete", -1),
+        ("--min-confidence", "min probability of an edit", 0),
+        ("--min-sentence-confidence", "min error probability of a token of an edited sentence", 0),
+    ):
+        search.add_argument(
+            name,
+            type=options.number(minimum, 1),
+            default=0.0,
+            metavar="X",
+            help=f"{what}, {minimum} to 1; see edits tune (default: 0)",
+        )
+
+
+def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfig:
+    """Return the config of the options of `add_corrector` and `add_explain`."""
+    if args.spacy_model and not args.explain:
+        raise UsageError("--spacy-model needs --explain.")
+    if args.spacy_model:
+        fields["spacy_model"] = args.spacy_model
+    return CorrectionConfig(
+        tuple(args.model),
+        args.data_dir,
+        args.weights,
+        args.engine,
+        int8=args.int8,
+        tokenizer=None if args.tokenized else args.tokenizer,
+        language=args.lang,
+        iterations=args.iterations,
+        explain=args.explain,
+        **{name: getattr(args, name) for name in DECODING},
+        **fields,
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Correct the text and print a summary."""
+    device = options.chosen_device(args)
+    config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
+    fairseq_ssl.register()
+    is_terminal = args.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    form = "json" if args.json else "diff" if args.diff else "text"
+    summary = correct_file(
+        args.input,
+        args.output or sys.stdout.buffer,
+        config,
+        _Formatter(form, args.explain, is_terminal),
+        format_name=form,
+        block=args.block,
+        executor=options.model_executor(args),
+        overwrite=args.overwrite,
+        progress=progress,
+    )
+    if summary:
+        print_lines(
+            f"{summary.lines} lines, {summary.changed} changed, {summary.edits} edits; "
+            f"{summary.lines / max(summary.seconds, 1e-9):.1f} lines/s, {summary.seconds:.0f} s",
+            summary.signature,
+        )
+
+
+def _weights(text: str) -> tuple[float, ...]:
+    parse = options.number(0, 1e6, exclusive=True)
+    return tuple(map(parse, text.split(",")))
+
+
+@dataclass(frozen=True)
+class _Formatter:
+    """Picklable function that formats a corrected line."""
+
+    form: str
+    explain: bool
+    color: bool
+
+    def __call__(self, line: CorrectedLine) -> str:
+        if self.form == "json":
+            return json.dumps(as_json(line), ensure_ascii=False)
+        text = _marked(line, self.color) if self.form == "diff" else line.text
+        return "\n".join([text, *map(_explanation, line.edits if self.explain else ())])
+
+
+def as_json(line: CorrectedLine) -> dict[str, Any]:
+    """Return a corrected line as JSON types. Edits have a type if they were explained."""
+    edits = [
+        {name: value for name, value in asdict(edit).items() if value is not None}
+        for edit in line.edits
+    ]
+    for edit in edits:
+        edit["probability"] = round(edit["probability"], 4)
+    return {"source": line.source, "text": line.text, "edits": edits}
+
+
+def _explanation(edit: Edit) -> str:
+    span = f"{edit.start}:{edit.end}"
+    return "\t".join(
+        ["", span, edit.source, edit.target, edit.type or "", f"{edit.probability:.3f}"]
+    )
+
+
+def _marked(line: CorrectedLine, color: bool) -> str:
+    """Return the source line with its edits marked."""
+    parts, at = [], 0
+    for edit in line.edits:
+        parts.append(line.source[at : edit.start])
+        parts.append(_mark(edit, color, line.source[: edit.start]))
+        at = edit.end
+    return "".join([*parts, line.source[at:]])
+
+
+def _mark(edit: Edit, color: bool, before: str) -> str:
+    removed = (REMOVED, END) if color else ("[-", "-]")
+    added = (ADDED, END) if color else ("{+", "+}")
+    marks = [
+        begin + text + end
+        for text, (begin, end) in ((edit.source, removed), (edit.target, added))
+        if text
+    ]
+    is_insertion = edit.start == edit.end
+    space = " " if is_insertion and before and not before[-1].isspace() else ""
+    return space + "".join(marks)

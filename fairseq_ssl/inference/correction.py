@@ -1,0 +1,405 @@
+"""Correction of text by edit taggers: `Corrector` for lines, `correct_file` for files."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ssl._version import __version__
+from fairseq_ssl.edits.alignment import align_tokens, token_edits
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.inference.loading import load_models, torch_device
+from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    JobState,
+    ProgressFactory,
+    TextInput,
+    check_distinct,
+    run_job,
+    silent_progress,
+)
+from fairseq_ssl.io.outputs import file_fingerprint
+from fairseq_ssl.io.text_files import compress_chunk
+from fairseq_ssl.metrics.errant import MODEL, Annotator
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.raw_text import (
+    TOKENIZERS,
+    Segmenter,
+    Sentence,
+    TextEdit,
+    TokenEdit,
+    apply_text_edits,
+    text_edits,
+)
+
+ENGINES = ("torch", "onnx")
+BLOCK_KIB = 64
+"""Default block size in KiB."""
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CorrectionConfig:
+    """Edit taggers, and how they correct text."""
+
+    models: tuple[Path, ...]
+    """A checkpoint, or several for an ensemble; for the engine ``onnx`` exported folders."""
+    data_dir: Path | None = None
+    """Folder of the binarized training data. Models that label words do not need it."""
+    weights: tuple[float, ...] = ()
+    """Weights of the models of an ensemble (default: equal weights)."""
+    engine: str = "torch"
+    """``torch``, or ``onnx`` for models of ``fairseq-ssl export --to onnx``."""
+    device: str = "cpu"
+    threads: int = 1
+    int8: bool = False
+    """Whether to quantize the models to int8 on a CPU."""
+    tokenizer: str | None = "spacy"
+    """``spacy`` or ``moses`` for raw text. None: lines are sentences of tokens."""
+    language: str = "en"
+    """Language of the tokenizer."""
+    iterations: int = 4
+    """Max number of rounds of edits."""
+    keep_bias: float = 0.0
+    delete_bias: float = 0.0
+    min_confidence: float = 0.0
+    min_sentence_confidence: float = 0.0
+    batch_size: int = 64
+    """Number of sentences per batch."""
+    explain: bool = False
+    """Whether to extract and classify the edits by ERRANT."""
+    spacy_model: str = MODEL
+    """spaCy pipeline of ERRANT."""
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise UsageError("`models` is empty. Expected at least one checkpoint.")
+        if self.engine not in ENGINES:
+            raise UsageError(f"`engine` is {self.engine!r}. Expected {' or '.join(ENGINES)}.")
+        if self.tokenizer not in (None, *TOKENIZERS):
+            raise UsageError(
+                f"`tokenizer` is {self.tokenizer!r}. Expected {', '.join(TOKENIZERS)} or None."
+            )
+        if self.weights and len(self.weights) != len(self.models):
+            raise UsageError(
+                f"There are {len(self.weights)} `weights` for {len(self.models)} models. Expected "
+                "one per model."
+            )
+        for name in ("threads", "iterations", "batch_size"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 1 or more.")
+
+    @property
+    def decoding_options(self) -> dict[str, Any]:
+        """The options of the task edit_labeling."""
+        names = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
+        options = {f"edit_{name}": getattr(self, name) for name in ("iterations", "int8", *names)}
+        if self.weights:
+            options["edit_weights"] = ",".join(map(str, self.weights))
+        return options
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A correction of consecutive tokens of a line."""
+
+    start: int
+    """Offset of the first character to replace."""
+    end: int
+    """Offset after the last character to replace, equal to `start` for an insertion."""
+    source: str
+    """The replaced text."""
+    target: str
+    """The new tokens, separated by spaces."""
+    probability: float
+    """Lowest probability of the edits of all rounds that made this correction."""
+    type: str | None = None
+    """ERRANT's type, such as R:VERB:SVA, if `CorrectionConfig.explain` is set."""
+
+
+@dataclass(frozen=True)
+class CorrectedLine:
+    """A corrected line."""
+
+    source: str
+    text: str
+    edits: tuple[Edit, ...]
+
+
+class Corrector:
+    """Corrects lines of text with an edit tagger, or an ensemble of edit taggers.
+
+    >>> from fairseq_ssl.inference import Corrector
+    >>> corrector = Corrector.from_pretrained("run/checkpoint_best.pt")  # doctest: +SKIP
+    >>> corrector.correct(["He go to  school."])[0].text  # doctest: +SKIP
+    'He goes to  school.'
+    """
+
+    def __init__(self, config: CorrectionConfig) -> None:
+        """Load the models of a config. Call `fairseq_ssl.register` first."""
+        self.config = config
+        self._segment = Segmenter.of(config.tokenizer, config.language)
+        self._annotator = Annotator(config.spacy_model) if config.explain else None
+        self._tagger = _load_tagger(config)
+
+    @classmethod
+    def from_pretrained(cls, *models: Path | str, **options: Any) -> Corrector:
+        """Load models. Call `fairseq_ssl.register` first.
+
+        Args:
+            models: a checkpoint, or several for an ensemble.
+            options: fields of `CorrectionConfig`, such as `iterations`.
+        """
+        return cls(CorrectionConfig(tuple(map(Path, models)), **options))
+
+    def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
+        """Correct lines. The lines may have several sentences.
+
+        Spaces and quotes around unedited words stay as they are.
+        """
+        if isinstance(lines, str):
+            raise UsageError("`lines` is a string. Expected a list of lines.")
+        sentences = [self._segment(line) for line in lines]
+        flat = [sentence for some in sentences for sentence in some]
+        tokens = [" ".join(sentence.tokens) for sentence in flat]
+        corrections = iter(self._tagger.correct(tokens, self.config.batch_size))
+        return [
+            self._corrected_line(line, [(one, next(corrections)) for one in some])
+            for line, some in zip(lines, sentences, strict=True)
+        ]
+
+    def _corrected_line(self, line: str, pairs: Sequence[tuple[Sentence, Any]]) -> CorrectedLine:
+        replaced: list[TextEdit] = []
+        edits: list[Edit] = []
+        for sentence, correction in pairs:
+            if list(correction.tokens) == sentence.tokens:
+                continue
+            changes = _token_edits(sentence.tokens, correction.tokens)
+            replaced += text_edits(line, sentence, changes)
+            typed = self._typed(sentence.tokens, correction.tokens, changes)
+            edits += [_edit(line, sentence, one, correction.edits, kind) for one, kind in typed]
+        if self.config.tokenizer is None:
+            tokens = (one.tokens for _, one in pairs)
+            return CorrectedLine(line, " ".join(" ".join(some) for some in tokens), tuple(edits))
+        return CorrectedLine(line, apply_text_edits(line, replaced), tuple(edits))
+
+    def _typed(
+        self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]
+    ) -> list[tuple[TokenEdit, str | None]]:
+        """Return the edits of ERRANT with their types, or `changes` without types."""
+        if self._annotator is None:
+            return [(change, None) for change in changes]
+        return [
+            (TokenEdit(edit.start, edit.end, tuple(edit.correction.split())), edit.type)
+            for edit in self._annotator.edits(" ".join(source), " ".join(target))
+        ]
+
+
+def _token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
+    """Return the edits between two sentences, or one edit if they are too long to align."""
+    changes = align_tokens(source, list(target))
+    if changes is None:
+        return [TokenEdit(0, len(source), tuple(target))]
+    return token_edits(changes)
+
+
+def _edit(
+    line: str, sentence: Sentence, change: TokenEdit, applied: Sequence[Any], kind: str | None
+) -> Edit:
+    """Return an edit of the line. `applied` are the edits of all rounds."""
+    if change.start < change.end:
+        start, end = sentence.starts[change.start], sentence.ends[change.end - 1]
+    elif change.start:
+        start = end = sentence.ends[change.start - 1]
+    else:
+        start = end = sentence.starts[0]
+    inside = [
+        edit.probability
+        for edit in applied
+        if change.start + (not edit.label.startswith("APPEND")) <= edit.origin <= change.end
+    ]
+    probability = min(inside or [edit.probability for edit in applied], default=1.0)
+    return Edit(start, end, line[start:end], " ".join(change.tokens), probability, kind)
+
+
+def _load_tagger(config: CorrectionConfig) -> Any:
+    """Load the models. Return an object with the method `correct` of `EditCorrector`."""
+    import torch
+
+    torch.set_num_threads(config.threads)
+    data = str(config.data_dir or "")
+    models, cfg, task = load_models(config.models, data=data, **config.decoding_options)
+    if not hasattr(task, "build_corrector"):
+        raise DataError(
+            f"{config.models[0]} is not an edit tagger. Expected a model of the task edit_labeling."
+        )
+    return task.build_corrector(models, cfg).to(torch_device(config.device, worker_number()))
+
+
+LineFormatter = Callable[[CorrectedLine], str]
+
+
+@dataclass(frozen=True)
+class CorrectedBlock:
+    """The output of a block of lines, and its counts."""
+
+    output: bytes
+    end: int
+    """Offset after the block in the source text, in bytes."""
+    counts: Counter[str]
+
+
+@dataclass(frozen=True)
+class BlockCorrector:
+    """Picklable function that corrects a block of lines with the corrector of its process."""
+
+    config: CorrectionConfig
+    format_line: LineFormatter
+    compressed: bool = False
+
+    def __call__(self, block: ByteBlock) -> CorrectedBlock:
+        """Return the corrected lines of a block."""
+        try:
+            lines = block.data.removesuffix(b"\n").decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"The input is not UTF-8: {error}.") from None
+        corrected = _corrector(self.config, worker_number()).correct(lines)
+        counts = Counter(
+            lines=len(lines),
+            changed=sum(one.text != one.source for one in corrected),
+            edits=sum(len(one.edits) for one in corrected),
+        )
+        output = "".join(f"{self.format_line(one)}\n" for one in corrected).encode("utf-8")
+        return CorrectedBlock(compress_chunk(output, self.compressed), block.end, counts)
+
+
+@lru_cache(maxsize=1)
+def _corrector(config: CorrectionConfig, worker: int) -> Corrector:
+    return Corrector(config)
+
+
+@dataclass(frozen=True)
+class CorrectionSummary:
+    """Counts of a corrected text."""
+
+    signature: Signature
+    lines: int
+    changed: int
+    edits: int
+    seconds: float
+    """Time of this run, without interrupted runs."""
+
+
+def correct_file(
+    source: Path | None,
+    output: Path | IO[bytes],
+    config: CorrectionConfig,
+    format_line: LineFormatter,
+    *,
+    format_name: str = "text",
+    block: int = BLOCK_KIB,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> CorrectionSummary | None:
+    """Correct a file. Return None if an earlier run has completed the output.
+
+    The corrections do not depend on the number of processes. An interrupted run resumes.
+
+    Args:
+        source: text file, gzip if the name ends with ``.gz``. None: stdin.
+        output: file for the corrected lines, or a binary stream.
+        config: the models and how they correct text.
+        format_line: picklable function that formats a corrected line.
+        format_name: name of the format, for the signature.
+        block: size in KiB of the blocks of text that are corrected one at a time.
+        executor: executor of the correction (default: this process). Its processes need
+            `fairseq_ssl.register` as initializer.
+        overwrite: whether to replace an existing output.
+        progress: called with the number of lines corrected.
+    """
+    text = TextInput(source, size=block * 1024)
+    outputs = [output] if isinstance(output, Path) else []
+    check_distinct(text.path, outputs)
+    job = _CorrectionJob(
+        text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress
+    )
+    written = run_job(
+        outputs,
+        job.params,
+        job.chunks,
+        job.signature,
+        overwrite=overwrite,
+        from_stdin=source is None,
+        stdout=None if isinstance(output, Path) else output,
+    )
+    return job.summary() if written else None
+
+
+@dataclass
+class _CorrectionJob:
+    """Arguments and counts of one call of `correct_file`."""
+
+    text: TextInput
+    config: CorrectionConfig
+    format_line: LineFormatter
+    format_name: str
+    outputs: list[Path]
+    executor: Executor
+    progress: ProgressFactory
+    totals: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        config = asdict(self.config)
+        del config["threads"]
+        config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
+        config["data_dir"] = self.config.data_dir and str(self.config.data_dir)
+        self.params: dict[str, Any] = {
+            **config,
+            "format": self.format_name,
+            "input": str(self.text),
+            "input_is": self.text.fingerprint,
+            "block": self.text.size,
+            "version": __version__,
+        }
+        """Parameters that determine the content of the output."""
+
+    def signature(self) -> Signature:
+        """Return a signature with the parameters of the output and the counts of all lines."""
+        params = {key: value for key, value in self.params.items() if key != "version"}
+        return Signature("correct", params | dict(self.totals))
+
+    def summary(self) -> CorrectionSummary:
+        """Return the counts of the output, including the lines of interrupted runs."""
+        names = ("engine", "tokenizer", "iterations", "keep_bias", "min_confidence")
+        shown = {name: self.params[name] for name in names}
+        counts = {name: self.totals[name] for name in ("lines", "changed", "edits")}
+        return CorrectionSummary(Signature("correct", shown), **counts, seconds=self.seconds)
+
+    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
+        """Correct the text from the position in `state`, or from the start if it is empty.
+
+        Yield the output of each block, and the state after the block.
+        """
+        if state:
+            self.text.position = state["position"]
+            self.totals.update(state["totals"])
+            logger.warning("resuming after line %s", self.totals["lines"])
+        compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
+        correct = BlockCorrector(self.config, self.format_line, compressed)
+        report = self.progress("correct", "lines")
+        begin = time.monotonic()
+        for result, share in self.text.map_blocks(self.executor, correct):
+            self.totals.update(result.counts)
+            self.seconds = time.monotonic() - begin
+            report(result.counts["lines"], share)
+            yield [result.output], {"position": result.end, "totals": self.totals}
