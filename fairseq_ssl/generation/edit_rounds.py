@@ -51,12 +51,12 @@ class AppliedEdit(NamedTuple):
     """Index of the round, from 1."""
     position: int
     """Position in the input of the round. 0 is <s>, 1 the first token."""
-    origin: int
-    """Position in the input of the first round of the token that became this one."""
     label: str
     """Name of the edit in the edit dictionary."""
     probability: float
     """The model's probability of the edit."""
+    origin: int
+    """Position in the input of the first round of the token that became this one."""
 
     def to_alignment(self) -> tuple[str, str]:
         """Return the two parts of an alignment point, which fairseq joins with a hyphen."""
@@ -169,7 +169,7 @@ class EditGenerator:
             label, probability = self.names[chosen.labels[at]], float(chosen.probabilities[at])
             position = at - int(text.starts[one])
             origin = int(before[one][position])
-            states[one].edits.append(AppliedEdit(index, position, origin, label, probability))
+            states[one].edits.append(AppliedEdit(index, position, label, probability, origin))
         unfinished = []
         for one in np.unique(sentence[changes]).tolist():
             version = states[one].ids.tobytes()

@@ -37,6 +37,7 @@ def test_second_round_builds_on_the_first() -> None:
     assert (found["text"], found["steps"]) == ("a b c", 3)
     assert [words.string(one["tokens"]) for one in found["history"]] == ["a b", "a b c", "a b c"]
     assert [edit[:3] for edit in found["edits"]] == [(1, 2, "REPLACE_b"), (2, 2, "APPEND_c")]
+    assert [edit.origin for edit in found["edits"]] == [2, 2]
     assert found["tokens"][-1] == words.eos()
 
 
