@@ -1,9 +1,27 @@
 # shellcheck shell=bash
-# Scoring of grammatical error correction. To be sourced after recipe.sh.
+# Data and scoring of grammatical error correction. To be sourced after recipe.sh.
 #
-#   score_m2 M2 NAME=TEXT...  print precision, recall and F0.5 of each system by MaxMatch, with the gold
-#                             edits of an M2 file
+#   has_learner_text              succeed if DATA_DIR is the output of learner_text.sh
+#   score_m2 M2 NAME=TEXT...      print precision, recall and F0.5 of each system by MaxMatch, with the gold
+#                                 edits of an M2 file
+#   score_set SET NAME=TEXT...    print the scores of DATA_DIR/SET.m2 by the METRICS m2 and errant, or GLEU of
+#                                 DATA_DIR/SET.src, SET.ref0, ...; sets with neither are skipped
+#
+# SPACY_MODEL   spaCy pipeline of ERRANT (default: en_core_web_sm)
+
+has_learner_text() { [[ -e "${DATA_DIR:-}/learner_text.json" ]]; }
 
 score_m2() { # M2 NAME=TEXT...
   run fairseq-ssl score m2 "${@:2}" --gold "$1" --jobs "$JOBS"
+}
+
+score_set() { # SET NAME=TEXT...
+  local set="$DATA_DIR/$1" references=("$DATA_DIR/$1".ref[0-9])
+  if [[ -e "$set.m2" || -n "${DRY_RUN:-}" ]]; then
+    [[ " $METRICS " != *" m2 "* ]] || score_m2 "$set.m2" "${@:2}"
+    [[ " $METRICS " != *" errant "* ]] || run fairseq-ssl score errant "${@:2}" --gold "$set.m2" \
+      --model "${SPACY_MODEL:-en_core_web_sm}"
+  elif [[ -e "${references[0]}" ]]; then # JFLEG is scored by GLEU
+    run fairseq-ssl score gleu "${@:2}" --source "$set.src" "${references[@]/#/--reference=}"
+  fi
 }

@@ -109,10 +109,10 @@ def _splitter() -> Any:
 
 
 def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -> None:
-    """Write train.m2, valid.m2 and train.counts.json.
+    """Write train.m2 in random order, valid.m2 and train.counts.json.
 
-    The `size` sentences of valid are those with the smallest hashes, so that they do not change
-    with the order of the files.
+    The order and the `size` sentences of valid, which have the smallest hashes, do not depend on
+    the order of the files.
     """
     read, empty = 0, 0
     kept: list[Pair] = []
@@ -134,6 +134,7 @@ def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -
     for pair in valid:
         held_out.add("valid", (pair.source, pair.target))
     train = [p for p in kept if id(p) not in is_valid and not held_out.has(p.source, p.target)]
+    train.sort(key=lambda pair: (rank(key(pair.source)), pair.source, pair.target))
     for name, part in (("train", train), ("valid", valid)):
         blocks = (format_m2(pair.sentence) for pair in part)
         _write(folder / f"{name}.m2", (line for block in blocks for line in block))

@@ -27,7 +27,18 @@ tiny() {
   errors "$WORK/raw/toys.txt"
 }
 
+genuine_pairs() {
+  local texts=() corpus
+  for corpus in $(seed_corpora); do texts+=("$corpus.txt"); done
+  data_dir "the output of common/learner_text.sh" train.m2 "${texts[@]}"
+  corpora pairs "$DATA_DIR/train.m2" --to "$words/train"
+}
+
 small() {
+  if [[ "$PAIRS" == genuine ]]; then
+    genuine_pairs
+    return
+  fi
   data_dir "multi30k, small_parallel_enja, rotten_tomatoes and jfleg, see README" \
     multi30k/train.en.gz small_parallel_enja/train.en rotten_tomatoes/unlabelled.txt jfleg/dev.src
   run python "$HERE/../common/small_text.py" "$DATA_DIR" "$WORK/raw" --apart
@@ -43,11 +54,11 @@ paper() {
 own_sets() {
   local set
   for set in $(held_out); do
-    case "$SCALE-$set" in
-      tiny-valid | tiny-test | small-valid | small-test) ;;
-      small-jfleg) echo jfleg:jfleg/dev ;;
-      paper-jfleg) echo jfleg:jfleg/test ;;
-      paper-test) echo test:conll14 ;;
+    case "$PAIRS-$SCALE-$set" in
+      synthetic-*-valid | synthetic-*-test) ;;
+      synthetic-small-jfleg) echo jfleg:jfleg/dev ;;
+      genuine-paper-jfleg) echo jfleg:jfleg/test ;;
+      genuine-paper-test) echo test:conll14 ;;
       *) echo "$set:$set" ;;
     esac
   done
@@ -57,7 +68,7 @@ check_own_sets() {
   local pair kind
   for pair in $(own_sets); do
     kind=m2
-    if is_blind "${pair%%:*}" || [[ "${pair%%:*}" == jfleg ]]; then kind=src; fi
+    if is_blind "${pair%%:*}" || [[ "$pair" == jfleg* ]]; then kind=src; fi
     data_dir "${pair#*:}.$kind, for the set ${pair%%:*}" "${pair#*:}.$kind"
   done
 }
@@ -67,13 +78,15 @@ set_of_data_dir() { # SET FILE
   out="$(held_out_set "$1")"
   if is_blind "$1"; then
     into "$out.src" cat "$DATA_DIR/$2.src"
-  elif [[ "$1" == jfleg ]]; then
+  elif [[ "$1" == jfleg* ]]; then
     jfleg "$out" "$DATA_DIR/$2"
   else
     into "$out.m2" cat "$DATA_DIR/$2.m2"
     corpora pairs "$out.m2" --to "$out" --held-out
   fi
-  if [[ "$SCALE-$1" == paper-valid ]]; then # sections of BEA-valid by proficiency (4.5.1)
+  if [[ -e "$DATA_DIR/$2.levels" ]]; then
+    into "$out.levels" cat "$DATA_DIR/$2.levels"
+  elif [[ "$SCALE-$1" == paper-valid ]]; then # sections of BEA-valid by proficiency (4.5.1)
     into "$out.levels" awk 'BEGIN {
       split("A 1037 B 1290 C 1069 N 988", w); for (i = 1; i < 8; i += 2)
       for (n = 0; n < w[i + 1]; n++) print w[i] }'
@@ -82,7 +95,7 @@ set_of_data_dir() { # SET FILE
 
 jfleg() { # OUTPUT INPUT
   local part command=(cat)
-  [[ "$SCALE" == small ]] && command=(sed "s/.*/\L&/")
+  [[ "$PAIRS-$SCALE" == synthetic-small ]] && command=(sed "s/.*/\L&/")
   for part in src ref0 ref1 ref2 ref3; do
     into "$1.$part.raw" "${command[@]}" "$2.$part"
     into "$1.$part" sed "s/ *$//" "$1.$part.raw"
@@ -101,7 +114,7 @@ set_of_errors() { # SET
 # Split the first MOST sentences of a seed corpus into portions.
 portions() { # CORPUS
   local out="$WORK/seeds/$1" text="$words/$1.txt"
-  if [[ "$SCALE" == paper ]]; then
+  if [[ "$PAIRS" == genuine ]]; then
     data_dir "$1.txt, tokenized, a sentence a line" "$1.txt"
     text="$DATA_DIR/$1.txt"
   fi
@@ -138,7 +151,7 @@ build "$words" "$SCALE"
 for pair in $(own_sets); do
   build "$WORK/sets/${pair%%:*}" set_of_data_dir "${pair%%:*}" "${pair#*:}"
 done
-if [[ "$SCALE" != paper ]]; then
+if [[ "$PAIRS" == synthetic ]]; then
   for set in valid test; do build "$WORK/sets/$set" set_of_errors "$set"; done
 fi
 for corpus in $(seed_corpora); do build "$WORK/seeds/$corpus" portions "$corpus"; done

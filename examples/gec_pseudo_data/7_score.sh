@@ -9,7 +9,7 @@ score() { # FOLDER SET
   set="$(held_out_set "$2")"
   if is_blind "$2"; then
     build "$out.zip" run python "$HERE/submission.py" "$out.txt" --source "$set.src" -o "$out.zip"
-  elif [[ "$2" == jfleg ]]; then
+  elif [[ "$2" == jfleg* ]]; then
     flags=(--source "$set.src")
     for number in 0 1 2 3; do flags+=(--reference "$set.ref$number"); done
     build "$out.gleu.json" into "$out.gleu.json" fairseq-ssl score gleu "$out.txt" "${flags[@]}" \

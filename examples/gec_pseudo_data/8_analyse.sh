@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Plot the analyses of 4.5 and the curves of 4.4 on the validation set to WORK/figures, each with its
-# data as JSON. Figures without systems in SYSTEMS are skipped.
+# Plot the analyses of 4.5 on the set ANALYZED, and the curves of 4.4 on the validation set, to
+# WORK/figures, each with its data as JSON. Figures without systems in SYSTEMS are skipped.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 figures="$WORK/figures"
-valid="$(held_out_set valid)"
+analyzed="$(held_out_set "$ANALYZED")"
 
 # Print the systems that match a pattern, in the order of SYSTEMS.
 matching() { # PATTERN
@@ -17,10 +17,10 @@ compare() { # NAME type|level SYSTEM...
   local system seed outputs=() levels=()
   (($# > 2)) || return 0
   for system in "${@:3}"; do
-    for seed in $SEEDS; do outputs+=("$system=$RUNS/$system.$seed/valid.txt"); done
+    for seed in $SEEDS; do outputs+=("$system=$RUNS/$system.$seed/$ANALYZED.txt"); done
   done
-  [[ "$2" == level ]] && levels=(--levels "$valid.levels")
-  build "$figures/$1.json" into "$figures/$1.json" fairseq-ssl score errant "${outputs[@]}" --gold "$valid.m2" \
+  [[ "$2" == level ]] && levels=(--levels "$analyzed.levels")
+  build "$figures/$1.json" into "$figures/$1.json" fairseq-ssl score errant "${outputs[@]}" --gold "$analyzed.m2" \
     "${ERRANT[@]}" --by "$2" "${levels[@]}" --figure "$figures/$1.png" --format json
 }
 
@@ -35,8 +35,8 @@ if [[ "${ERRANT[0]}" != --untyped ]]; then
   compare types-of-corpora type "${corpora[@]}" # figure 4.5
   compare types-of-final type "${strong[@]}"    # figure 4.9
   build "$figures/shares.json" into "$figures/shares.json" fairseq-ssl score errant \
-    "$RUNS/untouched.1/valid.txt" --gold "$valid.m2" "${ERRANT[@]}" --by share \
-    --levels "$valid.levels" --figure "$figures/shares.png" --format json # figure 4.6
+    "$RUNS/untouched.1/$ANALYZED.txt" --gold "$analyzed.m2" "${ERRANT[@]}" --by share \
+    --levels "$analyzed.levels" --figure "$figures/shares.png" --format json # figure 4.6
 fi
 compare levels-of-corpora level "${corpora[@]}" # figure 4.7
 compare levels-of-amounts level "${amounts[@]}" # figure 4.10

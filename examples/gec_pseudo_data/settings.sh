@@ -3,7 +3,8 @@
 # the defaults. Tables and sections refer to the thesis, chapter 4.
 #
 # SCALE     tiny   toy sentences: a smoke test of all steps, two minutes on a CPU
-#           small  sentences in DATA_DIR, 10,000 genuine pairs, hours on a CPU
+#           small  the output of common/learner_text.sh in DATA_DIR, or other sentences, to which errors are
+#                  added; hours on a CPU
 #           paper  BEA-2019 and Gigaword, 8 GPUs
 # SYSTEMS   rows of the tables: baseline, or KIND-PSEUDO
 #           KIND    joint; upsample (joint, genuine pairs repeated UPSAMPLE times) or upsample@4 (4
@@ -17,8 +18,10 @@
 #           CORPUS  the seed corpus
 #           AMOUNT  number of its first sentences to use, up to MOST
 # FINAL     the system with right-to-left models, ensembles and re-ranking, or none
-# SETS      held-out sets. valid, test and jfleg are part of the SCALE; another NAME is
-#           DATA_DIR/NAME.m2, or for BLIND sets DATA_DIR/NAME.src
+# PAIRS     genuine: training pairs and held-out sets are those of DATA_DIR; synthetic: clean sentences and
+#           errors of a list take their place, valid, test and jfleg are part of the SCALE
+# SETS      held-out sets. NAME is DATA_DIR/NAME.m2, or for BLIND sets DATA_DIR/NAME.src
+# ANALYZED  the set of step 8
 # BLIND     the SETS without public references: step 7 writes a file to submit for each model
 # SYSTEMS SEEDS FINAL   restrict them to run one cell of a table, for example in a Slurm array
 # SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, then exit
@@ -27,10 +30,16 @@ HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
+# shellcheck source=examples/common/grammar.sh
+source "$HERE/../common/grammar.sh"
 
 CHOICES="SYSTEMS FINAL ENSEMBLES SEEDS SETS BLIND METRICS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/gec_pseudo_data/$SCALE}"
+if [[ "$SCALE" == paper ]] || { [[ "$SCALE" == small ]] && has_learner_text; }; then
+  PAIRS="${PAIRS:-genuine}"
+fi
+PAIRS="${PAIRS:-synthetic}"
 BEAM="${BEAM:-5}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # tables 4.2 and 4.3
 BETA="${BETA:-6}"                              # beta_random, figure 4.3
 [[ "$SCALE" == small ]] && MASK="${MASK:-0.1}" KEEP="${KEEP:-0.8}" # see the README's results
@@ -51,6 +60,11 @@ PAUSE=()                                       # validation after each epoch
 GENUINE_NOISE="${GENUINE_NOISE:-learner:listed=true:measured=true,spelling:rate=0.003}"
 
 expect SCALE "tiny small paper" "$SCALE"
+case "$SCALE" in
+  tiny) expect PAIRS synthetic "$PAIRS" ;;
+  small) expect PAIRS "genuine synthetic" "$PAIRS" ;;
+  paper) expect PAIRS genuine "$PAIRS" ;;
+esac
 prepared
 # shellcheck disable=SC2086  # split into words
 expect METRICS "m2 errant" $METRICS
@@ -75,7 +89,21 @@ case "$SCALE" in
     NOISY=(--beam 2)
     ;;
   small)
-    CORPORA="captions phrases films all" MOST="${MOST:-100000}" PORTION="${PORTION:-20000}"
+    if [[ "$PAIRS" == genuine ]]; then         # sizes and schedule: not tuned
+      CORPORA="imdb" MOST="${MOST:-1000000}" GENUINE="${GENUINE:-40000}"
+      SEEDS="${SEEDS:-1}" SETS="${SETS:-valid dev jfleg}" ANALYZED="${ANALYZED:-dev}"
+      SYSTEMS="${SYSTEMS:-baseline
+        $(printf '%s\n' {joint,pretrain}-{noisy,direct,spell}-imdb-{100000,1000000})
+        pretrain-noisy-imdb-1000000-sse}"
+      FINAL="${FINAL:-pretrain-noisy-imdb-1000000-sse}" ENSEMBLES="${ENSEMBLES:-1}"
+      MERGES="${MERGES:-8000}" LAYERS="${LAYERS:-3}" DIM="${DIM:-256}" INNER_DIM="${INNER_DIM:-1024}"
+      MAX_TOKENS="${MAX_TOKENS:-4000}" LR="${LR:-0.001}"
+      UPDATES="${UPDATES:-8000}" REVERSE_UPDATES="${REVERSE_UPDATES:-4000}"
+      PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-6000}" TUNING_UPDATES="${TUNING_UPDATES:-2000}"
+      CONFUSION_LINES="${CONFUSION_LINES:-100000}"
+      ERRANT=(--model "${SPACY_MODEL:-en_core_web_sm}")
+    fi
+    CORPORA="${CORPORA:-captions phrases films all}" MOST="${MOST:-100000}" PORTION="${PORTION:-20000}"
     GENUINE="${GENUINE:-10000}" HELD_OUT="${HELD_OUT:-1200}"
     SEEDS="${SEEDS:-1 2 3}" SETS="${SETS:-valid test jfleg}"
     SYSTEMS="${SYSTEMS:-baseline joint-noisy-all-20000 joint-direct-all-20000 joint-spell-all-20000
@@ -84,15 +112,17 @@ case "$SCALE" in
       upsample-noisy-all-100000 upsample-direct-all-100000
       pretrain-noisy-all-100000 pretrain-direct-all-100000 pretrain-noisy-all-100000-sse}"
     FINAL="${FINAL:-pretrain-noisy-all-100000-sse}" ENSEMBLES="${ENSEMBLES:-1 2 3 1+2+3}"
-    MERGES="${MERGES:-2000}"
+    MERGES="${MERGES:-2000}" LAYERS="${LAYERS:-2}" DIM="${DIM:-128}" INNER_DIM="${INNER_DIM:-256}"
+    MAX_TOKENS="${MAX_TOKENS:-1000}" LR="${LR:-0.005}"
     UPDATES="${UPDATES:-4000}"                 # equal total updates for each kind of system
     PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-3000}" TUNING_UPDATES="${TUNING_UPDATES:-1000}"
     SIZE=(--arch transformer_tiny --share-all-embeddings
-      --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
-      --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
+      --encoder-layers "$LAYERS" --encoder-embed-dim "$DIM" --encoder-ffn-embed-dim "$INNER_DIM"
+      --decoder-layers "$LAYERS" --decoder-embed-dim "$DIM" --decoder-ffn-embed-dim "$INNER_DIM"
+      --encoder-attention-heads 4 --decoder-attention-heads 4
       --encoder-normalize-before --decoder-normalize-before)
-    ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --lr 0.005
-      --lr-scheduler polynomial_decay --warmup-updates 400 --max-tokens 1000)
+    ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --lr "$LR"
+      --lr-scheduler polynomial_decay --warmup-updates 400 --max-tokens "$MAX_TOKENS")
     JOINT=(--max-update "$UPDATES" --total-num-update "$UPDATES" --save-interval-updates 500)
     CHOSEN="${CHOSEN:-best}"                   # models overfit early on few pairs
     REVERSE_UPDATES="${REVERSE_UPDATES:-3000}"
@@ -100,10 +130,10 @@ case "$SCALE" in
       --save-interval-updates 500)
     PRETRAINING=(--max-update "$PRETRAIN_UPDATES" --total-num-update "$PRETRAIN_UPDATES"
       --save-interval-updates 1000)
-    TUNING=(--optimizer adafactor --lr "${TUNING_LR:-0.0005}" --lr-scheduler fixed --max-tokens 1000
-      --max-update "$TUNING_UPDATES" --save-interval-updates 250)
+    TUNING=(--optimizer adafactor --lr "${TUNING_LR:-0.0005}" --lr-scheduler fixed
+      --max-tokens "$MAX_TOKENS" --max-update "$TUNING_UPDATES" --save-interval-updates 250)
     PAUSE=(--validate-interval 100000 --keep-interval-updates 1)
-    ERRANT=(--untyped)
+    [[ -n "${ERRANT+set}" ]] || ERRANT=(--untyped)
     NOISY=(--beam "${NOISY_BEAM:-5}")
     ;;
   paper)
@@ -131,6 +161,7 @@ case "$SCALE" in
     NOISY=(--beam "${NOISY_BEAM:-5}" --compute-type float16)
     ;;
 esac
+ANALYZED="${ANALYZED:-valid}"
 CONFUSION_LINES="${CONFUSION_LINES:-$MOST}"    # lines of a seed corpus whose words get confusion sets
 
 RUNS="$WORK/runs"                              # RUNS/SYSTEM.SEED

@@ -77,13 +77,25 @@ real_text() { # Write WORK/text/gec in word pieces. WORK/raw/SET.src is the text
     fi
     [[ "$set" == valid ]] || pieces "$raw/$set.src" "$text/$set.src"
   done
-  run python "$HERE/wordpieces.py" dictionary "$BERT" --output "$text/dict.txt"
+}
+
+# Dictionary of BERT's word pieces, or of all words in the real pairs and in CLEAN.
+vocabulary() {
+  local folder="$WORK/dictionary" text="$WORK/text/gec"
+  run mkdir -p "$folder"
+  if [[ "$GEC_UNIT" == subword ]]; then
+    run python "$HERE/wordpieces.py" dictionary "$BERT" --output "$folder/dict.src.txt"
+    return
+  fi
+  into "$WORK/raw/words.src" cat "$text"/train.{src,trg} ${SYNTHETIC:+"$DATA_DIR/$CLEAN"}
+  quietly "$WORK/preprocess.log" run fairseq-preprocess --source-lang src --only-source --dict-only \
+    --trainpref "$WORK/raw/words" --destdir "$folder" --workers "$(nproc)"
 }
 
 synthetic_text() { # MODEL: WORK/text/gec.MODEL
   local text="$WORK/text/gec" raw="$WORK/raw" from side
   from="$((($1 - 1) * CLEAN_STEP))"
-  into "$raw/clean.$1" awk "NR > $from + $CLEAN_LINES { exit } NR > $from" "$DATA_DIR/clean.txt"
+  into "$raw/clean.$1" awk "NR > $from + $CLEAN_LINES { exit } NR > $from" "$DATA_DIR/$CLEAN"
   run fairseq-ssl noise "$raw/clean.$1" --method "$NOISE" --seed "$1" \
     --learner-errors "$raw/words.json" -o "$raw/noisy.$1" --force
   pieces "$raw/noisy.$1" "$text.$1/train.src"
@@ -95,20 +107,23 @@ grammar() {
   local number text="$WORK/text/gec" raw="$WORK/raw" needed=() set
   : "${BERT:?folder of a BERT as Hugging Face stores it}"
   for set in $GEC_SETS; do needed+=("$set.src"); done
-  data_dir "train.src, train.trg, valid.src, valid.trg, clean.txt and the SETS, such as test.src" \
-    {train,valid}.{src,trg} clean.txt "${needed[@]}"
-  local vocabulary=(--srcdict "$text/dict.txt" --tgtdict "$text/dict.txt")
+  [[ -z "$SYNTHETIC" ]] || needed+=("$CLEAN")
+  data_dir "train.src, train.trg, valid.src, valid.trg, $CLEAN and the SETS, such as test.src" \
+    {train,valid}.{src,trg} "${needed[@]}"
+  local words="$WORK/dictionary/dict.src.txt"
+  local dictionary=(--srcdict "$words" --tgtdict "$words")
   [[ -n "$SPELL_CHECK" ]] || headline "no SPELL_CHECK is set: the sets are not spell-checked, as in the paper"
   build "$text" real_text
   count_edits gec --transforms "$TRANSFORMS"
-  binarize gec gec "${vocabulary[@]}"
+  build "$WORK/dictionary" vocabulary
+  binarize gec gec "${dictionary[@]}"
   build "$raw/words.json" run fairseq-ssl learner-errors "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
     -o "$raw/words.json"
   [[ -n "$SYNTHETIC" ]] || return 0
   for number in $GEC_MODELS; do
     headline "1/4 gec: synthetic errors for model $number"
     build "$text.$number" synthetic_text "$number"
-    binarize "gec.$number" gec "${vocabulary[@]}"
+    binarize "gec.$number" gec "${dictionary[@]}"
   done
 }
 

@@ -64,11 +64,15 @@ train_synthetic() { # MODEL
 
 # Set FLAGS to the initialization of a stage.
 starting_point() { # MODEL synthetic|real
+  local continued=""
   FLAGS=()
-  if [[ "$2" == real && -n "$SYNTHETIC" ]]; then
-    FLAGS=(--finetune-from-model "$(synthetic "$1")/checkpoint_last.pt")
-  elif [[ -n "$GEC_INIT" ]]; then
-    FLAGS=(--edit-init "${BERT:?folder of a BERT as Hugging Face stores it}")
+  [[ "$2" == real && -n "$SYNTHETIC" ]] && continued=yes
+  if [[ -n "$continued" ]]; then FLAGS=(--finetune-from-model "$(synthetic "$1")/checkpoint_last.pt"); fi
+  if [[ "$GEC_UNIT" == word ]]; then FLAGS+=(--edit-unit word); fi
+  if [[ -n "$GEC_INIT" && ("$GEC_UNIT" == word || -z "$continued") ]]; then # also the sizes of the words' encoder
+    FLAGS+=(--edit-init "${BERT:?folder of a BERT as Hugging Face stores it}")
+  elif [[ "$GEC_UNIT" == word ]]; then
+    FLAGS+=(--edit-tokenizer "${BERT:?folder of a BERT as Hugging Face stores it}")
   fi
 }
 

@@ -28,15 +28,10 @@ if [[ " $TASKS " == *" gec "* ]]; then
   data_dir "test.m2, and of other sets SET.m2 or SET.ref0, SET.ref1, ..."
   for set in $GEC_SETS; do
     mapfile -t named < <(systems "$set")
-    references=("$DATA_DIR/$set".ref[0-9])
-    if [[ -e "$DATA_DIR/$set.m2" || -n "${DRY_RUN:-}" ]]; then
-      score_m2 "$DATA_DIR/$set.m2" "${named[@]}"
-    elif [[ -e "${references[0]}" ]]; then # JFLEG is scored by GLEU
-      run fairseq-ssl score gleu "${named[@]}" --source "$DATA_DIR/$set.src" \
-        "${references[@]/#/--reference=}"
-    elif [[ "$set" == test ]]; then
+    if [[ "$set" == test && ! -e "$DATA_DIR/test.ref0" ]]; then
       data_dir "test.m2 or test.ref0, test.ref1, ..." test.m2
     fi
+    score_set "$set" "${named[@]}"
     [[ -n "${DRY_RUN:-}" ]] || changed "$set"
   done
 fi

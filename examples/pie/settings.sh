@@ -3,10 +3,11 @@
 # the defaults. Sections and tables refer to the paper.
 #
 # SCALE     tiny   toy words: a smoke test of all steps, a minute on a CPU
-#           small  OCR and Twitter words in DATA_DIR, hours on two CPU cores
+#           small  OCR and Twitter words in DATA_DIR, or grammar with the output of
+#                  common/learner_text.sh and a small BERT; hours on two CPU cores
 #           paper  the same on all ten folds; grammar with 1.2 million sentences and BERT, on GPUs
-# TASKS     ocr, spell, and at the paper scale gec
-# FOLDS     splits of ocr and spell; models of the ensemble of gec
+# TASKS     ocr, spell, and above the tiny scale gec
+# FOLDS     splits of ocr and spell
 # KINDS     tagger: PIE; augmented: PIE trained with additional synthetic errors; transformer: the
 #           sequence-to-sequence baseline (not for gec)
 # TAGGER_FLAGS, TRANSFORMER_FLAGS, DECODING_FLAGS   flags appended to fairseq-train and, for the
@@ -54,7 +55,7 @@ case "$SCALE" in
   paper) FOLDS="${FOLDS:-0 1 2 3 4 5 6 7 8 9}" KINDS="${KINDS:-tagger transformer}" ;; # of ocrpp
 esac
 # shellcheck disable=SC2086  # words apart
-expect TASKS "ocr spell$([[ "$SCALE" == paper ]] && echo " gec")" $TASKS
+expect TASKS "ocr spell$([[ "$SCALE" == tiny ]] || echo " gec")" $TASKS
 # shellcheck disable=SC2086
 expect KINDS "tagger augmented transformer" $KINDS
 # shellcheck disable=SC2086
@@ -91,6 +92,22 @@ updates() { # TASK KIND: updates of a tagger; not in the paper
 }
 
 # Text: gec.
+if [[ "$SCALE" == small ]]; then
+  GEC_SETS="${GEC_SETS:-valid dev jfleg}" METRICS="${METRICS:-m2 errant}"
+  GEC_UNIT="${GEC_UNIT:-word}" CLEAN="${CLEAN:-imdb.txt}"
+  GEC_MODELS="${GEC_MODELS:-1 2 3}"
+  CLEAN_LINES="${CLEAN_LINES:-500000}" CLEAN_STEP="${CLEAN_STEP:-300000}" REAL_LINES="${REAL_LINES:-58000}"
+  GEC_EPOCHS="${GEC_EPOCHS:-4}" GEC_LR="${GEC_LR:-5e-5}"
+  GEC_ARCH="${GEC_ARCH:-edit_tagger}"         # its sizes are those of BERT
+fi
+METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
+CLEAN="${CLEAN:-clean.txt}"                   # file of DATA_DIR to add synthetic errors to
+# word: edits of words, which the encoder in BERT splits into its own subwords; subword: edits of BERT's
+# subwords, as in 3.1
+GEC_UNIT="${GEC_UNIT:-subword}"
+expect GEC_UNIT "word subword" "$GEC_UNIT"
+# shellcheck disable=SC2086  # words apart
+expect METRICS "m2 errant" $METRICS
 GEC_SETS="${GEC_SETS:-$SETS}"                 # valid and other sets, DATA_DIR/SET.src, such as jfleg
 TRANSFORMS="${TRANSFORMS:-english}"           # table 10; none: table 6, row 5
 SYNTHETIC="${SYNTHETIC-yes}"                  # empty: only real errors, table 6, row 2
@@ -111,6 +128,7 @@ GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # rounds of correction; several as
 SPELL_CHECK="${SPELL_CHECK:-}"                # command from stdin to stdout; not in 3.1
 # Commands that split text into BERT's word pieces, and join them to text, from stdin to stdout. SOURCE
 # is the text before splitting.
+if [[ "$GEC_UNIT" == word ]]; then PIECES="${PIECES:-cat}" JOIN="${JOIN:-cat}"; fi
 PIECES="${PIECES:-$(printf 'python %q split %q' "$HERE/wordpieces.py" "${BERT:-}")}"
 # shellcheck disable=SC2016  # SOURCE is for the shell that runs it
 JOIN="${JOIN:-$(printf 'python %q join %q --source "$SOURCE"' "$HERE/wordpieces.py" "${BERT:-}")}"

@@ -53,14 +53,25 @@ brought() { # TASK
   run cp -r "$DATA_DIR/$1/." "$pairs"
 }
 
+# Pairs of DATA_DIR, with the gold edits or references of the held-out sets.
+learner_text() {
+  local pairs set file sets=()
+  pairs="$(text gec)"
+  run mkdir -p "$pairs"
+  for set in $(sets gec); do sets+=("$set.src"); done
+  data_dir "the output of common/learner_text.sh" {train,valid}.{src,trg} "${MONOLINGUAL[@]##*/}" "${sets[@]}"
+  for set in train valid $(sets gec); do
+    for file in "$DATA_DIR/$set".{src,trg,m2,ref0,ref1,ref2,ref3}; do
+      [[ ! -e "$file" ]] || into "$pairs/${file##*/}" cat "$file"
+    done
+    # fairseq needs a target side
+    [[ -e "$DATA_DIR/$set.trg" ]] || into "$pairs/$set.trg" cat "$DATA_DIR/$set.src"
+  done
+}
+
 # Joined dictionary of all words. Its first entries are the vocabulary.
 dictionary() {
-  local task all=()
-  if [[ "$SCALE" == paper ]]; then
-    all=("$DATA_DIR/wikipedia.txt" "$DATA_DIR/billion.txt")
-  else
-    all=("$WORK/text/clean/rest.txt")
-  fi
+  local task all=("${MONOLINGUAL[@]}")
   for task in $TASKS; do all+=("$(text "$task")/train.src" "$(text "$task")/train.trg"); done
   into "$WORK/text/all.en" cat "${all[@]}"
   run rm -rf "$WORK/dictionary"
@@ -73,14 +84,14 @@ pretraining() {
   local folder="$WORK/text/pretrain" data="$WORK/data/pretrain"
   local select=(python "$HERE/segments.py" --dictionary "$DICTIONARY" --vocabulary "$VOCABULARY"
     --least-words "$LEAST_WORDS" --most-unknown "$MOST_UNKNOWN")
-  if [[ "$SCALE" == paper ]]; then
-    into "$folder/all.en" "${select[@]}" "$DATA_DIR/wikipedia.txt" "$DATA_DIR/billion.txt" \
-      --segment "$SEGMENT"
+  into "$folder/all.en" "${select[@]}" "${MONOLINGUAL[@]}" --segment "$SEGMENT"
+  if [[ "$TASKS" == gec ]]; then # its dev part is known
+    into "$folder/valid.en" "${select[@]}" "$DATA_DIR/imdb.valid.txt" --segment "$SEGMENT"
+    into "$folder/train.en" cat "$folder/all.en"
   else
-    into "$folder/all.en" "${select[@]}" "$WORK/text/clean/rest.txt" --segment "$SEGMENT"
+    into "$folder/valid.en" head -n "$HELD_OUT" "$folder/all.en"
+    into "$folder/train.en" tail -n "+$((HELD_OUT + 1))" "$folder/all.en"
   fi
-  into "$folder/valid.en" head -n "$HELD_OUT" "$folder/all.en"
-  into "$folder/train.en" tail -n "+$((HELD_OUT + 1))" "$folder/all.en"
   run rm -rf "$data.tmp"
   quietly "$WORK/preprocess.log" run fairseq-preprocess --only-source --source-lang en \
     --srcdict "$DICTIONARY" --trainpref "$folder/train" --validpref "$folder/valid" \
@@ -117,9 +128,18 @@ held_out_pairs() { # TASK SET
   done
 }
 
+MONOLINGUAL=("$WORK/text/clean/rest.txt") # text for pre-training
+if [[ "$SCALE" == paper ]]; then
+  MONOLINGUAL=("${DATA_DIR:-}/wikipedia.txt" "${DATA_DIR:-}/billion.txt")
+elif [[ "$TASKS" == gec ]]; then
+  MONOLINGUAL=("$DATA_DIR/imdb.txt")
+fi
+
 headline "1/6 text and data ($SCALE)"
 for task in $TASKS; do
-  if [[ "$task" == learner ]]; then
+  if [[ "$task" == gec ]]; then
+    build "$(text gec)" learner_text
+  elif [[ "$task" == learner ]]; then
     build "$WORK/text/clean" sentences
     build "$(text learner)" learner
   else

@@ -9,11 +9,11 @@ score() { # TASK SET OUTPUT-WITHOUT-SUFFIX
   case "$1.$2" in
     cnndm.*) rouge "$3" "$pairs/$2.trg" --sentence-mark "$SENTENCE_MARK" ;;
     gigaword.*) rouge "$3" "$pairs/$2.trg" ;;
-    conll.*) edits "$3" "$pairs/$2.m2" ;;
-    jfleg.* | *.jfleg)
+    jfleg.* | *.jfleg*)
       for number in 0 1 2 3; do references+=(--reference "$pairs/$2.ref$number"); done
       gleu "$3" "$pairs/$2.src" "${references[@]}"
       ;;
+    conll.* | gec.*) edits "$3" "$pairs/$2.m2" ;;
     *) gleu "$3" "$pairs/$2.src" --reference "$pairs/$2.trg" ;;
   esac
 }
@@ -53,7 +53,7 @@ untouched() { # TASK: unchanged source
 
 headline "5/6 scoring"
 for task in $TASKS; do
-  if [[ "$task" == learner || "$task" == jfleg ]]; then untouched "$task"; fi
+  if [[ "$task" == learner || "$task" == gec || "$task" == jfleg ]]; then untouched "$task"; fi
 done
 each_model each_set
 run python "$HERE/scores.py" "$RUNS"

@@ -3,9 +3,11 @@
 # the defaults. Sections and tables refer to the paper.
 #
 # SCALE     tiny   toy sentences: a smoke test of all steps, two minutes on a CPU
-#           small  139,000 English sentences in DATA_DIR, hours on a CPU or a GPU
+#           small  139,000 English sentences in DATA_DIR, or the output of common/learner_text.sh;
+#                  hours on a CPU or a GPU
 #           paper  Wikipedia and the Billion Word Benchmark, weeks on 4 GPUs
-# TASKS     learner: correct synthetic learner errors; at the paper scale cnndm, gigaword, conll, jfleg
+# TASKS     learner: correct synthetic learner errors; gec: correct learner text, if DATA_DIR is the output
+#           of common/learner_text.sh; at the paper scale cnndm, gigaword, conll, jfleg
 # AMOUNTS   numbers of training pairs, or all
 # KINDS     scratch; pretrained; encoder_only and decoder_only, with one pre-trained side (table 9);
 #           untuned, the pre-trained model without fine-tuning (tables 6 and 7)
@@ -16,6 +18,8 @@ HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
+# shellcheck source=examples/common/grammar.sh
+source "$HERE/../common/grammar.sh"
 
 CHOICES="TASKS AMOUNTS KINDS SEEDS SETS ENSEMBLE"
 SCALE="${SCALE:-tiny}"
@@ -43,6 +47,9 @@ case "$SCALE" in
     KEEP_RATE="${KEEP_RATE:-1}"               # with less, such a short training does not learn to copy
     ;;
   small)
+    if has_learner_text; then
+      TASKS="${TASKS:-gec}" TUNING_LINES="${TUNING_LINES:-58000}" PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-2}"
+    fi
     AMOUNTS="${AMOUNTS:-1000 10000 all}" SEEDS="${SEEDS:-1 2 3}"
     KINDS="${KINDS:-scratch pretrained encoder_only decoder_only untuned}"
     TUNING_LINES="${TUNING_LINES:-30000}" HELD_OUT="${HELD_OUT:-1000}"
@@ -86,7 +93,12 @@ BEAM="${BEAM:-5}"                             # not in the paper
 SENTENCE_MARK="${SENTENCE_MARK:-</s>}"        # separator between the sentences of a summary of cnndm
 PROMPTS="${PROMPTS:-the best university in the world .|the meaning of life is .}" # table 12
 
-if [[ "$SCALE" == paper ]]; then known="cnndm gigaword conll jfleg"; else known=learner; fi
+known=learner
+if [[ "$SCALE" == paper ]]; then
+  known="cnndm gigaword conll jfleg"
+elif [[ "$SCALE" == small ]] && has_learner_text; then
+  known=gec
+fi
 # shellcheck disable=SC2086  # words apart
 expect TASKS "$known" $TASKS
 # shellcheck disable=SC2086
@@ -111,6 +123,7 @@ start() { echo "$PRETRAINED/start.$((($1 - 1) % STARTS + 1)).pt"; } # SEED
 sets() { # TASK: sets to decode
   case "$1.$SCALE" in
     learner.small) echo "${SETS:-valid test jfleg}" ;;
+    gec.*) echo "${SETS:-valid dev jfleg}" ;;
     learner.tiny) echo "${SETS:-test}" ;;
     *) echo "${SETS:-test}" ;;
   esac

@@ -29,11 +29,10 @@ real_text() { # WORK/text/gec
 
 synthetic_text() { # WORK/text/gec.synthetic
   local more="$WORK/text/gec.synthetic" raw="$WORK/raw" side
-  run mkdir -p "$raw"
-  run fairseq-ssl noise "$DATA_DIR/news.txt" --method "$NOISE" --seed "$SEED" \
-    -o "$raw/news.src" ${FORCE:+--force}
-  into "$raw/src" cat "$raw/news.src" "$DATA_DIR/backtranslated.src"
-  into "$raw/trg" cat "$DATA_DIR/news.txt" "$DATA_DIR/backtranslated.trg"
+  local other="${BACKTRANSLATED:+"$DATA_DIR/$BACKTRANSLATED"}"
+  into "$raw/clean.trg" head -n "$CLEAN_LINES" "$DATA_DIR/$CLEAN"
+  run fairseq-ssl noise "$raw/clean.trg" --method "$NOISE" --seed "$SEED" -o "$raw/clean.src" --force
+  for side in src trg; do into "$raw/$side" cat "$raw/clean.$side" ${other:+"$other.$side"}; done
   for side in src trg; do
     subwords "$raw/$side" "$more/train.$side"
     run cp "$WORK/text/gec/valid.$side" "$more"
@@ -48,7 +47,13 @@ held_out_text() { # SET: copy it as text, for fairseq-generate
 
 grammar() {
   local set dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
-  data_dir "train, valid .src and .trg, bea.src, conll.src, news.txt ..." {train,valid}.{src,trg}
+  local files=()
+  if [[ "$PRETRAIN" == 1 ]]; then
+    files=("$CLEAN" ${BACKTRANSLATED:+"$BACKTRANSLATED.src" "$BACKTRANSLATED.trg"})
+  fi
+  for set in $GEC_SETS; do files+=("$set.src"); done
+  data_dir "train, valid .src and .trg, the GEC_SETS .src, and to pre-train $CLEAN" {train,valid}.{src,trg} \
+    "${files[@]}"
   build "$WORK/bpe.model" quietly "$WORK/subwords.log" run fairseq-ssl subwords train \
     "$DATA_DIR/train.src" "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY" --force
   build "$WORK/dict.txt" into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"

@@ -3,9 +3,10 @@
 # the defaults. Sections and tables refer to the paper.
 #
 # SCALE     tiny   toy words: a smoke test of all steps, a minute on a CPU
-#           small  OCR and Twitter words in DATA_DIR, hours on two CPU cores
+#           small  OCR and Twitter words in DATA_DIR, or grammar with the output of
+#                  common/learner_text.sh; hours on two CPU cores
 #           paper  the same on all ten folds; grammar with 60 million pairs, on eight GPUs
-# TASKS     ocr, spell, and at the paper scale gec
+# TASKS     ocr, spell, and above the tiny scale gec
 # FOLDS     splits of ocr and spell
 # KINDS     transformer; pbd; augmented: pbd trained with additional synthetic errors, as in PIE's
 #           recipe; no_future: pbd without the source as pseudo future; unshared: pbd with separate
@@ -47,7 +48,7 @@ case "$SCALE" in
   paper) FOLDS="${FOLDS:-0 1 2 3 4 5 6 7 8 9}" ;; # of ocrpp
 esac
 # shellcheck disable=SC2086  # words apart
-expect TASKS "ocr spell$([[ "$SCALE" == paper ]] && echo " gec")" $TASKS
+expect TASKS "ocr spell$([[ "$SCALE" == tiny ]] || echo " gec")" $TASKS
 # shellcheck disable=SC2086
 expect KINDS "transformer pbd augmented no_future unshared" $KINDS
 # shellcheck disable=SC2086
@@ -68,15 +69,31 @@ COPIES="${COPIES:-5}"                         # copies of each word with new err
 BEAM="${BEAM:-5}"
 
 # Text: gec, section 4.1.
+if [[ "$SCALE" == small ]]; then              # sizes and schedule: not tuned
+  GEC_DEPTHS="${GEC_DEPTHS:-3}" GEC_SETS="${GEC_SETS:-valid dev jfleg}" METRICS="${METRICS:-m2 errant}"
+  GEC_DIM="${GEC_DIM:-256}" GEC_INNER_DIM="${GEC_INNER_DIM:-1024}" GEC_HEADS="${GEC_HEADS:-4}"
+  VOCABULARY="${VOCABULARY:-8000}" GEC_BEAM="${GEC_BEAM:-5}" GPUS="${GPUS:-1}" GEC_BATCHES="${GEC_BATCHES:-1}"
+  CLEAN="${CLEAN:-imdb.txt}" NOISE="${NOISE:-learner}" BACKTRANSLATED="${BACKTRANSLATED-}"
+  PRETRAIN_LR="${PRETRAIN_LR:-1e-3}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-1000}"
+  PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-10000}"
+  GEC_LR="${GEC_LR:-5e-4}" GEC_WARMUP="${GEC_WARMUP:-400}" GEC_UPDATES="${GEC_UPDATES:-4000}"
+fi
+METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
+# shellcheck disable=SC2086  # words apart
+expect METRICS "m2 errant" $METRICS
+CLEAN="${CLEAN:-news.txt}"                    # file of DATA_DIR to add NOISE to
+CLEAN_LINES="${CLEAN_LINES:-30000000}"        # its first lines
+BACKTRANSLATED="${BACKTRANSLATED-backtranslated}" # more pairs, DATA_DIR/NAME.src and .trg, or none
 GEC_DEPTHS="${GEC_DEPTHS:-6 12}"
 GEC_SETS="${GEC_SETS:-bea conll}"             # DATA_DIR/bea.src, conll.src and conll.m2
 VOCABULARY="${VOCABULARY:-30000}"             # joint byte-pair encoding
-NOISE="${NOISE:-denoise}"                     # sentences of DATA_DIR/news.txt; not in the paper
+NOISE="${NOISE:-denoise}"                     # errors in CLEAN; not in the paper
 PRETRAIN="${PRETRAIN:-1}"                     # 0: table 1 without synthetic data
 GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"      # tokens of a batch on each GPU
 if [[ " $TASKS " == *" gec "* ]]; then
   gpus 8
-  GEC_UPDATE_FREQ="$(divided 8 GPUS)"         # fewer GPUs accumulate batches
+  GEC_BATCHES="${GEC_BATCHES:-8}"
+  GEC_UPDATE_FREQ="$(divided "$GEC_BATCHES" GPUS)" # fewer GPUs accumulate batches
 fi
 PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"
 PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-200000}"
@@ -103,8 +120,10 @@ models() { # TASK: all kinds with all depths
 # Set ARCH to the flags of a model. Small models use pre-normalization, as in the recipe of PIE.
 architecture() { # TASK KIND LAYERS
   local sizes=()
+  local DIM="$DIM" INNER_DIM="$INNER_DIM" HEADS="$HEADS"
+  if [[ "$1$SCALE" == gecsmall ]]; then DIM="$GEC_DIM" INNER_DIM="$GEC_INNER_DIM" HEADS="$GEC_HEADS"; fi
   if [[ "$2" == transformer ]]; then
-    if [[ "$1" == gec ]]; then
+    if [[ "$1$SCALE" == gecpaper ]]; then
       ARCH=(--arch transformer_vaswani_wmt_en_de_big)
     else
       ARCH=(--arch transformer --encoder-normalize-before --decoder-normalize-before)
@@ -115,7 +134,7 @@ architecture() { # TASK KIND LAYERS
     ARCH+=(--share-all-embeddings --encoder-layers "$3" --decoder-layers "$3" "${sizes[@]}")
     return
   fi
-  if [[ "$1" == gec ]]; then
+  if [[ "$1$SCALE" == gecpaper ]]; then
     ARCH=(--arch pseudo_bidirectional_transformer_big)
   else
     ARCH=(--arch pseudo_bidirectional_transformer_small --encoder-normalize-before)

@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import zipfile
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from fairseq import options
 
 from tests.conftest import Run
 from tests.recipes.gec import RECIPE, dry, said, trainings
-from tests.recipes.recipe import called, step, stops_for
+from tests.recipes.recipe import called, learner_text, step, stops_for
 
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
 SYSTEM = "upsample-noisy-toys-300"
@@ -124,6 +125,32 @@ def reranked_as_it_should_be(work: Path) -> None:
         assert chosen[sentence] in texts
     told = json.loads((runs / "reranked1.1/valid.m2.json").read_text())
     assert 0 <= told["F_0.5"] <= 100
+
+
+def test_learner_text_takes_the_place_of_synthetic_errors(tmp_path: Path) -> None:
+    data, work = learner_text(tmp_path / "data"), tmp_path / "work"
+    settings = {"DATA_DIR": str(data), "WORK": str(work)}
+    more = {**settings, "SCALE": "small", "MERGES": "40", "PORTION": "50", "FINAL": "none"}
+    more |= {"SYSTEMS": "baseline joint-direct-imdb-100 joint-spell-imdb-100"}
+    step(STEPS[0], more)
+    assert lines(work / "words/train.src") == lines(data / "train.src")
+    assert lines(work / "sets/dev/dev.levels") == list("ABCN")
+    assert lines(work / "sets/jfleg/jfleg.ref3") == ["The Owl sees it ."], "cased"
+    seeds = [lines(path) for path in sorted((work / "seeds/imdb").iterdir())]
+    assert list(chain(*seeds)) == lines(data / "imdb.txt")
+    assert [len(portion) for portion in seeds] == [50, 50, 20]
+    step(STEPS[2], more)
+    assert (work / "data/direct-imdb-100/train.src-trg.src.bin").exists()
+    stopped = step(STEPS[0], {**more, "PAIRS": "synthetic", "SETS": "valid"}, 2).stderr
+    assert "SYSTEMS, in joint-direct-imdb-100, has 'imdb'. Expected captions, phrases" in stopped
+    found = trainings("small", "train", **settings)
+    assert "pretrain-noisy-imdb-1000000-sse-r2l.1" in found
+    assert found["joint-noisy-imdb-100000.1"].mix_weights.count("train=") == 2
+    assert {args.encoder_embed_dim for args in found.values()} == {256}
+    scored = said(dry("small", "score", **settings, SPACY_MODEL="/spacy"), "score")
+    assert any("dev.txt" in line and "--model /spacy" in line for line in scored)
+    plain = trainings("small", "train", SYSTEMS="baseline", FINAL="none", SEEDS="1")
+    assert plain["baseline.1"].encoder_embed_dim == 128, "without learner text"
 
 
 def test_each_scale_has_its_systems() -> None:

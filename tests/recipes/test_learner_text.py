@@ -99,6 +99,7 @@ def test_text_has_no_held_out_sentence(archives: dict[str, str], tmp_path: Path)
     assert len(valid) == VALID
     assert sorted(target for _, target in train + valid) == sorted(clean)
     assert all(source == target.replace("go", "goes") for source, target in train + valid)
+    assert len({source.split()[-2] for source, _ in train[:12]}) > 2, "all corpora are mixed"
     assert lines(work / "valid.m2")[0] == f"S {valid[0][0]}"
     assert lines(work / "dev.levels") == list("ABBCN")
     assert lines(work / "dev.trg")[0] == "We see an owl ."

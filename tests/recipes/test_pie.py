@@ -14,8 +14,9 @@ import pytest
 import torch
 
 import fairseq_ssl
+from tests import pretrained
 from tests.conftest import PACKAGE, ROOT, Run, weights
-from tests.recipes.recipe import called, printed, script, step
+from tests.recipes.recipe import called, learner_text, printed, script, step
 from tests.unit.checkpoints import tiny_bert
 
 fairseq_ssl.register()
@@ -250,6 +251,32 @@ def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
     assert [(row[0], row[3]) for row in rows] == [(n, "83.33") for n in ("1", "all@1", "all@4")]
     assert "sentences of all@1 unlike those before: 0 of 2" in shown[3]
     assert "gleu" in shown[3]
+
+
+def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
+    data, work = learner_text(tmp_path / "data"), tmp_path / "work"
+    pretrained.bert(tmp_path / "bert")
+    settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "WORK": str(work)}
+    settings |= {"BERT": str(tmp_path / "bert"), "GEC_MODELS": "1", "CLEAN_LINES": "40"}
+    settings |= {"GEC_EPOCHS": "1", "GEC_ROUNDS": "1", "METRICS": "m2", "GEC_BATCH": "8"}
+    shown = [step(path, settings).stdout for path in STEPS]
+    assert (work / "text/gec/train.src").read_bytes() == (data / "train.src").read_bytes()
+    assert len((work / "text/gec.1/train.src").read_text().splitlines()) == 40
+    log = (work / "runs/gec.1.tagger/train.log").read_text()
+    assert "loading pretrained model from" in log
+    corrected = work / "runs/gec.all.tagger"
+    (sentence,) = (corrected / "jfleg.1.txt").read_text().splitlines()
+    assert "<unk>" not in sentence
+    assert len((corrected / "dev.1.txt").read_text().splitlines()) == 4
+    assert shown[3].count("Precision") == 2, "valid and dev by MaxMatch"
+    assert "gleu|" in shown[3]
+    for flags, name in (({}, "edit_init"), ({"GEC_INIT": ""}, "edit_tokenizer")):
+        first, second = called(printed(RECIPE, "train", settings | flags), "fairseq-train")
+        for words in (first, second):
+            args = training(words)
+            assert args.edit_unit == "word"
+            assert getattr(args, name) == str(tmp_path / "bert")
+        assert training(second).finetune_from_model.endswith("gec.1.synthetic/checkpoint_last.pt")
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import fairseq_ssl
 from tests.conftest import PACKAGE, ROOT
-from tests.recipes.recipe import called, printed, step, stops_for
+from tests.recipes.recipe import called, learner_text, printed, step, stops_for
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -103,6 +103,27 @@ def test_fine_tuning_keeps_the_hyper_parameters() -> None:
         assert [start is not None for start in starts] == [place == i for i in range(3)]
     origins = {args.finetune_from_model for args in found} - {None}
     assert len(origins) == 4  # different checkpoints for different seeds
+
+
+def test_learner_text_is_prepared_and_scored(tmp_path: Path) -> None:
+    data, work = learner_text(tmp_path / "data"), tmp_path / "work"
+    settings = {"SCALE": "small", "DATA_DIR": str(data), "WORK": str(work), "AMOUNTS": "10 all"}
+    step(STEPS[0], settings)
+    pretraining = work / "text/pretrain"
+    assert len((pretraining / "train.en").read_text().splitlines()) == 120
+    assert (pretraining / "valid.en").read_bytes() == (data / "imdb.valid.txt").read_bytes()
+    first = (work / "data/gec.10/train.src-trg.src").read_text()
+    assert (data / "train.src").read_text().startswith(first)
+    assert len(first.splitlines()) == 10
+    assert (work / "held-out/gec.dev/dev.src-trg.src").read_bytes() == (
+        data / "dev.src"
+    ).read_bytes()
+    shown = printed(RECIPE, "score", settings)
+    scored = {words[1]: words for words in called(shown, "fairseq-ssl")}
+    assert scored["m2"][scored["m2"].index("--gold") + 1] == f"{work}/text/gec/dev.m2"
+    assert scored["gleu"].count("--reference") == 4
+    wrong = step(STEPS[0], {**settings, "TASKS": "learner"}, 2).stderr
+    assert "TASKS has 'learner'. Expected gec." in wrong
 
 
 def test_each_amount_has_a_warm_up_and_an_average_that_fit_it(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import fairseq_ssl
 from tests.conftest import PACKAGE, ROOT
-from tests.recipes.recipe import called, printed, step, stops_for
+from tests.recipes.recipe import called, learner_text, printed, said, step, stops_for
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -146,6 +146,29 @@ def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
         (3, "GEC_BEAM", "3"),
     ):
         stops_for(STEPS[number - 1], settings, name, value)
+
+
+def test_grammar_of_learner_text_runs_to_scores(tmp_path: Path) -> None:
+    data, work = learner_text(tmp_path / "data"), tmp_path / "work"
+    settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "WORK": str(work)}
+    settings |= {"KINDS": "transformer pbd", "GEC_DEPTHS": "1", "VOCABULARY": "40"}
+    settings |= {
+        "GEC_DIM": "16",
+        "GEC_INNER_DIM": "16",
+        "GEC_UPDATES": "2",
+        "PRETRAIN_UPDATES": "2",
+    }
+    settings |= {"METRICS": "m2", "CLEAN_LINES": "50"}
+    shown = [step(path, settings).stdout for path in STEPS][-1]
+    assert len((work / "text/gec.synthetic/train.src").read_text().splitlines()) == 50
+    assert shown.count("Precision") == 2, "valid and dev by MaxMatch"
+    assert shown.count("gleu|") == 1
+    for words in called(dry("train", **settings), "fairseq-train"):
+        args = training(words)
+        assert (args.encoder_layers, args.encoder_embed_dim, args.update_freq) == (1, 16, [1])
+    larger = {**settings, "METRICS": "m2 errant", "SPACY_MODEL": "/spacy"}
+    scored = said(dry("score", **larger), "score")
+    assert sum(line.startswith("score errant") and "--model /spacy" in line for line in scored) == 3
 
 
 def test_more_words_are_learned_by_the_same_model() -> None:
