@@ -32,12 +32,12 @@ from fairseq_ssl.metrics.errant import MODEL, Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
-    Segmenter,
+    LineEdit,
+    LineSegmenter,
     Sentence,
-    TextEdit,
     TokenEdit,
-    apply_text_edits,
-    text_edits,
+    apply_line_edits,
+    line_edits,
 )
 
 ENGINES = ("torch", "onnx")
@@ -57,7 +57,7 @@ class CorrectionConfig:
     weights: tuple[float, ...] = ()
     """Weights of the models of an ensemble (default: equal weights)."""
     engine: str = "torch"
-    """``torch``, or ``onnx`` for models of ``fairseq-ssl export --to onnx``."""
+    """``torch``, or ``onnx`` for folders of exported models."""
     device: str = "cpu"
     threads: int = 1
     int8: bool = False
@@ -127,7 +127,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class CorrectedLine:
-    """A corrected line."""
+    """A line, the corrected text, and the edits between them."""
 
     source: str
     text: str
@@ -146,7 +146,7 @@ class Corrector:
     def __init__(self, config: CorrectionConfig) -> None:
         """Load the models of a config. Call `fairseq_ssl.register` first."""
         self.config = config
-        self._segment = Segmenter.of(config.tokenizer, config.language)
+        self._segment = LineSegmenter.of(config.tokenizer, config.language)
         self._annotator = Annotator(config.spacy_model) if config.explain else None
         self._tagger = _load_tagger(config)
 
@@ -177,19 +177,19 @@ class Corrector:
         ]
 
     def _corrected_line(self, line: str, pairs: Sequence[tuple[Sentence, Any]]) -> CorrectedLine:
-        replaced: list[TextEdit] = []
+        replaced: list[LineEdit] = []
         edits: list[Edit] = []
         for sentence, correction in pairs:
             if list(correction.tokens) == sentence.tokens:
                 continue
             changes = _token_edits(sentence.tokens, correction.tokens)
-            replaced += text_edits(line, sentence, changes)
+            replaced += line_edits(line, sentence, changes)
             typed = self._typed(sentence.tokens, correction.tokens, changes)
             edits += [_edit(line, sentence, one, correction.edits, kind) for one, kind in typed]
         if self.config.tokenizer is None:
             tokens = (one.tokens for _, one in pairs)
             return CorrectedLine(line, " ".join(" ".join(some) for some in tokens), tuple(edits))
-        return CorrectedLine(line, apply_text_edits(line, replaced), tuple(edits))
+        return CorrectedLine(line, apply_line_edits(line, replaced), tuple(edits))
 
     def _typed(
         self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]

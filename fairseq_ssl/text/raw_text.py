@@ -45,7 +45,7 @@ class TokenEdit(NamedTuple):
     """New tokens."""
 
 
-class TextEdit(NamedTuple):
+class LineEdit(NamedTuple):
     """A replacement of characters of a line."""
 
     start: int
@@ -54,15 +54,15 @@ class TextEdit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Segmenter:
+class LineSegmenter:
     """Split lines into sentences of tokens."""
 
     tokenize: Callable[[str], Sentence]
     splits_sentences: bool = True
-    """Whether a line can have several sentences."""
+    """True if a line can have several sentences."""
 
     @classmethod
-    def of(cls, tokenizer: str | None, language: str = "en") -> Segmenter:
+    def of(cls, tokenizer: str | None, language: str = "en") -> LineSegmenter:
         """Return a segmenter.
 
         Args:
@@ -139,7 +139,7 @@ def _sentence_starts(text: Sentence) -> list[int]:
     return starts
 
 
-def apply_text_edits(line: str, edits: Sequence[TextEdit]) -> str:
+def apply_line_edits(line: str, edits: Sequence[LineEdit]) -> str:
     """Return a line after edits, which are in order and do not overlap."""
     parts, at = [], 0
     for edit in edits:
@@ -148,7 +148,7 @@ def apply_text_edits(line: str, edits: Sequence[TextEdit]) -> str:
     return "".join([*parts, line[at:]])
 
 
-def text_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> list[TextEdit]:
+def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> list[LineEdit]:
     """Return the edits of a line for edits of the tokens of one of its sentences.
 
     Spaces around edited tokens are those of the line where the kind of the tokens allows it. All
@@ -160,7 +160,7 @@ def text_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
         edits: in order; adjacent edits must be joined.
     """
     quotes = _QuoteCounter(sentence.tokens)
-    return [_text_edit(line, sentence, edit, quotes) for edit in edits]
+    return [_line_edit(line, sentence, edit, quotes) for edit in edits]
 
 
 class _QuoteCounter:
@@ -175,7 +175,7 @@ class _QuoteCounter:
         return (sum(at < index for at in self.at) + self.added) % 2 == 1
 
 
-def _text_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCounter) -> TextEdit:
+def _line_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCounter) -> LineEdit:
     tokens, starts, ends = sentence.tokens, sentence.starts, sentence.ends
     has_left, has_right = edit.start > 0, edit.end < len(tokens)
     begin = ends[edit.start - 1] if has_left else starts[0]
@@ -190,7 +190,7 @@ def _text_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
     quotes.added += added.count(QUOTE) - removed.count(QUOTE)
     if not added:
         gap = _gap_after_deletion(before, after, spaces[0]) if has_left and has_right else ""
-        return TextEdit(begin, end, gap)
+        return LineEdit(begin, end, gap)
     gaps = [" " if space else "" for space in spaces]
     if has_left:
         gaps[0] = _gap(before, spaces[0], removed[:1], added[0])
@@ -201,11 +201,11 @@ def _text_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
     else:
         gaps.append("")
     text = "".join(map("".join, zip(gaps, added, strict=False)))
-    return TextEdit(begin, end, text + gaps[-1])
+    return LineEdit(begin, end, text + gaps[-1])
 
 
 def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
-    """Return whether English text usually has a space after each token but the last.
+    """Return True for each token but the last if English text has a space after it.
 
     `quote_is_open` is True if a straight quote is open before the first token.
     """

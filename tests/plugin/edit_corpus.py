@@ -11,12 +11,15 @@ from fairseq_cli import preprocess
 from fairseq_ssl.cli.main import main
 
 
-def binarize(folder: Path) -> None:
-    """Label and binarize {train,valid}.{src,trg} of a folder to its folder bin."""
+def binarize(folder: Path, *flags: str) -> None:
+    """Label and binarize {train,valid}.{src,trg} of a folder to its folder bin.
+
+    `flags` are options of edits dictionary.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         sides = ["train.src", "train.trg", "-o", "bin/edits.txt", "--label-dict", "labels.txt"]
-        assert main(["edits", "dictionary", *sides]) == 0
+        assert main(["edits", "dictionary", *sides, *flags]) == 0
         for split in ("train", "valid"):
             words = [f"{split}.src", f"{split}.trg", "-o", f"{split}.edits"]
             assert main(["edits", "label", *words, "--dictionary", "bin/edits.txt"]) == 0

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.edits.alignment import align_tokens, token_edits
 from fairseq_ssl.text.raw_text import (
-    Segmenter,
+    LineEdit,
+    LineSegmenter,
     Sentence,
-    TextEdit,
     TokenEdit,
-    apply_text_edits,
-    text_edits,
+    apply_line_edits,
+    line_edits,
 )
 
-SPACY, MOSES, SPACES = (Segmenter.of(name) for name in ("spacy", "moses", None))
+SPACY, MOSES, SPACES = (LineSegmenter.of(name) for name in ("spacy", "moses", None))
 
 
 def corrected(line: str, target: str) -> str:
@@ -24,7 +24,7 @@ def corrected(line: str, target: str) -> str:
     (sentence,) = SPACY(line)
     changes = align_tokens(sentence.tokens, target.split())
     assert changes is not None
-    return apply_text_edits(line, text_edits(line, sentence, token_edits(changes)))
+    return apply_line_edits(line, line_edits(line, sentence, token_edits(changes)))
 
 
 CASES = [
@@ -76,8 +76,8 @@ def test_unedited_text_stays(source: list[str], target: list[str], gaps: list[st
     assert changes is not None
     edits = token_edits(changes)
     sentence = Sentence(source, starts)
-    found = text_edits(line, sentence, edits) if source else []
-    result = apply_text_edits(line, found)
+    found = line_edits(line, sentence, edits) if source else []
+    result = apply_line_edits(line, found)
     if source:
         assert "".join(result.split()) == "".join(target)
     # a character outside the replaced tokens and the spaces beside them is not changed
@@ -104,12 +104,12 @@ def test_adjacent_changes_are_one_edit() -> None:
     assert token_edits(changes) == [TokenEdit(0, 0, ("x", "y")), TokenEdit(1, 2, ("c", "d"))]
 
 
-def tokens(segmenter: Segmenter, line: str) -> list[list[str]]:
+def tokens(segmenter: LineSegmenter, line: str) -> list[list[str]]:
     return [sentence.tokens for sentence in segmenter(line)]
 
 
 @pytest.mark.parametrize("segmenter", [SPACY, MOSES])
-def test_sentences_and_tokens(segmenter: Segmenter) -> None:
+def test_sentences_and_tokens(segmenter: LineSegmenter) -> None:
     line = ' Mr. Smith isn\'t here.  "Who is it?" he asked... Yes!'
     found = tokens(segmenter, line)
     assert [one[-1] for one in found] == [".", "...", "!"]
@@ -127,4 +127,4 @@ def test_tokenized_lines_are_single_sentences() -> None:
 
 
 def test_edits_are_applied_in_order() -> None:
-    assert apply_text_edits("abcdef", [TextEdit(1, 2, "X"), TextEdit(4, 4, "Y")]) == "aXcdYef"
+    assert apply_line_edits("abcdef", [LineEdit(1, 2, "X"), LineEdit(4, 4, "Y")]) == "aXcdYef"
