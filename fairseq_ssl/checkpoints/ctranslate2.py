@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import struct
 from collections.abc import Collection, Iterator
@@ -15,14 +13,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.checkpoints.model_folder import (
+    FormatError,
+    check_checksums,
+    check_replaceable,
+    read_json,
+    write_checksums,
+)
+from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.outputs import atomic_folder, system_error
-from fairseq_ssl.io.text_files import parse_json
 
 if TYPE_CHECKING:
     from fairseq_ssl.checkpoints.files import State, TrainingData
 
-WEIGHTS, CONFIG, CHECKSUMS = "model.bin", "config.json", "checksums.json"
+WEIGHTS, CONFIG = "model.bin", "config.json"
 VOCABULARIES = {"source": "source_vocabulary.json", "target": "target_vocabulary.json"}
 SHARED = "shared_vocabulary.json"
 SIDES = ("encoder", "decoder")
@@ -39,8 +43,8 @@ VARIABLE_DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 VARIABLE_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
 FLOATS = ("float32", "float16", "bfloat16")
 MAX_RANK = 4
-CHECKSUM_CHUNK = 1 << 22
-"""Number of values, or of bytes of a file, to check at a time."""
+CHUNK = 1 << 22
+"""Number of values to check at a time."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +62,6 @@ class Variable:
         return prod(self.shape)
 
 
-class _FormatError(Exception):
-    """Error in the format of a model file, reported by `check_ctranslate2_folder`."""
-
-
-def write_checksums(folder: Path) -> None:
-    """Write the SHA-256 checksums of all files of a folder to checksums.json."""
-    names = sorted(path.name for path in folder.iterdir() if path.name != CHECKSUMS)
-    sums = {name: _checksum(folder / name) for name in names}
-    (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
-
-
 def check_ctranslate2_folder(folder: Path) -> None:
     """Check the folder of a model before CTranslate2 reads it.
 
@@ -76,12 +69,12 @@ def check_ctranslate2_folder(folder: Path) -> None:
         DataError: if a file is missing, damaged or does not match the other files.
     """
     try:
-        config = _json(folder / CONFIG, dict)
+        config = read_json(folder / CONFIG, dict)
         vocabularies = {side: _vocabulary(folder, side) for side in VOCABULARIES}
         _check_tokens(config, vocabularies)
         with (folder / WEIGHTS).open("rb") as file:
             variables, aliases, revision = _parsed(file)
-            has_checksums = _check_checksums(folder)
+            has_checksums = check_checksums(folder)
             _check_revision(revision, has_checksums)
             whole = {**variables, **{name: variables[of] for name, of in aliases.items()}}
             scalars = _scalars(file, variables)
@@ -92,7 +85,7 @@ def check_ctranslate2_folder(folder: Path) -> None:
             _check_shapes(whole, sizes, scalars, scaled)
             for name, variable in variables.items():
                 _check_values(file, name, variable)
-    except _FormatError as error:
+    except FormatError as error:
         raise DataError(
             f"{folder} is not a complete CTranslate2 model: {error}. Export the model again with "
             "fairseq-ssl export."
@@ -111,34 +104,34 @@ def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
         ).CURRENT_BINARY_VERSION
     )
     if version != supported:
-        raise _FormatError(f"{WEIGHTS} has the format {version}, expected {supported}")
+        raise FormatError(f"{WEIGHTS} has the format {version}, expected {supported}")
     kind = _text(file)
     if kind != "TransformerSpec":
-        raise _FormatError(f"{WEIGHTS} is a {kind[:40]!r}, expected a TransformerSpec")
+        raise FormatError(f"{WEIGHTS} is a {kind[:40]!r}, expected a TransformerSpec")
     revision = _number(file, "I")
     variables: dict[str, Variable] = {}
     for _ in range(_number(file, "I")):
         name = _text(file)
         rank = _number(file, "B")
         if rank > MAX_RANK:
-            raise _FormatError(f"{WEIGHTS}: {name[:80]!r} has {rank} dimensions")
+            raise FormatError(f"{WEIGHTS}: {name[:80]!r} has {rank} dimensions")
         shape = tuple(_number(file, "I") for _ in range(rank))
         kind_id, stored = _number(file, "B"), _number(file, "I")
         if kind_id >= len(VARIABLE_DTYPES):
-            raise _FormatError(f"{WEIGHTS}: {name[:80]!r} has the unknown type {kind_id}")
+            raise FormatError(f"{WEIGHTS}: {name[:80]!r} has the unknown type {kind_id}")
         variable = Variable(shape, VARIABLE_DTYPES[kind_id], file.tell())
         expected = variable.count * VARIABLE_SIZES[variable.dtype]
         if stored != expected % 2**32 or name in variables:
-            raise _FormatError(f"{WEIGHTS}: the size or the name of {name[:80]!r} is wrong")
+            raise FormatError(f"{WEIGHTS}: the size or the name of {name[:80]!r} is wrong")
         if variable.offset + expected > size:
-            raise _FormatError(f"{WEIGHTS} ends within {name[:80]!r}")
+            raise FormatError(f"{WEIGHTS} ends within {name[:80]!r}")
         variables[name] = variable
         file.seek(expected, os.SEEK_CUR)
     aliases = {_text(file): _text(file) for _ in range(_number(file, "I"))}
     if variables.keys() & aliases.keys() or not set(aliases.values()) <= variables.keys():
-        raise _FormatError(f"{WEIGHTS} has a wrong list of aliases")
+        raise FormatError(f"{WEIGHTS} has a wrong list of aliases")
     if file.tell() != size:
-        raise _FormatError(f"{WEIGHTS} has {size - file.tell()} bytes too many")
+        raise FormatError(f"{WEIGHTS} has {size - file.tell()} bytes too many")
     return variables, aliases, revision
 
 
@@ -150,7 +143,7 @@ def _check_revision(revision: int, has_checksums: bool) -> None:
     specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
     supported = int(specs.TransformerSpec.revision.fget(None))
     if not (revision == supported or (has_checksums and 0 < revision < supported)):
-        raise _FormatError(f"{WEIGHTS} has the revision {revision}, expected {supported}")
+        raise FormatError(f"{WEIGHTS} has the revision {revision}, expected {supported}")
 
 
 def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
@@ -167,7 +160,7 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
         for side in SIDES
     )
     if not all(layers) or any(scalars.get(f"{side}/num_heads", 0) < 1 for side in SIDES):
-        raise _FormatError(f"{WEIGHTS} lacks layers or the number of attention heads")
+        raise FormatError(f"{WEIGHTS} lacks layers or the number of attention heads")
 
     def has(part: str) -> bool:
         return any(part in name for name in whole)
@@ -190,7 +183,7 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
     required = {name for name, value in known.items() if not isinstance(value, str)}
     wrong = sorted((whole.keys() - known.keys()) | (required - whole.keys()))
     if wrong:
-        raise _FormatError(f"{WEIGHTS} lacks {wrong[0][:80]!r} or should not have it")
+        raise FormatError(f"{WEIGHTS} lacks {wrong[0][:80]!r} or should not have it")
 
 
 def _check_shapes(
@@ -211,7 +204,7 @@ def _check_shapes(
     for name, side in EMBEDDINGS.items():
         shape = whole[name].shape
         if len(shape) != 2 or shape[0] != words[side]:
-            raise _FormatError(
+            raise FormatError(
                 f"{WEIGHTS} has {name} of the shape {list(shape)} but the {side} vocabulary has "
                 f"{words[side]} words"
             )
@@ -219,16 +212,16 @@ def _check_shapes(
     for name, one in whole.items():
         side, _, rest = name.partition("/")
         if not _is_shape(rest, one.shape, dims[side], whole, name):
-            raise _FormatError(f"{WEIGHTS}: {name!r} has the shape {list(one.shape)}")
+            raise FormatError(f"{WEIGHTS}: {name!r} has the shape {list(one.shape)}")
     if any(dim % scalars[f"{side}/num_heads"] for side, dim in dims.items()):
-        raise _FormatError(f"{WEIGHTS} has a wrong number of heads")
+        raise FormatError(f"{WEIGHTS} has a wrong number of heads")
     floats = {
         one.dtype
         for name, one in whole.items()
         if one.shape and not name.endswith("_scale") and name not in scaled
     }
     if len(floats) > 1 or not floats <= set(FLOATS):
-        raise _FormatError(f"{WEIGHTS} has weights of the types {', '.join(sorted(floats))}")
+        raise FormatError(f"{WEIGHTS} has weights of the types {', '.join(sorted(floats))}")
 
 
 def _is_shape(
@@ -278,7 +271,7 @@ def _check_values(file: BinaryIO, name: str, variable: Variable) -> None:
         return
     for block in _blocks(file, variable):
         if not np.isfinite(block).all():
-            raise _FormatError(f"{WEIGHTS}: {name[:80]!r} has infinite values")
+            raise FormatError(f"{WEIGHTS}: {name[:80]!r} has infinite values")
 
 
 def _blocks(file: BinaryIO, variable: Variable) -> Iterator[Any]:
@@ -286,7 +279,7 @@ def _blocks(file: BinaryIO, variable: Variable) -> Iterator[Any]:
     file.seek(variable.offset)
     left = variable.count
     while left:
-        count = min(left, CHECKSUM_CHUNK)
+        count = min(left, CHUNK)
         data = file.read(count * VARIABLE_SIZES[variable.dtype])
         if variable.dtype == "bfloat16":  # the upper half of a float32
             yield (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
@@ -295,26 +288,14 @@ def _blocks(file: BinaryIO, variable: Variable) -> Iterator[Any]:
         left -= count
 
 
-def _check_checksums(folder: Path) -> bool:
-    """Raise an error if a file does not match its checksum. Return False without checksums."""
-    if not (folder / CHECKSUMS).exists():
-        return False
-    for name, expected in _json(folder / CHECKSUMS, dict).items():
-        if Path(name).name != name or not (folder / name).is_file():
-            raise _FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which does not exist")
-        if _checksum(folder / name) != expected:
-            raise _FormatError(f"{name} does not match its checksum in {CHECKSUMS}")
-    return True
-
-
 def _vocabulary(folder: Path, side: str) -> list[str]:
     shared = folder / SHARED
     path = shared if shared.exists() else folder / VOCABULARIES[side]
-    words: list[str] = _json(path, list)
+    words: list[str] = read_json(path, list)
     if not words or not all(isinstance(word, str) for word in words):
-        raise _FormatError(f"{path.name} is not a list of words")
+        raise FormatError(f"{path.name} is not a list of words")
     if len(set(words)) < len(words):
-        raise _FormatError(f"{path.name} has a repeated word")
+        raise FormatError(f"{path.name} has a repeated word")
     return words
 
 
@@ -325,35 +306,17 @@ def _check_tokens(config: dict[str, Any], vocabularies: dict[str, list[str]]) ->
         if name == "decoder_start_token" and token is None:
             continue
         if not isinstance(token, str) or any(token not in vocabularies[side] for side in sides):
-            raise _FormatError(f"{CONFIG} has the {name} {str(token)[:40]!r}, which is not a word")
+            raise FormatError(f"{CONFIG} has the {name} {str(token)[:40]!r}, which is not a word")
     for name in ("add_source_bos", "add_source_eos"):
         if not isinstance(config.get(name, False), bool):
-            raise _FormatError(f"{CONFIG} has a wrong value for {name}")
-
-
-def _json(path: Path, kind: type) -> Any:
-    try:
-        content = parse_json(path.read_bytes())
-    except ValueError:
-        raise _FormatError(f"{path.name} is not JSON") from None
-    if not isinstance(content, kind):
-        raise _FormatError(f"{path.name} is not a {kind.__name__} of JSON")
-    return content
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(CHECKSUM_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
+            raise FormatError(f"{CONFIG} has a wrong value for {name}")
 
 
 def _number(file: BinaryIO, kind: str) -> int:
     size = struct.calcsize(f"<{kind}")
     data = file.read(size)
     if len(data) < size:
-        raise _FormatError(f"{WEIGHTS} is truncated")
+        raise FormatError(f"{WEIGHTS} is truncated")
     return int(struct.unpack(f"<{kind}", data)[0])
 
 
@@ -362,11 +325,11 @@ def _text(file: BinaryIO) -> str:
     length = _number(file, "H")
     data = file.read(length)
     if len(data) < length or not data.endswith(b"\0"):
-        raise _FormatError(f"{WEIGHTS} has a damaged name")
+        raise FormatError(f"{WEIGHTS} has a damaged name")
     try:
         return data[:-1].decode("ascii")
     except UnicodeDecodeError:
-        raise _FormatError(f"{WEIGHTS} has a damaged name") from None
+        raise FormatError(f"{WEIGHTS} has a damaged name") from None
 
 
 UNSUPPORTED = {
@@ -390,7 +353,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
     converters = import_optional("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
     from fairseq_ssl.checkpoints.files import save_checkpoint  # the checks above need no torch
 
-    _check_replaceable(output)
+    check_replaceable(output, WEIGHTS, "a CTranslate2 model")
     options = _options(state, data)
     with atomic_folder(output) as folder:
         flat = folder.with_name(f"{folder.name}.pt")
@@ -405,17 +368,6 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         finally:
             flat.unlink(missing_ok=True)
         write_checksums(folder)
-
-
-def _check_replaceable(output: Path) -> None:
-    """Raise UsageError if the output is a link, or exists and is not a CTranslate2 model."""
-    if output.is_symlink():
-        raise UsageError(f"{output} is a link, so it is not replaced. Pass the folder itself.")
-    if output.exists() and not (output / "model.bin").is_file():
-        raise UsageError(
-            f"{output} exists and is not a CTranslate2 model, so it is not replaced. Choose "
-            "another output."
-        )
 
 
 def _options(state: State, data: TrainingData) -> argparse.Namespace:

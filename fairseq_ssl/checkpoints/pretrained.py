@@ -110,15 +110,20 @@ def load_config(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def of_config(given: dict[str, Any]) -> Any:
-    """Build a model with random weights from the settings of a config.json."""
+def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
+    """Build a model with random weights from the settings of a config.json.
+
+    Args:
+        given: the settings.
+        loader: class of transformers that builds the model.
+    """
     loaders = _transformers(None)
     check_settings(given, "The configuration of a BERT in the checkpoint")
     kind = _check_kind(given.get("model_type"), "The configuration of a BERT in the checkpoint")
     settings = {name: value for name, value in given.items() if name != "model_type"}
     try:
         settings = loaders.AutoConfig.for_model(kind, **settings)
-        return loaders.AutoModel.from_config(settings, trust_remote_code=False)
+        return getattr(loaders, loader).from_config(settings, trust_remote_code=False)
     except Exception as error:  # each model raises its own exceptions
         raise DataError(f"The {kind} of the checkpoint cannot be built: {_line(error)}") from None
 

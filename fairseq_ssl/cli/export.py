@@ -9,11 +9,15 @@ import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 
+TAGGER_FORMATS = ("onnx", "huggingface")
+"""Output formats of edit taggers."""
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --quantization int8 -o ct2-int8
-  fairseq-ssl export two_way.pt --to translation -s de -t en -o de-en.pt"""
+  fairseq-ssl export two_way.pt --to translation -s de -t en -o de-en.pt
+  fairseq-ssl export tagger.pt --to onnx --quantization int8 --data-dir data-bin -o onnx
+  fairseq-ssl export tagger.pt --to huggingface --data-dir data-bin -o classifier"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,26 +26,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "checkpoint",
         type=Path,
         metavar="CHECKPOINT",
-        help="checkpoint of a shape_transformer, of fairseq's Transformer, or of the two "
-        "directions of reconstruction_translation",
+        help="checkpoint of a shape_transformer, of fairseq's Transformer, of the two directions "
+        "of reconstruction_translation, or of an edit_tagger",
     )
     parser.add_argument(
         "--to",
-        choices=("fairseq", "ctranslate2", "translation"),
+        choices=("fairseq", "ctranslate2", "translation", *TAGGER_FORMATS),
         required=True,
         help="output format; fairseq: checkpoint of fairseq's Transformer; ctranslate2: model "
         "folder of CTranslate2; translation: checkpoint of the direction -s to -t, of any "
-        "architecture",
+        "architecture; onnx: folder for onnxruntime, of an edit_tagger; huggingface: token "
+        "classifier of transformers, of an edit_tagger on words with --edit-unfactorized",
     )
     options.add_output(parser, "converted checkpoint or folder", "PATH")
     options.add_replace(parser)
-    fast = parser.add_argument_group("with --to ctranslate2")
+    fast = parser.add_argument_group("with --to ctranslate2, onnx or huggingface")
     options.add_data(fast)
     fast.add_argument(
         "--quantization",
         choices=options.QUANTIZATIONS,
         default="float32",
-        help="data type of the weights; int8 needs a quarter of the size (default: %(default)s)",
+        help="data type of the weights; int8 needs a quarter of the size; --to onnx has "
+        "float32 and int8 (default: %(default)s)",
     )
 
 
@@ -50,7 +56,10 @@ def run(args: argparse.Namespace) -> None:
     """Convert the checkpoint and print the signature."""
     options.check_new(args.output, args.overwrite)
     fairseq_ssl.register()
-    from fairseq_ssl.checkpoints import export
+    if args.to in TAGGER_FORMATS:
+        from fairseq_ssl.generation.tagger_export import export_tagger as export
+    else:
+        from fairseq_ssl.checkpoints import export
 
     signature = export(
         args.checkpoint,

@@ -186,6 +186,13 @@ class WordSubwords:
             torch.from_numpy(Spans(counts, text.lengths).pad(0, False, 0, 1)),
         )
 
+    def look_up(self, tokens: Tensor) -> SubwordBatch:
+        """Return the subwords of ids [batch, time] from <s> to </s>, padded on either side."""
+        ids = tokens.cpu().numpy()
+        real = (ids != self.dictionary.pad()) & (ids != self.dictionary.eos())
+        batch = self.batch(Spans(ids[real], real.sum(1)))
+        return SubwordBatch(*(part.to(tokens.device) for part in batch))
+
     def _table_for(self, words: Ids) -> Spans:
         """Return the table, after adding the words that it lacks."""
         if int(words.max(initial=0)) >= len(self._table):

@@ -4,7 +4,7 @@ import logging
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import torch
 from fairseq import checkpoint_utils, hub_utils
@@ -16,7 +16,6 @@ from torch.nn import functional
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
-from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.common import fill_sizes
@@ -29,6 +28,7 @@ from fairseq_ssl.models.word_encoder import (
 )
 from fairseq_ssl.modules.edit_layers import (
     EditEncoder,
+    EditLogits,
     EditScores,
     EditStates,
     EncoderSizes,
@@ -128,15 +128,6 @@ class EditTaggerConfig(FairseqDataclass):
             "or more; with several GPUs add --find-unused-parameters (default: 0)"
         },
     )
-
-
-class EditLogits(NamedTuple):
-    """Logits of a batch, concatenated over the sentences. Positions are <s> and the tokens."""
-
-    edits: Tensor
-    """[positions, labels], logits of the edits."""
-    errors: Tensor | None
-    """[positions], logits of the error detection head. None without such a head."""
 
 
 @register_model("edit_tagger", dataclass=EditTaggerConfig)
@@ -270,7 +261,7 @@ class EditTagger(BaseFairseqModel):
             if self.subwords is None:
                 return self._score_tokens(src_tokens)
             if subwords is None:
-                subwords = self._look_up(src_tokens)
+                subwords = self.subwords.look_up(src_tokens)
             return self._score_words(SubwordBatch(*subwords))  # fairseq moves it as a tuple
 
     def _score_tokens(self, src_tokens: Tensor) -> EditLogits:
@@ -302,14 +293,6 @@ class EditTagger(BaseFairseqModel):
         edits = self.scores(embeddings, own, hidden, *units)
         errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
         return EditLogits(edits, errors)
-
-    def _look_up(self, src_tokens: Tensor) -> SubwordBatch:
-        """Return the subwords of sentences on the device of the model."""
-        assert self.subwords is not None
-        ids = src_tokens.cpu().numpy()
-        real = (ids != self.special["pad"]) & (ids != self.special["eos"])
-        batch = self.subwords.batch(Spans(ids[real], real.sum(1)))
-        return SubwordBatch(*(part.to(src_tokens.device) for part in batch))
 
     def set_num_updates(self, num_updates: int) -> None:
         """Freeze the encoder in the first `edit_freeze_encoder_updates` updates."""

@@ -86,6 +86,6 @@ class PretrainedEncoder(nn.Module):
 
     def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
         """Return the states of ids [batch, time], padded on the right. `words` is ignored."""
-        mask = tokens.ne(self.padding).long()
+        mask = tokens.ne(self.padding).to(self.tokens.weight.dtype)
         output = self.model(input_ids=tokens, attention_mask=mask)
         return EditStates(output.last_hidden_state, None, None)

@@ -48,6 +48,15 @@ class EditStates(NamedTuple):
     """a in PIE, which scores insertions after each token. None in an unfactorized encoder."""
 
 
+class EditLogits(NamedTuple):
+    """Logits of a batch, concatenated over the sentences. Positions are <s> and the tokens."""
+
+    edits: Tensor
+    """[positions, labels], logits of the edits."""
+    errors: Tensor | None
+    """[positions], logits of the error detection head. None without such a head."""
+
+
 class EditLayer(nn.Module):
     """A BERT layer for tokens and edit units (r and a). No other position attends to a unit."""
 
@@ -158,7 +167,9 @@ class EditEncoder(nn.Module):
             columns = torch.arange(time, device=tokens.device)[None]
             words = WordSpans(columns, columns)
         states = self.embed(tokens, is_padding, words)
-        mask = None if not is_padding.any() else ~is_padding[:, None, None, :]
+        # An exported graph cannot depend on the values of its input.
+        is_padded = torch.compiler.is_compiling() or bool(is_padding.any())
+        mask = ~is_padding[:, None, None, :] if is_padded else None
         unit_mask = _unit_mask(words, time, mask) if self.factorized else None
         for layer in self.layers:
             states = layer(states, time, mask, unit_mask)
@@ -181,7 +192,7 @@ class EditEncoder(nn.Module):
         positions = (~is_padding).cumsum(1).sub(1).clamp(min=0)
         parts = [self.tokens(tokens) + self.positions(positions)]
         if self.factorized:
-            first, last = (positions.gather(1, one.expand(len(tokens), -1)) for one in words)
+            first, last = (positions.gather(1, one.expand(tokens.size(0), -1)) for one in words)
             after = (last + 1).clamp(max=self.positions.num_embeddings - 1)
             between = (self.positions(last) + self.positions(after)) / 2
             parts += [self.mask + self.positions(first), self.mask + between]

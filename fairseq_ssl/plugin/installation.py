@@ -16,8 +16,8 @@ from fairseq_ssl.io.executors import cpu_count
 from fairseq_ssl.papers import PAPERS
 
 PACKAGES = (
-    *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "matplotlib"),
-    *("lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors", "transformers"),
+    *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "onnxruntime"),
+    *("matplotlib", "lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors", "transformers"),
     *("errant", "spacy", "gensim", "scikit-learn", "subword-nmt", "sacremoses", "rouge-score"),
     *("mecab-python3", "ipadic"),
 )

@@ -24,9 +24,10 @@ from torch import Tensor, nn
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Transforms, english_suffixes
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
-from fairseq_ssl.models.edit_tagger import EditLogits, EditTagger, EditTaggerConfig
+from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
+from fairseq_ssl.modules.edit_layers import EditLogits
 
 GOALS = {("cpu", 20): 8.0, ("cpu", 50): 10.0, ("cuda", 20): 15.0, ("cuda", 50): 30.0}
 TAGGER_WORDS, TRANSFORMER_WORDS = 28_996, 32_000
@@ -60,7 +61,7 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
     for number in range(TAGGER_WORDS - len(words)):
         words.add_symbol(f"w{number}")
     grams = tuple((f"w{number}",) for number in range(GRAMS))
-    transforms = Transforms.of(english_suffixes(), cases=False)
+    transforms = Transforms.of(english_suffixes())
     edits = EditDictionary(grams, (1,) * GRAMS, 2, transforms)
     task = argparse.Namespace(source_dictionary=words, target_dictionary=words, edits=edits)
     sizes = argparse.Namespace()

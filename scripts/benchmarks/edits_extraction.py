@@ -16,7 +16,8 @@ import numpy as np
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.edits.labels import Gram, Transforms, english_suffixes
+from fairseq_ssl.edits.labels import Gram
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
@@ -46,7 +47,7 @@ def build_dictionary(pairs: Pairs) -> EditDictionary:
     found = (align_tokens(source.split(), target.split()) or () for source, target in pairs)
     grams = [change.inserted for one in found for change in one]
     counts: Counter[Gram] = Counter(gram for gram in grams if 0 < len(gram) <= 2)
-    return EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes(), False))
+    return EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes()))
 
 
 def plain_steps(source: Sequence[str], target: Sequence[str]) -> list[str]:

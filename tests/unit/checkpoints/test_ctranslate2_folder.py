@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("ctranslate2")
 
-from fairseq_ssl.checkpoints.ctranslate2 import CHECKSUMS, check_ctranslate2_folder, write_checksums
+from fairseq_ssl.checkpoints.ctranslate2 import check_ctranslate2_folder
+from fairseq_ssl.checkpoints.model_folder import CHECKSUMS, write_checksums
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
 from tests.unit.inference import random_models

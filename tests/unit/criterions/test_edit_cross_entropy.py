@@ -17,7 +17,7 @@ fairseq_ssl.register()
 from fairseq.logging import metrics  # noqa: E402
 
 from fairseq_ssl.criterions.edit_cross_entropy import EditCrossEntropy  # noqa: E402
-from fairseq_ssl.models.edit_tagger import EditLogits  # noqa: E402
+from fairseq_ssl.modules.edit_layers import EditLogits  # noqa: E402
 
 TASK: Any = SimpleNamespace(target_dictionary=None, source_dictionary=None)
 LABELS = [0, 3, 0, 0, 1, 0, 2]

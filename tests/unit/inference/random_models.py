@@ -15,7 +15,7 @@ from fairseq.data import Dictionary, indexed_dataset  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
-from fairseq_ssl.edits.labels import Transforms  # noqa: E402
+from fairseq_ssl.edits.transforms import Transforms  # noqa: E402
 
 SOURCE_WORDS = tuple("abcdefg")
 TARGET_WORDS = tuple("uvwxyz")

@@ -1,0 +1,73 @@
+"""Checksums and JSON files of exported model folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.text_files import parse_json
+
+CHECKSUMS = "checksums.json"
+CHUNK = 1 << 22
+"""Number of bytes to read at a time."""
+
+
+class FormatError(Exception):
+    """Error in the format of a model folder, to which the caller adds the path and advice."""
+
+
+def check_replaceable(output: Path, required: str, kind: str) -> None:
+    """Raise UsageError if an output folder is a link, or exists and is not an exported model.
+
+    Args:
+        output: the folder.
+        required: name of a file that every folder of this kind has.
+        kind: name of the kind with an article, for the error message.
+    """
+    if output.is_symlink():
+        raise UsageError(f"{output} is a link, so it is not replaced. Pass the folder itself.")
+    if output.exists() and not (output / required).is_file():
+        raise UsageError(
+            f"{output} exists and is not {kind}, so it is not replaced. Choose another output."
+        )
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the SHA-256 checksums of all files of a folder to checksums.json."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != CHECKSUMS)
+    sums = {name: _checksum(folder / name) for name in names}
+    (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+
+
+def check_checksums(folder: Path) -> bool:
+    """Raise FormatError if a file does not match its checksum. Return False without checksums."""
+    if not (folder / CHECKSUMS).exists():
+        return False
+    for name, expected in read_json(folder / CHECKSUMS, dict).items():
+        if Path(name).name != name or not (folder / name).is_file():
+            raise FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which does not exist")
+        if _checksum(folder / name) != expected:
+            raise FormatError(f"{name} does not match its checksum in {CHECKSUMS}")
+    return True
+
+
+def read_json(path: Path, kind: type) -> Any:
+    """Return the content of a JSON file. Raise FormatError unless its type is `kind`."""
+    try:
+        content = parse_json(path.read_bytes())
+    except ValueError:
+        raise FormatError(f"{path.name} is not JSON") from None
+    if not isinstance(content, kind):
+        raise FormatError(f"{path.name} is not a {kind.__name__} of JSON")
+    return content
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(CHUNK):
+            digest.update(block)
+    return digest.hexdigest()

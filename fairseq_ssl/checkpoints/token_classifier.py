@@ -1,0 +1,161 @@
+"""Conversion of edit taggers to token classifiers of transformers.
+
+The classifier scores the edits of a word at its first subword, and those of the sentence start at
+the first symbol. `id2label` in config.json has the names of the edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_ssl.checkpoints import pretrained
+from fairseq_ssl.checkpoints.bert import DEFAULTS, LAYER, WORDS, first_position
+from fairseq_ssl.checkpoints.hugging_face import CONFIG
+from fairseq_ssl.checkpoints.model_folder import check_replaceable
+from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.outputs import atomic_folder
+
+HEAD = "classifier"
+LOADER = "AutoModelForTokenClassification"
+SPECIAL = {
+    "unk_token": ("[UNK]", "<unk>"),
+    "pad_token": ("[PAD]", "<pad>"),
+    "cls_token": ("[CLS]", "<cls>", "<s>"),
+    "sep_token": ("[SEP]", "<sep>", "</s>"),
+    "mask_token": ("[MASK]", "<mask>"),
+}
+"""Usual names of the special symbols of a tokenizer."""
+
+
+def write_token_classifier(model: Any, task: Any, output: Path) -> None:
+    """Write an edit tagger as a folder that `AutoModelForTokenClassification` loads.
+
+    Args:
+        model: an edit tagger in float32.
+        task: its task, which has the edit dictionary and the files of the encoder.
+        output: folder to create.
+
+    Raises:
+        DataError: if the model has parts that a token classifier lacks.
+    """
+    _check_supported(model)
+    check_replaceable(output, CONFIG, "a model in Hugging Face format")
+    config = _config(model, task)
+    built = pretrained.of_config(config, LOADER).eval()
+    base = str(built.base_model_prefix)
+    state = {f"{base}.{name}": weight for name, weight in _encoder(model, config)}
+    state |= {f"{HEAD}.{name}": weight for name, weight in model.scores.edits.state_dict().items()}
+    _load(built, state)
+    with atomic_folder(output) as folder:
+        built.save_pretrained(folder)
+        _tokenizer(task.encoder.tokenizer).save_pretrained(folder)
+
+
+def _check_supported(model: Any) -> None:
+    """Raise DataError if a token classifier cannot represent the model."""
+    if model.subwords is None:
+        problem = "labels the tokens of its data instead of words"
+    elif model.scores.factorized:
+        problem = "is factorized"
+    elif model.scores.no_insert is not None:
+        problem = "decides insertions in gaps separately"
+    elif model.errors is not None:
+        problem = "has an error detection head"
+    elif model.cfg.edit_pooling != "first":
+        problem = f"pools the subwords of words by {model.cfg.edit_pooling}"
+    else:
+        return
+    raise DataError(
+        f"The model {problem}, which a token classifier of transformers cannot do. Expected an "
+        "unfactorized edit tagger of words with first-subword pooling. Other models can be "
+        "converted to ONNX."
+    )
+
+
+def _config(model: Any, task: Any) -> dict[str, Any]:
+    """Return the settings for config.json."""
+    names = list(task.edits.names)
+    config = dict(task.encoder.config)
+    if not config:  # random weights
+        cfg = model.cfg
+        config = {
+            "model_type": "bert",
+            "vocab_size": model.subwords.vocabulary,
+            "hidden_size": cfg.encoder_embed_dim,
+            "num_hidden_layers": cfg.encoder_layers,
+            "num_attention_heads": cfg.encoder_attention_heads,
+            "intermediate_size": cfg.encoder_ffn_embed_dim,
+            "layer_norm_eps": cfg.edit_layer_norm_eps,
+            "pad_token_id": model.subwords.padding,
+        }
+    for name in ("_name_or_path", "architectures", "num_labels"):
+        config.pop(name, None)
+    if task.encoder.is_native:
+        positions = model.encoder.positions.num_embeddings
+        config["max_position_embeddings"] = positions + first_position(config)
+    labels = {"id2label": dict(enumerate(names)), "label2id": {n: i for i, n in enumerate(names)}}
+    return config | labels
+
+
+def _encoder(model: Any, config: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the names and the weights of the encoder of transformers."""
+    encoder = model.encoder
+    if hasattr(encoder, "model"):  # an encoder of transformers
+        yield from encoder.model.state_dict().items()
+        return
+    positions, dim = encoder.positions.weight, encoder.dim
+    padding = positions.new_zeros(first_position(config), dim)
+    yield WORDS, encoder.tokens.weight
+    yield "embeddings.position_embeddings.weight", torch.cat([padding, positions])
+    types = config.get("type_vocab_size", DEFAULTS["type_vocab_size"])
+    yield "embeddings.token_type_embeddings.weight", positions.new_zeros(types, dim)
+    yield from _renamed("embeddings.LayerNorm", encoder.norm)
+    for number, layer in enumerate(encoder.layers):
+        theirs = f"encoder.layer.{number}"
+        for kind, weight in layer.in_proj.state_dict().items():
+            for part, rows in zip(("query", "key", "value"), weight.chunk(3), strict=True):
+                yield f"{theirs}.attention.self.{part}.{kind}", rows
+        for name, ours in LAYER.items():
+            yield from _renamed(f"{theirs}.{name}", getattr(layer, ours))
+
+
+def _renamed(name: str, module: Any) -> Iterator[tuple[str, Tensor]]:
+    for kind, weight in module.state_dict().items():
+        yield f"{name}.{kind}", weight
+
+
+def _load(built: Any, state: Mapping[str, Tensor]) -> None:
+    """Load the weights into a token classifier. Raise DataError if its head has other layers."""
+    base = f"{built.base_model_prefix}."
+    head = {name for name, _ in built.named_parameters() if not name.startswith(base)}
+    if head != {f"{HEAD}.weight", f"{HEAD}.bias"}:
+        kind = built.config.model_type
+        raise DataError(
+            f"The token classifier of {kind!r} in transformers has other layers than the edit "
+            "tagger, so it cannot be exported to this format. It can be converted to ONNX."
+        )
+    missing, _ = built.load_state_dict(state, strict=False)
+    if missing:
+        raise DataError(f"The encoder of the checkpoint has no weight {missing[0]}.")
+
+
+def _tokenizer(text: str) -> Any:
+    """Return a tokenizer of transformers, for words as well as for text."""
+    transformers = import_optional("transformers", "Export to Hugging Face", "bert")
+    tokenizers = import_optional("tokenizers", "Export to Hugging Face", "bert")
+    tokenizer = tokenizers.Tokenizer.from_str(text)
+    special = {
+        kind: next((name for name in names if tokenizer.token_to_id(name) is not None), None)
+        for kind, names in SPECIAL.items()
+    }
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        add_prefix_space=True,  # each word is tokenized as after a space
+        model_input_names=["input_ids", "attention_mask"],
+        **{kind: name for kind, name in special.items() if name},
+    )

@@ -1,0 +1,226 @@
+"""Export of edit taggers to ONNX and to token classifiers of transformers."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fairseq_ssl.checkpoints import onnx_folder
+from fairseq_ssl.checkpoints.files import architecture, read_checkpoint, require_folder
+from fairseq_ssl.checkpoints.model_folder import check_replaceable, write_checksums
+from fairseq_ssl.checkpoints.onnx_folder import OnnxConfig
+from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
+from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.inference.loading import load_models
+from fairseq_ssl.io.outputs import atomic_folder, system_error
+from fairseq_ssl.modules.edit_layers import WordSpans
+from fairseq_ssl.signature import Signature
+
+OPSET = 20
+"""Version of the operators of ONNX, the first one with Gelu."""
+MAX_BYTES = 2**31 - 2**20
+"""Maximum size of the weights in one file of ONNX."""
+QUANTIZATIONS = ("float32", "int8")
+
+
+def export_tagger(
+    checkpoint: Path,
+    output: Path,
+    to: str,
+    *,
+    data_dir: Path | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    quantization: str = "float32",
+) -> Signature:
+    """Convert a checkpoint of an edit tagger to a folder. Return its signature.
+
+    Call `fairseq_ssl.register` first.
+
+    Args:
+        checkpoint: checkpoint of an edit tagger.
+        output: the folder.
+        to: ``onnx``, or ``huggingface`` for a token classifier of transformers.
+        data_dir: folder with the dictionaries of the tokens and of the edits.
+        source_lang: source language (None: from the checkpoint or the data folder).
+        target_lang: target language (None: from the checkpoint or the data folder).
+        quantization: data type of the multiplications, for ``onnx``: float32 or int8.
+    """
+    if quantization not in QUANTIZATIONS[: 1 + (to == "onnx")]:
+        raise UsageError(
+            f"The quantization {quantization} is not supported. Expected float32, or int8 with "
+            "`to` onnx."
+        )
+    arch = architecture(read_checkpoint(checkpoint))
+    if not arch.startswith("edit_tagger"):
+        raise UsageError(
+            f"{checkpoint} has the architecture {arch!r}. The conversion to {to} is for edit "
+            "taggers."
+        )
+    languages = {"source_lang": source_lang, "target_lang": target_lang}
+    options = {"data": str(require_folder(data_dir))} | {
+        name: value for name, value in languages.items() if value
+    }
+    with _quiet(logging.INFO):
+        (model, *_), cfg, task = load_models([checkpoint], **options)
+    model.float().eval().prepare_for_inference_(cfg)
+    if to == "onnx":
+        write_onnx(model, task, output, quantization)
+    else:
+        write_token_classifier(model, task, output)
+    parameters = {"to": to, "arch": arch, "quantization": quantization}
+    signature = Signature("export", parameters | {"checkpoint": str(checkpoint)})
+    signature.write_beside(output)
+    return signature
+
+
+def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32") -> None:
+    """Write the folder of an edit tagger in ONNX format.
+
+    Args:
+        model: an edit tagger in float32, prepared for inference.
+        task: its task, which has the dictionaries.
+        output: folder to create.
+        quantization: data type of the multiplications, float32 or int8.
+    """
+    import_optional("onnxscript", "Export to ONNX", "onnx")
+    runtime = import_optional("onnxruntime.quantization", "Export to ONNX", "onnx")
+    check_replaceable(output, onnx_folder.MODEL, "an edit tagger in ONNX format")
+    weights = sum(one.numel() * one.element_size() for one in model.parameters())
+    if weights > MAX_BYTES:
+        raise DataError(
+            f"The model has {weights / 1e9:.1f} GB of weights. A file of ONNX has at most 2 GB."
+        )
+    reads_words = model.subwords is not None
+    with atomic_folder(output) as folder:
+        path = folder / onnx_folder.MODEL
+        try:
+            with _quiet(logging.ERROR):
+                if quantization == "int8":
+                    whole = folder / "float32.onnx"
+                    _export_graph(model, whole)
+                    types = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
+                    runtime.quantize_dynamic(whole, path, **types)
+                    whole.unlink()
+                else:
+                    _export_graph(model, path)
+        except Exception as error:  # the exporter raises many exception types
+            if system_error(error) is not None:
+                raise
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DataError(f"The model cannot be converted to ONNX: {line}") from error
+        OnnxConfig(
+            str(task.cfg.edit_unit) if not reads_words else onnx_folder.WORD,
+            int(model.cfg.max_source_positions),
+            int(model.encoder.tokens.num_embeddings),
+            int(model.encoder.padding),
+            quantization,
+        ).write(folder)
+        task.edits.write(folder / onnx_folder.EDITS)
+        if reads_words:
+            text = model.subwords.tokenizer.text
+            (folder / onnx_folder.TOKENIZER).write_text(f"{text}\n", encoding="utf-8")
+        else:
+            task.source_dictionary.save(str(folder / onnx_folder.DICTIONARY))
+        write_checksums(folder)
+
+
+def _export_graph(model: Any, path: Path) -> None:
+    """Export an edit tagger to a file of ONNX."""
+    inputs = _example(model)
+    limit = 2**30
+    batch, time, words = (torch.export.Dim(name, max=limit) for name in ("batch", "time", "words"))
+    axes = ({0: batch, 1: time}, {0: batch, 1: words}, {0: batch, 1: words})
+    names = onnx_folder.WORD_INPUTS if model.subwords else onnx_folder.TOKEN_INPUTS
+    outputs = onnx_folder.OUTPUTS[: 1 + (model.errors is not None)]
+    program = torch.onnx.export(
+        TaggerGraph(model).eval(),
+        tuple(inputs),
+        input_names=list(names),
+        output_names=list(outputs),
+        opset_version=OPSET,
+        dynamo=True,
+        dynamic_shapes=axes[: len(names)],
+        external_data=False,
+        verbose=False,
+    )
+    assert program is not None
+    program.save(str(path))
+
+
+def _example(model: Any) -> tuple[Tensor, ...]:
+    """Return sentences as input of the graph, with different sizes of all axes."""
+    pad, eos, unknown = (model.special[name] for name in ("pad", "eos", "unk"))
+    rows = [[0, *[unknown] * count, eos, *[pad] * (6 - count)] for count in (6, 2, 1)]
+    tokens = torch.tensor(rows)
+    return (tokens,) if model.subwords is None else model.subwords.look_up(tokens)
+
+
+@contextmanager
+def _quiet(level: int) -> Iterator[None]:
+    """Suppress Python's warnings, and log records up to a level."""
+    before = logging.root.manager.disable
+    logging.disable(level)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+class TaggerGraph(nn.Module):
+    """An edit tagger with tensors as inputs and outputs, and without branches on their values."""
+
+    def __init__(self, model: Any) -> None:
+        """Wrap an edit tagger that is prepared for inference."""
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, ids: Tensor, first: Tensor | None = None, counts: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return the logits of the edits [positions, labels] and, if any, of errors [positions].
+
+        Args:
+            ids: [batch, time], the input of the encoder, padded on the right.
+            first: [batch, words], as in `SubwordBatch`. None for models that read tokens.
+            counts: [batch, words], as in `SubwordBatch`. None for models that read tokens.
+        """
+        model, scores = self.model, self.model.scores
+        embeddings = model.encoder.tokens.weight
+        own = functional.embedding(ids, embeddings) if scores.factorized else None
+        if first is None or counts is None:
+            states = model.encoder(ids, None)
+            hidden = states.tokens
+            is_position = ids.ne(model.special["pad"]) & ids.ne(model.special["eos"])
+        else:
+            states = model.encoder(ids, WordSpans(first, first + counts.clamp(min=1) - 1))
+            is_subword = _is_subword(ids, first, counts)
+            own = None if own is None else is_subword @ own
+            if model.cfg.edit_pooling == "mean":
+                hidden = is_subword @ states.tokens / counts.clamp(min=1).unsqueeze(-1)
+            else:
+                index = first.unsqueeze(-1).expand(-1, -1, states.tokens.size(-1))
+                hidden = states.tokens.gather(1, index)
+            is_position = counts > 0
+        rows = torch.nonzero(is_position.flatten()).squeeze(1)
+        parts = (own, hidden, *states[1:])
+        own, hidden, *units = (None if one is None else one.flatten(0, 1)[rows] for one in parts)
+        edits = scores(embeddings, own, hidden, *units)
+        return (edits,) if model.errors is None else (edits, model.errors(hidden).squeeze(-1))
+
+
+def _is_subword(ids: Tensor, first: Tensor, counts: Tensor) -> Tensor:
+    """Return [batch, words, time], 1 where a subword belongs to a word and 0 elsewhere."""
+    columns = torch.arange(ids.size(1), device=ids.device)
+    begins, ends = first.unsqueeze(-1), (first + counts).unsqueeze(-1)
+    return ((columns >= begins) & (columns < ends)).float()

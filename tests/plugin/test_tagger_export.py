@@ -1,0 +1,109 @@
+"""`fairseq-ssl export` of trained edit taggers to ONNX and to transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.cli.main import main
+from tests import pretrained
+from tests.learning.learner_sentences import write
+from tests.plugin.edit_corpus import binarize
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+transformers = pytest.importorskip("transformers")
+fairseq_ssl.register()
+from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
+from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
+from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
+from tests.plugin.test_word_edit_training import trained  # noqa: E402
+
+pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, "train", 60, seed=1)
+    write(folder, "valid", 20, seed=2)
+    binarize(folder)
+    pretrained.bert(folder / "bert")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(corpus: Path) -> Path:
+    flags = ("--edit-init", str(corpus / "bert"), "--edit-unfactorized")
+    return trained(corpus, corpus / "run", *flags)
+
+
+def export(checkpoint: Path, output: Path, *flags: str | Path) -> int:
+    words = ["export", checkpoint, "-o", output, *flags]
+    return main([str(word) for word in words])
+
+
+def test_an_exported_tagger_corrects_like_its_checkpoint(
+    corpus: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--to", "onnx", "--data-dir", corpus / "bin")
+    assert export(checkpoint, tmp_path / "onnx", *flags) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines()[-1] == f"wrote {tmp_path / 'onnx'}"
+    beside = json.loads((tmp_path / "onnx.json").read_text())
+    assert (beside["to"], beside["quantization"]) == ("onnx", "float32")
+    tagger, edits, words = load_onnx_tagger(tmp_path / "onnx")
+    lines = (corpus / "train.src").read_text().splitlines()[:40]
+    loaded = EditTagger.from_pretrained(
+        str(checkpoint.parent), checkpoint.name, str(corpus / "bin")
+    )
+    expected = [one.text for one in loaded.correct(lines)]
+    assert expected != lines
+    generator = EditGenerator([tagger], words, edits, EditDecoding())
+    for line, corrected in zip(lines, expected, strict=True):
+        ids = torch.tensor([[words.bos(), *map(words.index, line.split()), words.eos()]])
+        sample = {"net_input": {"src_tokens": ids, "src_lengths": torch.tensor([ids.size(1)])}}
+        ((found,),) = generator.generate([], sample)
+        assert " ".join(words[one] for one in found["tokens"][:-1]) == corrected
+
+
+def test_transformers_loads_the_token_classifier(
+    corpus: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    flags = ("--to", "huggingface", "--data-dir", corpus / "bin")
+    assert export(checkpoint, tmp_path / "classifier", *flags) == 0
+    tag = transformers.pipeline("token-classification", str(tmp_path / "classifier"))
+    assert tag.model.config.id2label[0] == "KEEP"
+    assert tag("a dog sees")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--to", "onnx"), "Set --data-dir to the folder"),
+        (("--to", "onnx", "--quantization", "int16", "--data-dir", "x"), "int16 is not supported"),
+        (("--to", "huggingface", "--quantization", "int8", "--data-dir", "x"), "int8 is not"),
+        (("--to", "onnx", "--data-dir", "missing"), "missing"),
+        (("--to", "fairseq"), "cannot be exported"),
+    ],
+)
+def test_wrong_options_are_errors(
+    flags: tuple[str, ...],
+    message: str,
+    checkpoint: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert export(checkpoint, tmp_path / "out", *flags) in (1, 2)
+    lines = capsys.readouterr().err.splitlines()
+    (error,) = (line for line in lines if line.startswith("fairseq-ssl export: error: "))
+    assert message in error
+    assert not (tmp_path / "out").exists()

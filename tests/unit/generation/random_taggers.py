@@ -1,0 +1,71 @@
+"""Edit taggers with random weights that make many edits, for the tests of exports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from fairseq_ssl.checkpoints.pretrained import EncoderFiles
+from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
+
+POSITIONS = 32
+GRAMS = {("good",): 3, ("bad", "xyz"): 2, ("film",): 2, ("a",): 1}
+EDITS = EditDictionary.of_counts(GRAMS, 9, 2, Transforms.of(english_suffixes(), groups=("case",)))
+SIZES: dict[str, Any] = {
+    "encoder_layers": 2,
+    "encoder_embed_dim": 8,
+    "encoder_ffn_embed_dim": 12,
+    "encoder_attention_heads": 2,
+}
+
+
+def dictionary() -> OovDictionary:
+    words = OovDictionary()
+    for word in ("good", "bad", "xyz", "film", "a", "big", "Bad", "dog"):
+        words.add_symbol(word)
+    return words
+
+
+def token_tagger(unit: str = "subword", **options: Any) -> tuple[EditTagger, Any]:
+    """Return a tagger that labels the tokens that it reads, and its task."""
+    cfg = SimpleNamespace(edit_unit=unit)
+    task = SimpleNamespace(source_dictionary=dictionary(), edits=EDITS, cfg=cfg)
+    return _tagger(task, **{**SIZES, **options}), task
+
+
+def word_tagger(folder: Path, **options: Any) -> tuple[EditTagger, Any]:
+    """Return a tagger of words with the encoder in a folder, and its task."""
+    files, words = EncoderFiles.read(folder), dictionary()
+    padding, size = files.config["pad_token_id"], files.config["vocab_size"]
+    subwords = WordSubwords(WordTokenizer(files.tokenizer), words, padding, size, POSITIONS)
+    cfg = SimpleNamespace(edit_unit="word")
+    task = SimpleNamespace(source_dictionary=words, edits=EDITS, cfg=cfg)
+    task.words, task.encoder = subwords, files
+    return _tagger(task, edit_init=str(folder), **options), task
+
+
+def _tagger(task: Any, **options: Any) -> EditTagger:
+    cfg = EditTaggerConfig(max_source_positions=POSITIONS, **options)
+    if hasattr(task, "encoder"):
+        task.encoder.set_sizes(cfg)
+    torch.manual_seed(1)
+    model: EditTagger = EditTagger.build_model(cfg, task).eval()
+    with torch.no_grad():
+        for weight in [*model.scores.parameters(), *_heads(model)]:
+            weight.normal_()
+        if "encoder" not in vars(task):
+            for weight in model.encoder.parameters():
+                weight.normal_(std=0.5)
+    model.prepare_for_inference_(None)
+    return model
+
+
+def _heads(model: EditTagger) -> list[torch.nn.Parameter]:
+    return [] if model.errors is None else list(model.errors.parameters())

@@ -1,0 +1,162 @@
+"""Edit taggers in ONNX format score and correct like their checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.errors import ConfigurationError, DataError
+from tests import pretrained
+from tests.unit.generation import random_taggers
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+pytest.importorskip("transformers")
+fairseq_ssl.register()
+from fairseq_ssl.generation.edit_probabilities import EditProbabilities  # noqa: E402
+from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
+from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
+from fairseq_ssl.generation.tagger_export import write_onnx  # noqa: E402
+from tests.unit.models.test_word_edit_tagger import other  # noqa: E402
+
+Built = tuple[Any, Any]
+Build = Callable[[Path], Built]
+PLAIN = {"edit_unfactorized": True}
+OTHERS = ("Albert", "DebertaV2", "DistilBert", "ModernBert", "XLNet")
+"""Encoders whose graphs differ from those of BERT and RoBERTa."""
+
+
+def of_bert(**options: Any) -> Build:
+    return lambda path: random_taggers.word_tagger(pretrained.bert(path), **options)
+
+
+def of_other(kind: str) -> Build:
+    return lambda path: random_taggers.word_tagger(other(kind, path), **PLAIN)
+
+
+def of_tokens(unit: str, **options: Any) -> Build:
+    return lambda path: random_taggers.token_tagger(unit, **options)
+
+
+KINDS: dict[str, Build] = {
+    "words": of_bert(),
+    "unfactorized words": of_bert(**PLAIN, edit_pooling="mean", edit_detection=True),
+    "words with gap inserts": of_bert(edit_gap_inserts=True, edit_pooling="mean"),
+    "subwords": of_tokens("subword", edit_detection=True),
+    "characters": of_tokens("character", edit_unfactorized=True, edit_gap_inserts=True),
+    "RoBERTa": lambda path: random_taggers.word_tagger(pretrained.roberta(path)),
+    **{
+        kind: of_other(kind)
+        for kind in ("Albert", "DebertaV2", "DistilBert", "ModernBert", "XLNet")
+    },
+}
+
+
+def sentences(count: int, longest: int, seed: int = 1) -> list[list[str]]:
+    rng = np.random.default_rng(seed)
+    known = ["good", "bad", "xyz", "film", "a", "Bad", "dog"]
+    letters = list("abcdefghijklmnopqrstuvwxyz")
+    rows = []
+    for length in rng.integers(1, longest + 1, count):
+        unknown = ["".join(rng.choice(letters, rng.integers(1, 5))) for _ in range(length)]
+        rows.append([known[rng.integers(0, 7)] if rng.random() < 0.5 else one for one in unknown])
+    return rows
+
+
+def correct(models: list[Any], words: OovDictionary, text: list[list[str]]) -> list[list[str]]:
+    generator = EditGenerator(models, words, random_taggers.EDITS, EditDecoding(iterations=3))
+    corrected = []
+    for begin in range(0, len(text), 50):
+        rows = [
+            torch.tensor([words.bos(), *map(words.index, row), words.eos()])
+            for row in text[begin : begin + 50]
+        ]
+        tokens = torch.nn.utils.rnn.pad_sequence(rows, True, words.pad())
+        lengths = torch.tensor([len(row) for row in rows])
+        net_input = {"src_tokens": tokens, "src_lengths": lengths}
+        found = generator.generate([], {"net_input": net_input})
+        corrected += [[words[one] for one in row[0]["tokens"][:-1]] for row in found]
+    return corrected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_probabilities_and_corrections_equal_those_of_torch(kind: str, tmp_path: Path) -> None:
+    model, task = KINDS[kind](tmp_path / "encoder")
+    words = task.source_dictionary
+    write_onnx(model, task, tmp_path / "onnx")
+    tagger, edits, _ = load_onnx_tagger(tmp_path / "onnx", 1, words)
+    assert edits.text() == task.edits.text()
+    assert tagger.max_subwords == model.max_subwords
+    for count, longest in ((1, 1), (1, 9), (7, 3), (40, 6)):
+        rows = sentences(count, longest, seed=count + longest)
+        ids = [np.array([words.bos(), *map(words.index, row)]) for row in rows]
+        expected, found = (
+            EditProbabilities([one], words)(Spans.of(ids), None, torch.device("cpu"))
+            for one in (model, tagger)
+        )
+        assert expected.edits.max() > 0.2
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    text = sentences(200, 40)  # most sentences are longer than a window
+    corrected = correct([model], words, text)
+    assert sum(map(list.__ne__, corrected, text)) > 150
+    assert correct([tagger], words, text) == corrected
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return of_bert(**PLAIN)(tmp_path_factory.mktemp("built") / "bert")
+
+
+@pytest.fixture(scope="module")
+def folder(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("exported") / "onnx"
+    write_onnx(*built, path)
+    return path
+
+
+def test_int8_models_mostly_agree(built: Built, tmp_path: Path) -> None:
+    write_onnx(*built, tmp_path / "onnx", "int8")
+    words = built[1].source_dictionary
+    tagger, *_ = load_onnx_tagger(tmp_path / "onnx", 1, words)
+    tagger.quantize_()
+    text = sentences(200, 6)
+    expected, found = correct([built[0]], words, text), correct([tagger], words, text)
+    assert expected != found
+    assert sum(map(list.__eq__, expected, found)) > 150
+
+
+def test_a_folder_is_complete(built: Built, folder: Path) -> None:
+    """The dictionary of words is not needed."""
+    tagger, _, words = load_onnx_tagger(folder)
+    assert len(words) == words.nspecial
+    text = sentences(20, 8)
+    assert correct([tagger], words, text) == correct([built[0]], built[1].source_dictionary, text)
+
+
+def test_ensembles_of_both_engines_average(built: Built, folder: Path) -> None:
+    words = built[1].source_dictionary
+    text = sentences(30, 12)
+    mixed = [built[0], load_onnx_tagger(folder, 1, words)[0]]
+    assert correct(mixed, words, text) == correct(mixed[:1], words, text)
+
+
+def test_float32_models_are_not_quantized(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="Export the model again with int8"):
+        load_onnx_tagger(folder)[0].quantize_()
+
+
+def test_models_of_more_than_two_gigabytes_are_rejected(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairseq_ssl.generation.tagger_export.MAX_BYTES", 1000)
+    with pytest.raises(DataError, match="at most 2 GB"):
+        write_onnx(*built, tmp_path / "onnx")
+    assert not list(tmp_path.iterdir())
