@@ -19,7 +19,9 @@ from fairseq_ssl.edits.edits_job import (
     measure_coverage,
 )
 from fairseq_ssl.edits.transforms import GROUPS
+from fairseq_ssl.edits.voting import required_votes, vote_files
 from fairseq_ssl.errors import flag, nearest
+from fairseq_ssl.signature import Signature
 
 EXAMPLES = """\
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt
@@ -28,6 +30,7 @@ EXAMPLES = """\
   fairseq-ssl edits stats valid.src valid.trg --dictionary edits.txt
   fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
   fairseq-ssl edits apply test.src test.labels -o test.out
+  fairseq-ssl edits vote test.src first.out second.out third.out --min-votes 2 -o test.out
   fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin"""
 DICTIONARY = "output of edits dictionary"
 
@@ -69,6 +72,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stats.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
     options.add_format(stats)
     options.add_jobs(stats)
+    votes = steps.add("vote", "combine corrections: keep edits of at least N systems", _vote)
+    options.add_files(votes, source="text in tokens separated by spaces")
+    votes.add_argument(
+        "corrections",
+        type=Path,
+        nargs="+",
+        metavar="CORRECTED",
+        help="SOURCE as corrected by each system, line by line; .gz by suffix",
+    )
+    options.add_output_or_stdout(votes)
+    what = "min number of systems with an edit (default: more than half)"
+    votes.add_argument("--min-votes", type=options.integer(1), metavar="N", help=what)
     _add_tune(steps)
 
 
@@ -232,6 +247,18 @@ def _stats(args: argparse.Namespace) -> None:
     else:
         print("\n".join(summary.coverage.lines()))
         print_lines(summary.signature)
+
+
+def _vote(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.source, *args.corrections)
+    parameters = {
+        "systems": len(args.corrections),
+        "min_votes": required_votes(len(args.corrections), args.min_votes),
+        "source": str(args.source),
+        "corrections": list(map(str, args.corrections)),
+    }
+    lines = vote_files(args.source, args.corrections, args.min_votes)
+    options.write_lines(lines, args.output, Signature("edits-vote", parameters))
 
 
 def _tune(args: argparse.Namespace) -> None:

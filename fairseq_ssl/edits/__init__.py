@@ -2,7 +2,7 @@
 
 `extract` returns the labels of a sentence pair, `apply` applies labels to a sentence, and
 `build_dictionary` builds the label vocabulary of a model. `build_dictionary_file`, `label_file`,
-`apply_file` and `measure_coverage` work on files of any size.
+`apply_file` and `measure_coverage` work on files of any size. `vote` combines corrections.
 
 >>> from fairseq_ssl.edits import apply, extract
 >>> labels = extract("Bolt can have run race", "Bolt could have run the race")
@@ -22,6 +22,7 @@ from fairseq_ssl.edits.edits_job import (
     measure_coverage,
 )
 from fairseq_ssl.edits.extraction import apply, extract
+from fairseq_ssl.edits.voting import vote
 
 __all__ = [
     "Coverage",
@@ -33,4 +34,5 @@ __all__ = [
     "extract",
     "label_file",
     "measure_coverage",
+    "vote",
 ]

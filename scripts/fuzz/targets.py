@@ -177,6 +177,9 @@ TARGETS |= {
         "edits apply {one} {two} -o {out} --jobs 1",
         {"one": b"a b\nc\n", "two": b"KEEP DELETE APPEND_,\nAPPEND_x REPLACE_a\n"},
     ),
+    "edits.vote": Target(
+        "edits vote {one} {two} {one} -o {out}", {"one": TEXT, "two": TEXT}, ("--min-votes",)
+    ),
     "rerank.merge": Target(
         "rerank merge l2r={one} r2l={two} --subwords none -o {out}",
         {"one": FOUND, "two": NBEST.replace(b"l2r", b"r2l")},

@@ -322,6 +322,24 @@ def test_wrong_requests_and_input(
     assert Path("source").read_bytes() == before
 
 
+def test_votes(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, line in (("in", "a b c"), ("one", "a x c d"), ("two", "a x c"), ("three", "b c d")):
+        Path(name).write_text(f"{line}\n")
+    assert main(["edits", "vote", "in", "one", "two", "three"]) == 0
+    assert capsys.readouterr().out == "a x c d\n"
+    assert main(["edits", "vote", "in", "one", "two", "three", "--min-votes", "1", "-o", "x"]) == 0
+    assert Path("x").read_text() == "x c d\n"
+    assert "edits-vote|systems:3|min_votes:1" in capsys.readouterr().err
+    for words, code, message in (
+        (["in", "one", "two", "--min-votes", "3"], 2, "is 3 for 2 corrections"),
+        (["in", "one", "-o", "one"], 2, "one is an input"),
+        (["in", "source"], 1, "Both must have the same number of lines"),
+        (["in"], 2, "required: CORRECTED"),
+    ):
+        assert main(["edits", "vote", *words]) == code
+        assert message in capsys.readouterr().err
+
+
 def test_jobs_must_be_one_or_more(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["edits", "dictionary", "source", "target", "-o", "x", "--jobs", "0"]) == 2
     assert "--jobs: 0 is out of range. Expected 1 to 1000" in capsys.readouterr().err

@@ -27,6 +27,7 @@ PRINTING = (
     "noise {wrong} --method spelling --jobs 2",
     "filter {wrong} --filter clean --jobs 1",
     "edits stats {wrong} {right} --dictionary {edits}",
+    "edits vote {wrong} {right}",
     "rerank merge l2r={list} --subwords none",
     "subwords encode {codes}",
     "subwords dictionary {codes}",

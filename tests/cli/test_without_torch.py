@@ -68,6 +68,7 @@ score gleu noisy --source noisy --reference text
 edits dictionary noisy text -o edits
 edits label noisy text --dictionary edits -o labels
 edits apply noisy labels -o edited
+edits vote noisy text edited -o voted
 tokenize text --moses en -o tokens
 truecase train text -o cases
 subwords train text -o bpe --size 40
