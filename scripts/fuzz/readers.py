@@ -47,7 +47,8 @@ with (
     from fairseq_ssl.checkpoints import hugging_face
     from fairseq_ssl.edits.dictionary import EditDictionary
     from fairseq_ssl.edits.extraction import apply_labels
-    from fairseq_ssl.edits.labels import parse_label, read_suffixes
+    from fairseq_ssl.edits.labels import parse_label
+    from fairseq_ssl.edits.transforms import read_suffixes
     from fairseq_ssl.errors import FairseqSslError
     from fairseq_ssl.filters.chain import read_filters
     from fairseq_ssl.io.text_files import read_lines
