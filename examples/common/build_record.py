@@ -189,7 +189,7 @@ class Recipe:
         folders = [word for word in words if "/" in word and self.path(word).is_dir()]
         for word in words:
             for part in {word, *re.split(r"[\s'\"<>|=,:;()]+", word)}:
-                if "/" not in part or part in written:
+                if not part.strip("/") or "/" not in part or part in written:
                     continue
                 places = [part]
                 if part.startswith("../"):  # splits relative to fairseq's data folder

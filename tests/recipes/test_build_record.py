@@ -145,6 +145,14 @@ def test_a_setting_of_a_later_step_may_change_even_with_an_equal_value(recipe: P
     assert "WIDTH was '0.001', is '0.003'" in shown
 
 
+def test_a_slash_is_not_an_input(recipe: Path) -> None:
+    text = PREPARE.replace('head -n "$TRAIN_LINES"', "awk -F / '{ print $1 }'")
+    (recipe / "1_prepare.sh").write_text(text)
+    step(recipe, "prepare")
+    record = json.loads((recipe.parent / "work/records/text.json").read_text())
+    assert list(record["inputs"]) == ["$DATA_DIR/corpus"]
+
+
 def test_target_rebuilt_with_equal_settings_is_equal(recipe: Path) -> None:
     """Files of a later step in its folder are not inputs."""
     step(recipe, "prepare")
