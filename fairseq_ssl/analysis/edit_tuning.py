@@ -16,6 +16,7 @@ from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
+from fairseq_ssl.inference.loading import load_tagger
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
@@ -111,9 +112,10 @@ def _split(values: Any, like: Spans) -> list[Any]:
 def tune_edit_confidence(
     source: Path,
     target: Path,
-    model: str,
-    data_dir: Path,
+    models: Sequence[Path],
+    data_dir: Path | None = None,
     *,
+    weights: Sequence[float] = (),
     metric: str = "f0.5",
     iterations: int = 4,
     batch_size: int = 64,
@@ -129,8 +131,9 @@ def tune_edit_confidence(
     Args:
         source: file of held-out sentences to correct.
         target: file of the corrected sentences.
-        model: a checkpoint of an edit tagger, or several separated by ``:`` for an ensemble.
-        data_dir: folder of the binarized training data.
+        models: a checkpoint of an edit tagger, or several for an ensemble.
+        data_dir: folder of the binarized training data. Models that label words do not need it.
+        weights: weights of the models of an ensemble (default: equal weights).
         metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
         iterations: maximum number of rounds of editing.
         batch_size: batch size in sentences.
@@ -145,7 +148,10 @@ def tune_edit_confidence(
             f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
             "have the same number of lines, at least one."
         )
-    tuner = _Tuner(_load_corrector(model, data_dir, device), sources, targets, iterations)
+    given: dict[str, Any] = {"edit_iterations": iterations}
+    if weights:
+        given["edit_weights"] = ",".join(map(str, weights))
+    tuner = _Tuner(load_tagger(models, data_dir, device, **given), sources, targets)
     options = tuner.search(metric, batch_size, progress)
     report = progress("edits tune", "decodings", len(options))
     trials = []
@@ -154,7 +160,8 @@ def tune_edit_confidence(
         report(1)
     best = max(trials, key=lambda trial: trial.scores[metric])
     params = {
-        **{"source": str(source), "model": model, "data_dir": str(data_dir), "metric": metric},
+        **{"source": str(source), "models": list(map(str, models)), "metric": metric},
+        **{"weights": ",".join(map(str, weights)) or "equal", "data_dir": str(data_dir or "none")},
         **{"iterations": iterations, "batch_size": batch_size},
     }
     result = TuningResult(Signature("edits-tune", params), trials[0], best, len(trials))
@@ -165,13 +172,10 @@ def tune_edit_confidence(
 class _Tuner:
     """An edit tagger with held-out sentences."""
 
-    def __init__(
-        self, corrector: Any, sources: Sequence[str], targets: Sequence[str], iterations: int
-    ) -> None:
+    def __init__(self, corrector: Any, sources: Sequence[str], targets: Sequence[str]) -> None:
         self.corrector = corrector
         self.sources = sources
         self.targets = targets
-        corrector.set_options(edit_iterations=iterations)
 
     def search(
         self, metric: str, batch_size: int, progress: ProgressFactory
@@ -196,20 +200,3 @@ class _Tuner:
         generator.settings = replace(generator.settings, choice=EditChoice(**options))
         texts = (one.text for one in self.corrector.correct(self.sources, CHUNK))
         return agreement(zip(self.sources, texts, self.targets, strict=True)).scores
-
-
-def _load_corrector(model: str, data_dir: Path, device: str) -> Any:
-    """Load an edit tagger, or an ensemble of edit taggers, and return its corrector."""
-    from fairseq import utils
-
-    from fairseq_ssl.inference.loading import load_models
-
-    if not data_dir.exists():
-        raise DataError(f"{data_dir} does not exist. Expected the folder of the training data.")
-    paths = [Path(path) for path in utils.split_paths(model)]
-    models, cfg, task = load_models(paths, data=str(data_dir))
-    if not hasattr(task, "build_corrector"):
-        raise DataError(
-            f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
-        )
-    return task.build_corrector(models, cfg).to(device)

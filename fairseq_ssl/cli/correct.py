@@ -68,28 +68,7 @@ def add_explain(parser: options.Options, what: str) -> None:
 def add_corrector(parser: argparse.ArgumentParser) -> None:
     """Add the options of the models, the text and the search."""
     model = parser.add_argument_group("model")
-    model.add_argument(
-        "--model",
-        type=Path,
-        nargs="+",
-        required=True,
-        metavar="CHECKPOINT",
-        help="edit tagger, several for an ensemble; folders of fairseq-ssl export for --engine "
-        "onnx",
-    )
-    model.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder with the dictionaries of the model; not needed for models on words",
-    )
-    model.add_argument(
-        "--weights",
-        type=_weights,
-        default=(),
-        metavar="W,...",
-        help="weights of the models of an ensemble, above 0, separated by commas (default: equal)",
-    )
+    add_taggers(model, "; folders of fairseq-ssl export for --engine onnx")
     model.add_argument(
         "--engine", choices=ENGINES, default="torch", help="runtime (default: %(default)s)"
     )
@@ -124,6 +103,36 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
             metavar="X",
             help=f"{what}, {minimum} to 1; see edits tune (default: 0)",
         )
+
+
+def add_taggers(parser: options.Options, more: str = "") -> None:
+    """Add the options of an edit tagger or an ensemble: --model, --data-dir and --weights."""
+    parser.add_argument(
+        "--model",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="CHECKPOINT",
+        help=f"edit tagger, several for an ensemble{more}",
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder with the dictionaries of the model; not needed for models on words",
+    )
+    parser.add_argument(
+        "--weights",
+        type=_weights,
+        default=(),
+        metavar="W,...",
+        help="weights of the models of an ensemble, above 0, separated by commas (default: equal)",
+    )
+
+
+def _weights(text: str) -> tuple[float, ...]:
+    parse = options.number(0, 1e6, exclusive=True)
+    return tuple(map(parse, text.split(",")))
 
 
 def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfig:
@@ -171,11 +180,6 @@ def run(args: argparse.Namespace) -> None:
             f"{summary.lines / max(summary.seconds, 1e-9):.1f} lines/s, {summary.seconds:.0f} s",
             summary.signature,
         )
-
-
-def _weights(text: str) -> tuple[float, ...]:
-    parse = options.number(0, 1e6, exclusive=True)
-    return tuple(map(parse, text.split(",")))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.correct import add_taggers
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
@@ -31,7 +32,8 @@ EXAMPLES = """\
   fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
   fairseq-ssl edits apply test.src test.labels -o test.out
   fairseq-ssl edits vote test.src first.out second.out third.out --min-votes 2 -o test.out
-  fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin"""
+  fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin
+  fairseq-ssl edits tune valid.src valid.trg --model one.pt two.pt --weights 2,1"""
 DICTIONARY = "output of edits dictionary"
 
 
@@ -145,19 +147,7 @@ def _groups(text: str) -> tuple[str, ...]:
 def _add_tune(steps: Steps) -> None:
     step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
     _add_files(step)
-    step.add_argument(
-        "--model",
-        required=True,
-        metavar="FILE",
-        help="checkpoint of an edit tagger, or several separated by : for an ensemble",
-    )
-    step.add_argument(
-        "--data-dir",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="folder with the binarized training data of the model",
-    )
+    add_taggers(step)
     step.add_argument(
         "--metric",
         choices=("f0.5", "exact"),
@@ -270,6 +260,7 @@ def _tune(args: argparse.Namespace) -> None:
         args.target,
         args.model,
         args.data_dir,
+        weights=args.weights,
         metric=args.metric,
         iterations=args.iterations,
         batch_size=args.batch_size,

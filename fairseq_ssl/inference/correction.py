@@ -14,7 +14,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens, token_edits
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.inference.loading import load_models, torch_device
+from fairseq_ssl.inference.loading import load_tagger, torch_device
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
@@ -235,13 +235,8 @@ def _load_tagger(config: CorrectionConfig) -> Any:
     import torch
 
     torch.set_num_threads(config.threads)
-    data = str(config.data_dir or "")
-    models, cfg, task = load_models(config.models, data=data, **config.decoding_options)
-    if not hasattr(task, "build_corrector"):
-        raise DataError(
-            f"{config.models[0]} is not an edit tagger. Expected a model of the task edit_labeling."
-        )
-    return task.build_corrector(models, cfg).to(torch_device(config.device, worker_number()))
+    device = torch_device(config.device, worker_number())
+    return load_tagger(config.models, config.data_dir, device, **config.decoding_options)
 
 
 LineFormatter = Callable[[CorrectedLine], str]

@@ -61,6 +61,23 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
     return list(models), cfg, task
 
 
+def load_tagger(paths: Sequence[Path], data_dir: Path | None, device: Any, **options: Any) -> Any:
+    """Return the `EditCorrector` of an edit tagger, or of an ensemble of edit taggers.
+
+    Args:
+        paths: checkpoints.
+        data_dir: folder of the binarized training data. Models that label words do not need it.
+        device: PyTorch device.
+        options: options of the task edit_labeling, such as `edit_iterations`.
+    """
+    models, cfg, task = load_models(paths, data=str(data_dir or ""), **options)
+    if not hasattr(task, "build_corrector"):
+        raise DataError(
+            f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
+        )
+    return task.build_corrector(models, cfg).to(device)
+
+
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
 """Kind of model by training task. All other tasks train translation models."""
 

@@ -250,7 +250,7 @@ def test_share_without_insertions_is_undefined(
             "unknown argument '-o'",
         ),
         (["apply", "source", "labels", "-o", "x", "--strict"], 2, "unknown argument '--strict'."),
-        (["tune", "source", "target", "--model", "m"], 2, "required: --data-dir"),
+        (["tune", "source", "target"], 2, "required: --model"),
         (
             ["dictionary", "source", "target", "-o", "x", "--size", "-1"],
             2,

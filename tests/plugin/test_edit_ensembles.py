@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 import torch
 
 import fairseq_ssl
+from fairseq_ssl.cli.main import main
 from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
 from tests import pretrained
@@ -110,6 +113,27 @@ def test_interactive_takes_weights(run: Run, folder: Path) -> None:
     assert [line.split("\t")[2] for line in shown if line.startswith("H-")] == [
         one.text for one in found.correct(LINES[:2])
     ]
+
+
+def test_tune_an_ensemble_without_a_data_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [str(folder / f"valid.{side}") for side in ("src", "trg")]
+    models = [str(folder / f"{name}.pt") for name in ("bert", "electra")]
+    assert main(["edits", "tune", *sides, "--model", *models, "--weights", "1,2"]) == 0
+    shown = capsys.readouterr()
+    sources, targets = (Path(side).read_text().splitlines() for side in sides)
+    flags = re.findall(r"--(\S+) (\S+)", shown.out)
+    chosen: dict[str, Any] = {name.replace("-", "_"): float(value) for name, value in flags}
+    scores = []
+    for overrides in (dict[str, Any](), chosen):
+        found = corrector(folder, "bert electra", edit_weights="1,2", **overrides)
+        texts = [one.text for one in found.correct(sources)]
+        scores.append(agreement(zip(sources, texts, targets, strict=True)).scores["f0.5"])
+    printed = [float(score) for score in re.findall(r"f0\.5 ([\d.]+)", shown.err)]
+    assert printed == pytest.approx(scores, abs=0.01)
+    assert main(["edits", "tune", *sides, "--model", *models, "--weights", "1,2,3"]) != 0
+    assert "has 3 numbers for 2 models" in capsys.readouterr().err
 
 
 def test_different_edit_dictionaries_are_rejected(folder: Path) -> None:
