@@ -73,6 +73,11 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=ENGINES, default="torch", help="runtime (default: %(default)s)"
     )
     model.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
+    _add_text(parser)
+    _add_search(parser)
+
+
+def _add_text(parser: argparse.ArgumentParser) -> None:
     text = parser.add_argument_group("text")
     text.add_argument(
         "--tokenized",
@@ -86,8 +91,15 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
         help="tokenizer of raw text, the one of the training data (default: %(default)s)",
     )
     text.add_argument(
-        "--lang", default="en", metavar="LANG", help="language of the tokenizer (default: en)"
+        "--lang",
+        dest="language",
+        default="en",
+        metavar="LANG",
+        help="language of the tokenizer (default: en)",
     )
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     options.add_integer(search, "--iterations", "max rounds of edits", 4)
     for name, what, minimum in (
@@ -148,7 +160,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
         args.engine,
         int8=args.int8,
         tokenizer=None if args.tokenized else args.tokenizer,
-        language=args.lang,
+        language=args.language,
         iterations=args.iterations,
         explain=args.explain,
         **{name: getattr(args, name) for name in DECODING},

@@ -213,7 +213,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         raise
 
 
-FLAGS = {"overwrite": "--force", "output": "-o"}
+FLAGS = {"language": "--lang", "output": "-o", "overwrite": "--force"}
 """Flags by parameter name, for parameters whose flag has a different name."""
 
 

@@ -61,7 +61,7 @@ class CorrectionConfig:
     device: str = "cpu"
     threads: int = 1
     int8: bool = False
-    """Whether to quantize the models to int8 on a CPU."""
+    """Quantize the models to int8 on a CPU."""
     tokenizer: str | None = "spacy"
     """``spacy`` or ``moses`` for raw text. None: lines are sentences of tokens."""
     language: str = "en"
@@ -75,7 +75,7 @@ class CorrectionConfig:
     batch_size: int = 64
     """Number of sentences per batch."""
     explain: bool = False
-    """Whether to extract and classify the edits by ERRANT."""
+    """Extract and classify the edits by ERRANT."""
     spacy_model: str = MODEL
     """spaCy pipeline of ERRANT."""
 

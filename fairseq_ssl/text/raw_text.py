@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fairseq_ssl.errors import import_optional
+from fairseq_ssl.errors import UsageError, import_optional
 from fairseq_ssl.text.tokenization import moses_tokenizer
 
 TOKENIZERS = ("spacy", "moses")
@@ -76,7 +76,13 @@ class LineSegmenter:
             tokenize = moses_tokenizer(language, escape=False)
             return cls(lambda line: _locate(line, tokenize(line).split()))
         spacy = import_optional("spacy", "Tokenizing raw text", "gec")
-        return cls(_spacy_tokenizer(spacy.blank(language)))
+        try:
+            return cls(_spacy_tokenizer(spacy.blank(language)))
+        except ImportError:
+            raise UsageError(
+                f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a code "
+                "such as en."
+            ) from None
 
     def __call__(self, line: str) -> list[Sentence]:
         """Return the sentences of a line. A blank line has none."""

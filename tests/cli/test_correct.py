@@ -1,0 +1,307 @@
+"""fairseq-ssl correct, and the class Corrector, with a tagger that capitalizes all words."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.inference import CorrectionConfig, Corrector
+from tests import pretrained
+from tests.conftest import PACKAGE
+from tests.learning.learner_sentences import write
+from tests.plugin.edit_corpus import binarize
+from tests.unit.metrics.small_pipeline import small_pipeline
+
+pytest.importorskip("transformers")
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq_cli import train  # noqa: E402
+
+from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
+from fairseq_ssl.generation import edit_corrector  # noqa: E402
+
+pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+TRAINING = (
+    *("--user-dir", str(PACKAGE), "--task", "edit_labeling", "--criterion", "edit_cross_entropy"),
+    *("--arch", "edit_tagger", "--edit-unfactorized", "--optimizer", "adam", "--lr", "0.01"),
+    *("--max-tokens", "2000", "--no-epoch-checkpoints", "--cpu", "--num-workers", "0"),
+    *("--max-source-positions", "100", "--max-update", "1", "--disable-validation"),
+)
+SMALL = (
+    *("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"),
+    *("--encoder-attention-heads", "2"),
+)
+TEXT = ' The  "small"\tcats see it.  They run!\n\nHALLO 12\n'
+UPPER = ' THE  "SMALL"\tCATS SEE IT.  THEY RUN!\n\nHALLO 12\n'
+
+
+def trained(bin_folder: Path, folder: Path, label: str, *flags: str) -> Path:
+    """Train for one update, then make the model choose a label for all words."""
+    words = [str(bin_folder), *TRAINING, "--save-dir", str(folder), *flags]
+    parser = options.get_training_parser()
+    train.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words)))
+    path = folder / "checkpoint_last.pt"
+    state = torch.load(path, weights_only=False)
+    state["model"]["scores.edits.weight"].zero_()
+    bias = state["model"]["scores.edits.bias"].zero_()
+    bias[EditDictionary.read(bin_folder / "edits.txt").ids[label]] = 5
+    torch.save(state, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, "train", 60, seed=1)
+    write(folder, "valid", 20, seed=2)
+    binarize(folder, "--groups", "all")
+    pretrained.bert(folder / "bert")
+    pretrained.roberta(folder / "roberta")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(corpus: Path) -> Path:
+    """A tagger that chooses CASE_upper. Its data and its encoder are not needed for decoding."""
+    flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"))
+    return trained(corpus / "bin", corpus / "upper", "CASE_upper", *flags)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text(TEXT)
+    return tmp_path
+
+
+def correct(model: Path, *words: str | Path) -> int:
+    line = ["correct", *words, "--model", model, "--jobs", "1", "--iterations", "1"]
+    return main([str(word) for word in line])
+
+
+def test_raw_text_keeps_its_spacing(
+    folder: Path, model: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert correct(model, "text") == 0
+    shown = capfdbinary.readouterr()
+    assert shown.out.decode() == UPPER
+    assert b"3 lines, 1 changed, 4 edits" in shown.err
+    assert correct(model, "text", "--tokenizer", "moses", "-o", "moses") == 0
+    assert Path("moses").read_text() == UPPER
+
+
+def test_tokenized_lines_are_sentences(folder: Path, model: Path) -> None:
+    Path("tokens").write_text("the cat . it  runs .\n\nA\n")
+    assert correct(model, "tokens", "--tokenized", "-o", "out") == 0
+    assert Path("out").read_text() == "THE CAT . IT RUNS .\n\nA\n"
+
+
+def test_json_has_the_edits_of_each_line(folder: Path, model: Path) -> None:
+    assert correct(model, "text", "--json", "-o", "out") == 0
+    first, empty, last = map(json.loads, Path("out").read_text().splitlines())
+    assert first["source"] == TEXT.splitlines()[0]
+    assert first["text"] == UPPER.splitlines()[0]
+    spans = [first["source"][edit["start"] : edit["end"]] for edit in first["edits"]]
+    assert (
+        spans
+        == [edit["source"] for edit in first["edits"]]
+        == [
+            *("The", "small"),
+            "cats see it",
+            "They run",
+        ]
+    )
+    assert first["edits"][2]["target"] == "CATS SEE IT"
+    assert all(0.3 < edit["probability"] < 1 for edit in first["edits"])
+    assert empty == {"source": "", "text": "", "edits": []}
+    assert last["edits"] == []
+
+
+def test_diff_marks_edits(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert correct(model, "text", "--diff", "-o", "out") == 0
+    first = Path("out").read_text().splitlines()[0]
+    assert first.startswith(
+        ' [-The-]{+THE+}  "[-small-]{+SMALL+}"\t[-cats see it-]{+CATS SEE IT+}.'
+    )
+
+
+def test_insertions_in_a_diff(folder: Path, corpus: Path) -> None:
+    label = next(name for name in _labels(corpus) if name.startswith("APPEND_"))
+    flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"))
+    model = trained(corpus / "bin", folder / "append", label, *flags)
+    Path("line").write_text("Dogs run.\n")
+    word = label.removeprefix("APPEND_")
+    assert correct(model, "line", "--diff", "-o", "out") == 0
+    assert (
+        Path("out").read_text() == f"{{+{word}+}}Dogs {{+{word}+}} run {{+{word}+}}. {{+{word}+}}\n"
+    )
+
+
+def _labels(corpus: Path) -> tuple[str, ...]:
+    return EditDictionary.read(corpus / "bin" / "edits.txt").names
+
+
+def test_processes_blocks_and_compression_do_not_change_the_output(
+    folder: Path, model: Path
+) -> None:
+    Path("long").write_text(TEXT * 40)
+    assert correct(model, "long", "-o", "one") == 0
+    words = ["correct", "long", "--model", str(model), "--iterations", "1", "--block", "1"]
+    assert main([*words, "--jobs", "2", "-o", "two.gz", "--batch-size", "3"]) == 0
+    assert gzip.decompress(Path("two.gz").read_bytes()).decode() == UPPER * 40
+    assert Path("one").read_text() == UPPER * 40
+    signature = json.loads(Path("one.json").read_text())
+    assert signature["lines"] == 120
+    assert signature["models"][0][0] == str(model)
+
+
+def test_a_complete_output_is_kept_and_another_one_is_rejected(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert correct(model, "text", "-o", "out") == 0
+    assert correct(model, "text", "-o", "out") == 0
+    assert "out is complete" in capsys.readouterr().err
+    assert correct(model, "text", "-o", "out", "--keep-bias", "0.5") == 2
+    assert "out exists" in capsys.readouterr().err
+    assert correct(model, "text", "-o", "out", "--keep-bias", "1", "--force") == 0
+    assert Path("out").read_text() == TEXT
+
+
+def test_thresholds(folder: Path, model: Path) -> None:
+    for flags in (("--keep-bias", "1"), ("--min-confidence", "1")):
+        assert correct(model, "text", *flags, "-o", "out", "--force") == 0
+        assert Path("out").read_text() == TEXT
+
+
+def test_ensembles_of_different_encoders(folder: Path, corpus: Path, model: Path) -> None:
+    flags = ("--edit-unit", "word", "--edit-init", str(corpus / "roberta"))
+    lower = trained(corpus / "bin", folder / "lower", "CASE_lower", *flags)
+    words = ["correct", "text", "--model", str(model), str(lower), "--jobs", "1"]
+    words += ["--iterations", "1", "-o", "out", "--force"]
+    assert main([*words, "--weights", "3,1"]) == 0
+    assert Path("out").read_text().splitlines()[0] == UPPER.splitlines()[0]
+    assert main([*words, "--weights", "1,3"]) == 0
+    assert Path("out").read_text().splitlines()[2] == "hallo 12"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--weights", "1,2"], 2, "There are 2 --weights for 1 models"),
+        (["--weights", "0"], 2, "0 is out of range"),
+        (["--weights", "a"], 2, "a is out of range"),
+        (["--spacy-model", "x"], 2, "--spacy-model needs --explain"),
+        (["--json", "--diff"], 2, "not allowed with"),
+        (["--keep-bias", "2"], 2, "2 is out of range. Expected -1 to 1."),
+        (["--lang", "xx_none"], 2, "--lang is 'xx_none', for which spaCy has no"),
+    ],
+)
+def test_wrong_options(
+    words: list[str],
+    code: int,
+    message: str,
+    folder: Path,
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    try:
+        found = correct(model, "text", *words)
+    except SystemExit as stop:
+        found = int(str(stop.code))
+    assert (found, message in capsys.readouterr().err) == (code, True)
+
+
+def test_wrong_models(
+    folder: Path, corpus: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert correct(folder / "none.pt", "text") == 1
+    assert "none.pt does not exist" in capsys.readouterr().err
+    Path("broken.pt").write_bytes(model.read_bytes()[:999])
+    assert correct(folder / "broken.pt", "text") == 1
+    assert "broken.pt" in capsys.readouterr().err
+    subwords = trained(corpus / "bin", folder / "subwords", "CASE_upper", *SMALL)
+    assert correct(subwords, "text") == 2
+    assert "needs the folder of the training data" in capsys.readouterr().err
+    Path("tokens").write_text("the cat\n")
+    words = ("--tokenized", "--data-dir", corpus / "bin", "-o", "out")
+    assert correct(subwords, "tokens", *words) == 0
+    assert Path("out").read_text() == "THE CAT\n"
+
+
+def test_input_that_is_not_utf8(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("text").write_bytes(b"abc \xff\n")
+    assert correct(model, "text") == 1
+    assert "UTF-8" in capsys.readouterr().err
+
+
+def test_long_lines_use_windows(folder: Path, model: Path) -> None:
+    Path("text").write_text("the cat and the dog, " * 200 + "\n")
+    assert correct(model, "text", "-o", "out") == 0
+    assert Path("out").read_text() == Path("text").read_text().upper()
+
+
+def corrector(model: Path, **fields: Any) -> Corrector:
+    return Corrector.from_pretrained(model, iterations=1, **fields)
+
+
+def test_the_class_corrects_lines(model: Path) -> None:
+    found = corrector(model).correct(TEXT.splitlines())
+    assert [one.text for one in found] == UPPER.splitlines()
+    assert corrector(model).correct([]) == []
+    assert corrector(model).correct(["", "  "])[1].text == "  "
+    with pytest.raises(UsageError, match="`lines` is a string"):
+        corrector(model).correct("a b")
+
+
+def test_unknown_words_are_forgotten(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit_corrector, "MAX_UNKNOWN_WORDS", 3)
+    one = corrector(model)
+    words = one._tagger.task.source_dictionary
+    for number in range(5):
+        line = " ".join(f"w{number}x{at}" for at in range(9))
+        assert one.correct([line])[0].text == line.upper()
+        assert len(words.surfaces) < 60 + len(_grams(one))
+
+
+def _grams(one: Corrector) -> list[str]:
+    return [token for gram in one._tagger.task.edits.grams for token in gram]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"engine": "tf"}, "`engine` is 'tf'"),
+        ({"tokenizer": "mecab"}, "`tokenizer` is 'mecab'"),
+        ({"iterations": 0}, "`iterations` is 0"),
+        ({"batch_size": 0}, "`batch_size` is 0"),
+        ({"weights": (1.0, 2.0)}, "2 `weights` for 1 models"),
+    ],
+)
+def test_invalid_configs(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        CorrectionConfig((Path("a.pt"),), **fields)
+    with pytest.raises(UsageError, match="`models` is empty"):
+        CorrectionConfig(())
+
+
+def test_edits_are_explained_by_errant(folder: Path, model: Path, tmp_path: Path) -> None:
+    words = ("--explain", "--spacy-model", small_pipeline(tmp_path), "-o", "out")
+    assert correct(model, "text", *words) == 0
+    lines = Path("out").read_text().splitlines()
+    assert lines[0] == UPPER.splitlines()[0]
+    assert lines[1].split("\t")[:5] == ["", "1:4", "The", "THE", "R:ORTH"]
+    assert 0.3 < float(lines[1].split("\t")[5]) < 1
