@@ -28,6 +28,8 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.modules.edit_layers import EditLogits
 
 UNLIMITED = 10**9
+SLOW_FUSIONS = ["SkipLayerNormFusion"]
+"""Fused operators of onnxruntime that are several times slower on a CPU than their parts."""
 SILENT = 4
 """Log level of onnxruntime for fatal errors only, because its errors are also exceptions."""
 
@@ -145,7 +147,12 @@ def load_onnx_tagger(
     options.inter_op_num_threads = 1
     options.log_severity_level = SILENT
     try:
-        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(
+            content,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=SLOW_FUSIONS,
+        )
     except Exception as error:  # onnxruntime has many exception types
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise format_error(folder, f"onnxruntime cannot load the model ({line})") from None

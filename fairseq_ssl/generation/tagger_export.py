@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints import onnx_folder
-from fairseq_ssl.checkpoints.files import architecture, read_checkpoint, require_folder
+from fairseq_ssl.checkpoints.files import architecture, read_checkpoint
 from fairseq_ssl.checkpoints.model_folder import check_replaceable, write_checksums
 from fairseq_ssl.checkpoints.onnx_folder import OnnxConfig
 from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
@@ -49,7 +49,8 @@ def export_tagger(
         checkpoint: checkpoint of an edit tagger.
         output: the folder.
         to: ``onnx``, or ``huggingface`` for a token classifier of transformers.
-        data_dir: folder with the dictionaries of the tokens and of the edits.
+        data_dir: folder with the dictionaries of the tokens and of the edits. None for a tagger of
+            words, whose checkpoint has the edit dictionary.
         source_lang: source language (None: from the checkpoint or the data folder).
         target_lang: target language (None: from the checkpoint or the data folder).
         quantization: data type of the multiplications, for ``onnx``: float32 or int8.
@@ -66,7 +67,7 @@ def export_tagger(
             "taggers."
         )
     languages = {"source_lang": source_lang, "target_lang": target_lang}
-    options = {"data": str(require_folder(data_dir))} | {
+    options = {"data": str(data_dir or "")} | {
         name: value for name, value in languages.items() if value
     }
     with _quiet(logging.INFO):
