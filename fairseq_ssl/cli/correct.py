@@ -142,6 +142,11 @@ def add_taggers(parser: options.Options, more: str = "") -> None:
     )
 
 
+def _no_gpus() -> int:
+    """Return 0: onnxruntime is used on the CPU."""
+    return 0
+
+
 def _weights(text: str) -> tuple[float, ...]:
     parse = options.number(0, 1e6, exclusive=True)
     return tuple(map(parse, text.split(",")))
@@ -170,7 +175,8 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 def run(args: argparse.Namespace) -> None:
     """Correct the text and print a summary."""
-    device = options.chosen_device(args)
+    gpus = options.torch_gpus if args.engine == "torch" else _no_gpus
+    device = options.chosen_device(args, gpus)
     config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
     fairseq_ssl.register()
     is_terminal = args.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -182,7 +188,7 @@ def run(args: argparse.Namespace) -> None:
         _Formatter(form, args.explain, is_terminal),
         format_name=form,
         block=args.block,
-        executor=options.model_executor(args),
+        executor=options.model_executor(args, gpus),
         overwrite=args.overwrite,
         progress=progress,
     )

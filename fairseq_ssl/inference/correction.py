@@ -93,6 +93,8 @@ class CorrectionConfig:
                 f"There are {len(self.weights)} `weights` for {len(self.models)} models. Expected "
                 "one per model."
             )
+        if self.engine == "onnx" and self.device != "cpu":
+            raise UsageError(f"`device` is {self.device!r}, but the engine onnx needs cpu.")
         for name in ("threads", "iterations", "batch_size"):
             if getattr(self, name) < 1:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 1 or more.")
@@ -235,6 +237,13 @@ def _load_tagger(config: CorrectionConfig) -> Any:
     import torch
 
     torch.set_num_threads(config.threads)
+    if config.engine == "onnx":
+        from fairseq import tasks
+
+        task_class = tasks.TASK_REGISTRY["edit_labeling"]
+        return task_class.load_onnx_corrector(
+            config.models, config.threads, **config.decoding_options
+        )
     device = torch_device(config.device, worker_number())
     return load_tagger(config.models, config.data_dir, device, **config.decoding_options)
 

@@ -10,6 +10,7 @@ from typing import Any, Optional
 from fairseq import utils
 from fairseq.data import ConcatDataset, data_utils
 from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -26,6 +27,7 @@ from fairseq_ssl.generation.edit_rounds import (
     EditGenerator,
     build_edit_generator,
 )
+from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
 
 logger = logging.getLogger(__name__)
 
@@ -282,6 +284,34 @@ class EditLabelingTask(FairseqTask):
         return build_edit_generator(
             models, self.dictionary, self.edits, self.cfg, args, language_model
         )
+
+    @classmethod
+    def load_onnx_corrector(
+        cls, folders: Sequence[Path], threads: int, **options: Any
+    ) -> EditCorrector:
+        """Load models in ONNX format, and return the interface to correct text with them.
+
+        Args:
+            folders: folders of one model, or of an ensemble.
+            threads: number of threads.
+            options: fields of `EditDecodingConfig`.
+        """
+        models: list[Any] = []
+        edits: EditDictionary | None = None
+        dictionary: OovDictionary | None = None
+        for folder in folders:
+            model, own_edits, dictionary = load_onnx_tagger(folder, threads, dictionary)
+            if edits is not None and own_edits != edits:
+                raise ConfigurationError(
+                    f"The edit dictionaries of {folders[0]} and {folder} differ. Expected models "
+                    "that were trained with the same edit dictionary."
+                )
+            edits = own_edits
+            models.append(model)
+        assert dictionary is not None
+        task = cls(EditLabelingConfig(**options), dictionary, edits)
+        task.words = next((model.subwords for model in models if model.subwords), None)
+        return task.build_corrector(models, FairseqConfig())
 
     def build_corrector(self, models: Sequence[Any], cfg: Any) -> EditCorrector:
         """Build an `EditCorrector`, the Python interface, from loaded models."""

@@ -305,3 +305,23 @@ def test_edits_are_explained_by_errant(folder: Path, model: Path, tmp_path: Path
     assert lines[0] == UPPER.splitlines()[0]
     assert lines[1].split("\t")[:5] == ["", "1:4", "The", "THE", "R:ORTH"]
     assert 0.3 < float(lines[1].split("\t")[5]) < 1
+
+
+def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    for kind in ("float32", "int8"):
+        export = ["export", str(model), "--to", "onnx", "-o", kind, "--quantization", kind]
+        assert main([*export, "--data-dir", str(corpus / "bin")]) == 0
+        assert correct(Path(kind), "text", "--engine", "onnx", "-o", f"{kind}.out") == 0
+        assert Path(f"{kind}.out").read_text() == UPPER
+    words = ["correct", "text", "--model", "int8", "float32", "--engine", "onnx", "--jobs", "1"]
+    assert main([*words, "--weights", "2,1", "--iterations", "1", "-o", "both"]) == 0
+    assert Path("both").read_text() == UPPER
+
+
+def test_wrong_onnx_models(folder: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    assert correct(model, "text", "--engine", "onnx") == 1
+    assert str(model) in capsys.readouterr().err
+    with pytest.raises(UsageError, match="the engine onnx needs cpu"):
+        CorrectionConfig((model,), engine="onnx", device="cuda")
