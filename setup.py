@@ -14,6 +14,7 @@ tokenize, truecase, subwords, rerank, report and others. The extras add:
 | plot        | figures                                                                       |
 | ray         | jobs on a Ray cluster                                                         |
 | rouge       | ROUGE                                                                         |
+| serve       | a server that corrects text                                                   |
 | wmt         | langid, filter files, learned filters, word vectors, subword-nmt, MeCab       |
 | all         | all of the above                                                              |
 | docs        | the site, by scripts/docs.sh, and examples/notebooks                          |

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -210,20 +210,9 @@ class _Formatter:
 
     def __call__(self, line: CorrectedLine) -> str:
         if self.form == "json":
-            return json.dumps(as_json(line), ensure_ascii=False)
+            return json.dumps(line.as_json(), ensure_ascii=False)
         text = _marked(line, self.color) if self.form == "diff" else line.text
         return "\n".join([text, *map(_explanation, line.edits if self.explain else ())])
-
-
-def as_json(line: CorrectedLine) -> dict[str, Any]:
-    """Return a corrected line as JSON types. Edits have a type if they were explained."""
-    edits = [
-        {name: value for name, value in asdict(edit).items() if value is not None}
-        for edit in line.edits
-    ]
-    for edit in edits:
-        edit["probability"] = round(edit["probability"], 4)
-    return {"source": line.source, "text": line.text, "edits": edits}
 
 
 def _explanation(edit: Edit) -> str:

@@ -41,6 +41,7 @@ VERBS = {
     "report": "write an HTML page of scores, figures and sentences",
     "rerank": "rerank n-best lists by weighted scores, and combine systems",
     "score": "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
+    "serve": "correct text over HTTP with an edit tagger, with a page to type into",
     "shift-similarity": "cosine similarity of encoder states under shifted positions",
     "subwords": "train a subword model, encode, decode, and create its dictionary",
     "swapped-bleu": "BLEU of the first of joined sentences, in place and moved to the end",

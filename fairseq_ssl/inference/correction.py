@@ -135,6 +135,16 @@ class CorrectedLine:
     text: str
     edits: tuple[Edit, ...]
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the line as JSON types. Edits have a type if they were explained."""
+        edits = [
+            {name: value for name, value in asdict(edit).items() if value is not None}
+            for edit in self.edits
+        ]
+        for edit in edits:
+            edit["probability"] = round(edit["probability"], 4)
+        return {"source": self.source, "text": self.text, "edits": edits}
+
 
 class Corrector:
     """Corrects lines of text with an edit tagger, or an ensemble of edit taggers.

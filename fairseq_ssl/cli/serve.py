@@ -1,0 +1,63 @@
+"""``fairseq-ssl serve``: an HTTP server that corrects text with an edit tagger."""
+
+from __future__ import annotations
+
+import argparse
+
+import fairseq_ssl
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines
+from fairseq_ssl.cli.correct import add_corrector, add_explain, corrector_config
+from fairseq_ssl.errors import import_optional
+from fairseq_ssl.inference.correction import Corrector
+from fairseq_ssl.inference.server import ServerLimits, correction_app, open_listener, run_app
+
+EXAMPLES = """\
+  fairseq-ssl serve --model run/checkpoint_best.pt --explain     (then open http://127.0.0.1:8000)
+  fairseq-ssl serve --model a.pt b.pt --weights 2,1 --port 9000
+  curl http://127.0.0.1:8000/correct --json '{"text": "He go to school."}'
+  curl http://127.0.0.1:8000/correct --json '{"lines": ["He go.", "She go."]}'
+  curl http://127.0.0.1:8000/healthz"""
+LIMITS = ServerLimits()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``serve`` to the parser."""
+    server = parser.add_argument_group("server")
+    server.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on, 0.0.0.0 for all networks of this machine; without encryption "
+        "and passwords (default: %(default)s)",
+    )
+    server.add_argument(
+        "--port",
+        type=options.integer(0, 65535),
+        default=8000,
+        metavar="N",
+        help="port, 0 to 65535, 0 for a free one (default: %(default)s)",
+    )
+    length, requests = "max characters of a request", "max requests at a time"
+    options.add_integer(server, "--max-length", length, LIMITS.max_length, maximum=1_000_000)
+    options.add_integer(server, "--max-requests", requests, LIMITS.max_requests, maximum=10_000)
+    add_explain(server, "classify the edits by ERRANT")
+    add_corrector(parser)
+    work = parser.add_argument_group("parallelism")
+    options.add_process_device(work)
+    options.add_batch_size(work)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Load the models, print the address and serve until SIGTERM or Ctrl-C."""
+    for package in ("starlette", "uvicorn"):  # before the models are loaded
+        import_optional(package, "fairseq-ssl serve", "serve")
+    device = options.chosen_device(args)
+    config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
+    limits = ServerLimits(args.max_length, args.max_requests, args.batch_size)
+    with open_listener(args.host, args.port) as listener:
+        fairseq_ssl.register()
+        app = correction_app(Corrector(config), limits)
+        listener.listen()
+        host, port = listener.getsockname()[:2]
+        print_lines(f"serving on http://{f'[{host}]' if ':' in host else host}:{port}")
+        run_app(app, listener)
