@@ -1,4 +1,4 @@
-"""Shared fixtures: real commands, a toy corpus, a trained model."""
+"""Shared fixtures: real commands, a toy corpus, a trained model, a browser."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -186,3 +187,28 @@ def trained(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     updates: Sequence[str] = ("--max-update", "250", "--save-interval-updates", "50")
     train(toy_data, folder, "--shape-max-shift", "8", "--dropout", "0.1", *updates)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    path, service = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (path and service):
+        pytest.skip("needs Chromium: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
+        options.add_argument(f"--{flag}")
+    options.binary_location = path
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(service))
+    yield driver
+    driver.quit()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds, for up to 20 seconds."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < 20
+        time.sleep(0.01)

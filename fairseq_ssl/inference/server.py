@@ -101,6 +101,7 @@ def run_app(app: Starlette, listener: socket.socket) -> None:
         KeyboardInterrupt: after Ctrl-C.
     """
     uvicorn = import_optional("uvicorn", PURPOSE, EXTRA)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
     config = uvicorn.Config(
         app,
         http="h11",
@@ -177,7 +178,8 @@ class _Endpoints:
 
     async def page(self, request: Request) -> Response:
         """Return the page to type into."""
-        return self._responses.HTMLResponse(self._page, headers=self._page_headers)
+        response: Response = self._responses.HTMLResponse(self._page, headers=self._page_headers)
+        return response
 
     async def health(self, request: Request) -> Response:
         """Return that the server runs, and the number of requests that are not answered yet."""
@@ -256,8 +258,9 @@ class _Endpoints:
     def _json(
         self, content: Any, status: int = 200, headers: dict[str, str] | None = None
     ) -> Response:
-        response = self._responses.JSONResponse
-        return response(content, status, headers=HEADERS | (headers or {}))  # type: ignore[no-any-return]
+        headers = HEADERS | (headers or {})
+        response: Response = self._responses.JSONResponse(content, status, headers)
+        return response
 
 
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
@@ -266,8 +269,11 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
         content = json.loads(body.decode("utf-8"))
     except UnicodeDecodeError:
         raise _RequestError(400, "The body is not UTF-8.") from None
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise _RequestError(400, f"The body is not JSON: {error}.") from None
+    except (ValueError, RecursionError):
+        message = "The body is not valid JSON: too deep, or with a number of too many digits."
+        raise _RequestError(400, message) from None
     if not isinstance(content, dict) or len(content) != 1:
         raise _RequestError(400, EXPECTED)
     (kind, value), *_ = content.items()

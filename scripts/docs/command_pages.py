@@ -27,6 +27,7 @@ GUIDES = {
     "report": "reports",
     "rerank": "reranking",
     "score": "scoring",
+    "serve": "correction_server",
     "shift-similarity": "positions",
     "swapped-bleu": "positions",
     "token-wins": "positions",

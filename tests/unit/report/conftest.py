@@ -1,29 +1,13 @@
-"""Fixtures that open a report in headless Chromium."""
+"""Fixtures that open a report in the browser."""
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver")
-    path, service = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (path and service):
-        pytest.skip("needs Chromium: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
-        options.add_argument(f"--{flag}")
-    options.binary_location = path
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(service))
-    yield driver
-    driver.quit()
+from tests.conftest import until
 
 
 class BrowserPage:
@@ -104,11 +88,3 @@ def browser_page(browser: Any) -> Iterator[BrowserPage]:
     page = BrowserPage(browser)
     yield page
     assert not browser.get_log("browser")
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds, for up to 20 seconds."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < 20
-        time.sleep(0.01)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from tests.unit.report.conftest import until
+from tests.conftest import until
 
 RUN = "window.attacked=1"
 PAYLOADS = {

@@ -1,0 +1,357 @@
+"""``fairseq-ssl serve``: answers, batches, limits, errors, disconnected clients and signals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.inference.server import ServerLimits, correction_app
+from tests.cli.conftest import ServerProcess
+from tests.conftest import until
+
+Start = Callable[..., ServerProcess]
+JSON = {"Content-Type": "application/json"}
+
+
+def post(server: ServerProcess, content: Any) -> httpx.Response:
+    return httpx.post(f"{server.url}/correct", json=content, timeout=60)
+
+
+def active(server: ServerProcess) -> int:
+    """Return the number of requests that are not answered yet."""
+    health = httpx.get(f"{server.url}/healthz", timeout=60).json()
+    assert health.keys() == {"status", "active"}
+    assert health["status"] == "ok"
+    return int(health["active"])
+
+
+@pytest.fixture
+def clients() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(60) as threads:
+        yield threads
+
+
+def block(server: ServerProcess, clients: ThreadPoolExecutor) -> Any:
+    """Send a request that occupies the corrector until the gate is open. Return its future."""
+    answer = clients.submit(post, server, {"text": "wait"})
+    until(lambda: server.calls() == [["wait"]])
+    return answer
+
+
+def test_text_and_lines_are_corrected(server: ServerProcess) -> None:
+    answer = post(server, {"text": "He go.\r\n\nYes  but  no 😀 childs\rend\n"})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    content = answer.json()
+    expected = "He goes.\r\n\nYes, but  no 😀 children there\rthe end\n"
+    assert content["text"] == expected
+    assert [line["text"] for line in content["lines"]] == re.split(r"\r\n|\r|\n", expected)
+    assert content["lines"][0] == {
+        "source": "He go.",
+        "text": "He goes.",
+        "edits": [
+            {
+                **{"start": 3, "end": 5, "source": "go", "target": "goes"},
+                **{"probability": 0.91, "type": "R:VERB:SVA"},
+            }
+        ],
+    }
+    listed = post(server, {"lines": ["go", "", "end"]}).json()
+    assert listed["text"] == "goes\n\nthe end"
+    assert [line["source"] for line in listed["lines"]] == ["go", "", "end"]
+    assert post(server, {"lines": []}).json() == {"text": "", "lines": []}
+    assert post(server, {"text": ""}).json()["lines"] == [{"source": "", "text": "", "edits": []}]
+
+
+def test_50_concurrent_requests_are_corrected_in_few_calls(
+    start_server: Start, clients: ThreadPoolExecutor
+) -> None:
+    server = start_server()
+    first = block(server, clients)
+    texts = [f"go {number}\nend {number}" for number in range(49)]
+    answers = [clients.submit(post, server, {"text": text}) for text in texts]
+    until(lambda: active(server) == 50)
+    server.open_gate()
+    assert first.result().json()["text"] == "wait"
+    for number, answer in enumerate(answers):
+        assert answer.result().json()["text"] == f"goes {number}\nthe end {number}"
+    calls = [len(call) for call in server.calls()]
+    assert calls == [1, 64, 34]
+    assert active(server) == 0
+
+
+def test_a_long_request_takes_turns_with_short_ones(
+    start_server: Start, clients: ThreadPoolExecutor
+) -> None:
+    server = start_server("--batch-size", 10)
+    first = block(server, clients)
+    long = clients.submit(post, server, {"lines": [f"go {number}" for number in range(25)]})
+    until(lambda: active(server) == 2)
+    short = clients.submit(post, server, {"text": "end"})
+    until(lambda: active(server) == 3)
+    server.open_gate()
+    assert short.result().json()["text"] == "the end"
+    assert long.result().json()["text"].split("\n") == [f"goes {n}" for n in range(25)]
+    assert first.result().status_code == 200
+    assert [len(call) for call in server.calls()] == [1, 10, 1, 10, 5]
+
+
+OBJECT = 'Expected an object with the string "text" or the list of strings "lines".'
+INVALID: list[tuple[bytes, int, str]] = [
+    (b"", 400, "The body is not JSON: "),
+    (b'{"text": "a"', 400, "The body is not JSON: "),
+    (b'{"text": "\xff"}', 400, "The body is not UTF-8."),
+    (b"[" * 5000, 400, "The body is not valid JSON: too deep"),
+    (b'{"text": ' + b"9" * 5000 + b"}", 400, "The body is not valid JSON: "),
+    (b'"text"', 400, OBJECT),
+    (b"[]", 400, OBJECT),
+    (b"{}", 400, OBJECT),
+    (b'{"txt": "a"}', 400, OBJECT),
+    (b'{"text": ["a"]}', 400, OBJECT),
+    (b'{"text": null}', 400, OBJECT),
+    (b'{"lines": "a"}', 400, OBJECT),
+    (b'{"lines": ["a", 1]}', 400, OBJECT),
+    (b'{"text": "a", "lines": ["a"]}', 400, OBJECT),
+    (b'{"lines": ["a\\nb"]}', 400, 'A string of "lines" has several lines. Expected one.'),
+    (b'{"text": "a\\ud800"}', 400, "The text contains a surrogate without its pair."),
+    (b'{"text": "' + b"a" * 1001 + b'"}', 413, "The text has 1,001 characters. Expected up to"),
+    (b'{"lines": [' + b'"",' * 1001 + b'""]}', 413, "The text has 1,001 characters."),
+    (b" " * 13_025, 413, "The body is too long. Expected up to 13,024 bytes."),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "error"), INVALID)
+def test_invalid_bodies_are_rejected(
+    server: ServerProcess, body: bytes, status: int, error: str
+) -> None:
+    answer = httpx.post(f"{server.url}/correct", content=body, headers=JSON)
+    assert answer.status_code == status
+    assert answer.json().keys() == {"error"}
+    assert answer.json()["error"].startswith(error)
+
+
+def test_the_longest_text_is_accepted(server: ServerProcess) -> None:
+    text = "😀" * 1000
+    assert post(server, {"text": text}).json()["text"] == text
+    escaped = json.dumps({"text": text}).encode()  # 12 bytes a character
+    answer = httpx.post(f"{server.url}/correct", content=escaped, headers=JSON)
+    assert answer.json()["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error"),
+    [
+        ("GET", "/correct", 405, "Method not allowed. Expected POST."),
+        ("OPTIONS", "/correct", 405, "Method not allowed. Expected POST."),
+        ("POST", "/", 405, "Method not allowed. Expected GET, HEAD."),
+        ("GET", "/correct/", 404, "Not found. Expected /correct, /healthz or /."),
+        ("GET", "/../etc/passwd", 404, "Not found. Expected /correct, /healthz or /."),
+    ],
+)
+def test_unknown_paths_and_methods_are_rejected(
+    server: ServerProcess, method: str, path: str, status: int, error: str
+) -> None:
+    answer = httpx.request(method, server.url + path)
+    assert (answer.status_code, answer.json()) == (status, {"error": error})
+    if status == 405:
+        assert answer.headers["allow"] in error
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_only_json_is_accepted_so_that_other_sites_cannot_send_forms(
+    server: ServerProcess, kind: str | None
+) -> None:
+    headers = {"Content-Type": kind} if kind else {}
+    answer = httpx.post(f"{server.url}/correct", content=b'{"text": "a"}', headers=headers)
+    assert answer.status_code == 415
+    assert answer.json() == {"error": "Expected the header Content-Type: application/json."}
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    answer = httpx.post(f"{server.url}/correct", content=b'{"text": "a"}', headers=headers)
+    assert answer.status_code == 200
+
+
+def peak_memory(server: ServerProcess) -> int:
+    """Return the peak memory of the server in KiB."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
+
+
+def test_huge_bodies_are_rejected_without_keeping_them(server: ServerProcess) -> None:
+    before = peak_memory(server)
+    chunks = (b" " * 100_000 for _ in range(1000))
+    answer = httpx.post(f"{server.url}/correct", content=chunks, headers=JSON, timeout=60)
+    assert answer.status_code == 413
+    assert peak_memory(server) - before < 50_000
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(
+            b"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 99999999999\r\n\r\n"
+        )
+        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")  # before the body is sent
+    answer = httpx.get(server.url, headers={"X": "x" * 2_000_000})
+    assert answer.status_code == 400
+    assert post(server, {"text": "go"}).json()["text"] == "goes"
+
+
+def test_requests_of_disconnected_clients_are_dropped(
+    start_server: Start, clients: ThreadPoolExecutor
+) -> None:
+    server = start_server("--batch-size", 2)
+    first = block(server, clients)
+    gone = []
+    for body in (b'{"text": "gone"}', b'{"text": "gone', b'{"lines": ["a", "b", "c"]}'):
+        client = socket.create_connection(("127.0.0.1", server.port))
+        length = len(body) + (not body.endswith(b"}"))
+        head = f"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
+        client.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+        gone.append(client)
+    until(lambda: active(server) == 4)
+    for client in gone:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()  # a reset, as that of a killed client
+    until(lambda: active(server) == 1)
+    server.open_gate()
+    assert first.result().json()["text"] == "wait"
+    assert post(server, {"text": "go"}).json()["text"] == "goes"
+    assert server.calls() == [["wait"], ["go"]]
+
+
+def test_a_client_killed_during_its_correction(
+    start_server: Start, clients: ThreadPoolExecutor
+) -> None:
+    server = start_server()
+    script = (
+        "import httpx, sys; httpx.post(sys.argv[1], json={'text': 'wait for me'}, timeout=None)"
+    )
+    client = subprocess.Popen([sys.executable, "-c", script, f"{server.url}/correct"])
+    until(lambda: server.calls() == [["wait for me"]])
+    other = clients.submit(post, server, {"text": "go"})
+    until(lambda: active(server) == 2)
+    client.kill()
+    client.wait()
+    until(lambda: active(server) == 1)
+    server.open_gate()
+    assert other.result().json()["text"] == "goes"
+    assert server.calls() == [["wait for me"], ["go"]]
+
+
+def test_an_exception_fails_only_its_request_and_no_text_is_logged(
+    start_server: Start, clients: ThreadPoolExecutor
+) -> None:
+    server = start_server()
+    first = block(server, clients)
+    texts = ("go", "secret fail", "end")
+    answers = []
+    for number, text in enumerate(texts, 2):
+        answers.append(clients.submit(post, server, {"text": text}))
+        until(lambda number=number: active(server) == number)  # type: ignore[misc]
+    server.open_gate()
+    statuses = [answer.result().status_code for answer in (first, *answers)]
+    assert statuses == [200, 200, 500, 200]
+    assert answers[1].result().json() == {"error": "The correction of this text failed."}
+    assert answers[2].result().json()["text"] == "the end"
+    assert server.calls() == [["wait"], [*texts], *([text] for text in texts)]
+    log = server.err.read_text()
+    assert re.search(r"\nA request failed: ValueError in .*fake_correction_server.py:\d+\n$", log)
+    assert "secret" not in log
+    assert post(server, {"text": "go"}).json()["text"] == "goes"
+
+
+def test_too_many_requests_are_rejected_until_some_are_answered(
+    start_server: Start, clients: ThreadPoolExecutor
+) -> None:
+    server = start_server("--max-requests", 2)
+    waiting = [block(server, clients), clients.submit(post, server, {"text": "go"})]
+    until(lambda: active(server) == 2)
+    rejected = post(server, {"text": "end"})
+    assert rejected.status_code == 503
+    assert rejected.headers["retry-after"] == "1"
+    assert rejected.json() == {"error": "The server is correcting 2 requests. Try again later."}
+    server.open_gate()
+    assert [one.result().status_code for one in waiting] == [200, 200]
+    assert post(server, {"text": "end"}).json()["text"] == "the end"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_signals_stop_the_server_after_running_requests(
+    start_server: Start, clients: ThreadPoolExecutor, number: signal.Signals, code: int
+) -> None:
+    server = start_server()
+    answer = block(server, clients)
+    server.process.send_signal(number)
+    until(lambda: not is_listening(server))
+    server.open_gate()
+    assert answer.result().json()["text"] == "wait"
+    assert server.process.wait(60) == code
+    assert server.err.read_text() == f"serving on {server.url}\n"
+
+
+def is_listening(server: ServerProcess) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", server.port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+class NoCorrector:
+    def correct(self, lines: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_slow_body_is_rejected() -> None:
+    async def answers() -> list[Any]:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            await asyncio.sleep(3600)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        app = correction_app(NoCorrector(), ServerLimits(body_seconds=0.01))
+        headers = [(b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/correct", "headers": headers}
+        await app(scope, receive, send)
+        return sent
+
+    start, body = asyncio.run(answers())
+    assert start["status"] == 408
+    error = "The body was not received within 0.01 seconds."
+    assert json.loads(body["body"]) == {"error": error}
+
+
+def test_an_address_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = ["serve", "--model", "none", "--device", "cpu", "--port", str(port)]
+        assert main(words) == 2
+    error = f"The server cannot listen on 127.0.0.1, port {port}: Address already in use."
+    assert f"{error} Change --host or --port." in capsys.readouterr().err
+    assert main(["serve", "--model", "none", "--device", "cpu", "--host", "no such host"]) == 2
+    assert "The server cannot listen on no such host" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_a_missing_package_is_named(
+    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["serve", "--model", "none", "--device", "cpu"]) == 1
+    shown = capsys.readouterr().err
+    assert f"the package {package}. Install it with: pip install 'fairseq-ssl[serve]'" in shown

@@ -1,0 +1,219 @@
+"""The page of ``fairseq-ssl serve`` in headless Chromium."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.cli.conftest import ServerProcess
+from tests.conftest import until
+
+WORDS = ["go", "childs", "very", "but", "end", "!", "😀", "e\u0301", "a", ",", "<b>", '"', "&amp;"]
+TEXT = "He go.\nI am very tired 😀 but  see childs!\n<img src=x onerror=alert(1)> end"
+CORRECTED = (
+    "He goes.\nI am tired 😀, but  see children there!\n<img src=x onerror=alert(1)> the end"
+)
+
+
+class Page:
+    """The page of a server in the browser."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, address: str, width: int = 1280) -> None:
+        self.driver.set_window_size(width, 900)
+        self.driver.get(address)
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the text contents of matching elements."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)"
+        contents: list[str] = self.driver.execute_script(script, selector)
+        return contents
+
+    def set(self, text: str) -> None:
+        """Set the text, also to characters that the driver cannot type."""
+        script = "document.querySelector('#text').value = arguments[0]"
+        self.driver.execute_script(script, text)
+
+    def press(self, *keys: str, at: str = "#text") -> None:
+        self.one(at).send_keys(*keys)
+
+    def status(self) -> str:
+        return self.texts("#status")[0]
+
+    def correct(self, text: str) -> None:
+        """Correct a text by Ctrl+Enter."""
+        self.set(text)
+        self.press("\ue009", "\ue007")
+        until(lambda: self.status() not in ("", "Correcting …", "Copied"))
+
+
+@pytest.fixture
+def page(browser: Any, server: ServerProcess) -> Iterator[Page]:
+    """Yield the page. Fail if a script logs an error."""
+    page = Page(browser)
+    page.open(server.url)
+    yield page
+    assert not browser.get_log("browser")
+
+
+def test_edits_are_shown_and_explained(page: Page) -> None:
+    page.correct(TEXT)
+    assert page.status() == "5 edits"
+    result = (
+        "He gogoes.\nI am very tired 😀 but, but  see childschildren there!\n"
+        "<img src=x onerror=alert(1)> the end"
+    )
+    assert page.texts("#result") == [result]
+    assert page.texts("#result mark del") == ["go", " very", " but", "childs"]
+    assert page.texts("#result mark ins") == ["goes", ", but", "children there", "the"]
+    rows = page.texts("#edits li")
+    assert rows[0] == "go goessubject-verb agreement (R:VERB:SVA)91%"
+    assert rows[1] == "veryunnecessary adverb (U:ADV)91%"
+    assert rows[-1] == "themissing determiner (M:DET)91%"
+    page.correct("Fine.")
+    assert page.status() == "No edits"
+    assert page.texts("#result") == ["Fine."]
+    assert not page.one("#edits").is_displayed()
+
+
+def test_unchanged_and_added_parts_are_the_corrected_text(page: Page) -> None:
+    draw = random.Random(1)
+    gaps = ["", " ", "  ", "\t", "\u00a0"]
+    lines = [
+        "".join(draw.choice(gaps) + draw.choice(WORDS) for _ in range(draw.randint(1, 12)))
+        for _ in range(80)
+    ]
+    address = page.driver.current_url + "correct"
+    corrected = httpx.post(address, json={"text": "\n".join(lines)[:1000]}, timeout=60).json()
+    edited = [line for line in corrected["lines"] if line["edits"]]
+    assert len(edited) > 25
+    for line in edited:
+        found = page.driver.execute_script("return parts(arguments[0])", line)
+        edits = [one for one in found if isinstance(one, dict)]
+        assert (
+            "".join(one if isinstance(one, str) else one["added"] for one in found)
+            == (line["text"])
+        )
+        assert [one["index"] for one in edits] == [*range(len(line["edits"]))]
+        for one, edit in zip(edits, line["edits"], strict=True):
+            assert one["removed"].strip() == edit["source"].strip()
+            assert one["added"].split() == edit["target"].split() or (
+                one["added"].replace(" ", "") == edit["target"].replace(" ", "")
+            )
+
+
+def test_a_text_that_does_not_match_its_edits_is_shown_without_marks(page: Page) -> None:
+    edit = {"start": 0, "end": 1, "source": "a", "target": "b", "probability": 1}
+    line = {"source": "a c", "text": "other text", "edits": [edit]}
+    assert page.driver.execute_script("return parts(arguments[0])", line) == ["other text"]
+
+
+def test_explanations_by_keyboard_and_mouse(page: Page) -> None:
+    page.correct("He go.\nThe end")
+    assert not page.one("#note").is_displayed()
+    page.press("\ue004", at="#correct")  # Tab
+    until(lambda: bool(page.one("#note").is_displayed()))
+    assert page.texts("#note") == ["subject-verb agreement (R:VERB:SVA), 91%"]
+    focused = page.driver.switch_to.active_element
+    assert focused.tag_name == "mark"
+    described = focused.get_attribute("aria-describedby")
+    assert page.texts(f"#{described}.active") == page.texts("#edits li")[:1]
+    focused.send_keys("\ue00c")  # Escape
+    assert not page.one("#note").is_displayed()
+    marks = page.driver.find_elements("css selector", "#result mark")
+    marks[1].click()
+    assert page.texts("#note") == ["missing determiner (M:DET), 91%"]
+    assert page.texts("#edits li.active") == page.texts("#edits li")[1:]
+
+
+def test_the_corrected_text_is_copied(page: Page) -> None:
+    page.driver.execute_script("navigator.clipboard.writeText = async (it) => { copied = it; }")
+    page.one("#copy").click()
+    assert page.status() == ""
+    page.correct(TEXT)
+    page.one("#copy").click()
+    until(lambda: page.status() == "Copied")
+    assert page.driver.execute_script("return copied") == CORRECTED
+    script = "navigator.clipboard.writeText = undefined; document.execCommand = (it) => "
+    page.driver.execute_script(script + "{ copied = it + getSelection(); }")
+    page.correct("end")
+    page.one("#copy").click()
+    until(lambda: page.status() == "Copied")
+    assert page.driver.execute_script("return copied") == "copythe end"
+
+
+def test_errors_are_shown(
+    browser: Any, start_server: Callable[..., ServerProcess], page: Page
+) -> None:
+    server = start_server("--max-length", 20)
+    page.open(server.url)
+    page.correct("a" * 21)
+    assert page.status() == "The text has 21 characters. Expected up to 20."
+    assert page.one("#status").get_attribute("class") == "error"
+    page.correct("a fail")
+    assert page.status() == "The correction of this text failed."
+    page.correct("He go")
+    assert page.status() == "1 edit"
+    server.stop()
+    page.correct("He go")
+    assert page.status() == "The server does not respond."
+    messages = [entry["message"] for entry in browser.get_log("browser")]
+    assert len(messages) == 3  # the three failed requests
+    assert all("Failed to load resource" in message for message in messages)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 320])
+def test_the_page_fits_its_window_and_has_contrast(page: Page, width: int, scheme: str) -> None:
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.correct(f"He go.\n{'a' * 300} end very\n{'very ' * 40}")
+        script = "return document.documentElement.scrollWidth"
+        assert page.driver.execute_script(script) <= width
+        for name in ("text", "faint", "ins", "del", "link"):
+            for below in ("page", "box", *([f"{name}-page"] if name in ("ins", "del") else [])):
+                assert contrast(page, name, below) >= 4.5, (name, below)
+        assert contrast(page, "on-link", "link") >= 4.5
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def contrast(page: Page, first: str, second: str) -> float:
+    """Return the contrast of two colors of the page, as WCAG 2 defines it."""
+    script = (
+        "return getComputedStyle(document.documentElement).getPropertyValue(`--${arguments[0]}`)"
+    )
+
+    def luminance(name: str) -> float:
+        digits = page.driver.execute_script(script, name).strip().removeprefix("#")
+        digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+        parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    darker, lighter = sorted([luminance(first), luminance(second)])
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_the_page_is_self_contained(server: ServerProcess) -> None:
+    answer = httpx.get(server.url)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "script-src 'sha256-" in policy
+    assert "unsafe" not in policy
+    assert "http" not in answer.text.replace("http-equiv", "")
+    assert "innerHTML" not in answer.text
+    assert httpx.head(server.url).status_code == 200
