@@ -365,7 +365,12 @@ Gpus = Callable[[], int]
 
 def add_device(parser: Options, max_tokens: bool = True) -> None:
     """Add --device, --jobs, --threads and, if `max_tokens`, --max-tokens."""
-    _add_device_kind(parser, "all GPUs if there are any")
+    parser.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="device of the models; auto: all GPUs if there are any (default: %(default)s)",
+    )
     add_jobs(parser, "one per GPU, or per core")
     add_integer(parser, "--threads", "threads of each process", 1)
     if not max_tokens:
@@ -376,27 +381,6 @@ def add_device(parser: Options, max_tokens: bool = True) -> None:
         metavar="N",
         help="max tokens in a batch, with padding, 1 or more (default: 2000 on a CPU, 16000 on a "
         "GPU)",
-    )
-
-
-def add_process_device(parser: Options) -> None:
-    """Add --device and --threads, for a job of one process."""
-    _add_device_kind(parser, "a GPU if there is one")
-    parser.add_argument(
-        "--threads",
-        type=integer(1),
-        default=cpu_count(),
-        metavar="N",
-        help="threads on a CPU, 1 or more (default: one per core, here %(default)s)",
-    )
-
-
-def _add_device_kind(parser: Options, auto: str) -> None:
-    parser.add_argument(
-        "--device",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help=f"device of the models; auto: {auto} (default: %(default)s)",
     )
 
 

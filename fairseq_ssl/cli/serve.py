@@ -11,6 +11,7 @@ from fairseq_ssl.cli.correct import add_corrector, add_explain, corrector_config
 from fairseq_ssl.errors import import_optional
 from fairseq_ssl.inference.correction import Corrector
 from fairseq_ssl.inference.server import ServerLimits, correction_app, open_listener, run_app
+from fairseq_ssl.io.executors import cpu_count
 
 EXAMPLES = """\
   fairseq-ssl serve --model run/checkpoint_best.pt --explain     (then open http://127.0.0.1:8000)
@@ -43,7 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_explain(server, "classify the edits by ERRANT")
     add_corrector(parser)
     work = parser.add_argument_group("parallelism")
-    options.add_process_device(work)
+    options.add_one_device(work)
+    work.add_argument(
+        "--threads",
+        type=options.integer(1),
+        default=cpu_count(),
+        metavar="N",
+        help="threads on a CPU, 1 or more (default: one per core, here %(default)s)",
+    )
     options.add_batch_size(work)
 
 
@@ -51,10 +59,10 @@ def run(args: argparse.Namespace) -> None:
     """Load the models, print the address and serve until SIGTERM or Ctrl-C."""
     for package in ("starlette", "uvicorn"):  # before the models are loaded
         import_optional(package, "fairseq-ssl serve", "serve")
-    device = options.chosen_device(args)
-    config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
     limits = ServerLimits(args.max_length, args.max_requests, args.batch_size)
     with open_listener(args.host, args.port) as listener:
+        work = {"device": options.one_device(args.device), "threads": args.threads}
+        config = corrector_config(args, **work, batch_size=args.batch_size)
         fairseq_ssl.register()
         app = correction_app(Corrector(config), limits)
         listener.listen()

@@ -59,6 +59,7 @@ class CorrectionConfig:
     engine: str = "torch"
     """``torch``, or ``onnx`` for folders of exported models."""
     device: str = "cpu"
+    """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
     threads: int = 1
     int8: bool = False
     """Quantize the models to int8 on a CPU."""

@@ -21,12 +21,12 @@ def gpu_count() -> int:
 
 
 def torch_device(kind: str, worker: int) -> Any:
-    """Return the torch device: the CPU, or a GPU for the process with index `worker`, from 0."""
+    """Return a torch device. For ``cuda``, each process, with index `worker` from 0, has a GPU."""
     import torch
 
     if kind == "cuda":
         return torch.device("cuda", worker % torch.cuda.device_count())
-    return torch.device("cpu")
+    return torch.device(kind)
 
 
 def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, Any]:

@@ -324,7 +324,7 @@ class RequestBatcher:
     """Joins the lines of concurrent requests to batches, which one thread corrects.
 
     Its methods are for one event loop, in which `run` is a task. A request with more lines than a
-    batch takes turns with the others. A request whose task is cancelled leaves the queue.
+    batch takes turns with the others. Cancel the task of a request to remove it from the queue.
     """
 
     compute: Callable[[list[str]], list[CorrectedLine]]
@@ -354,7 +354,7 @@ class RequestBatcher:
         return corrected
 
     async def run(self) -> None:
-        """Correct batches until this task is cancelled."""
+        """Correct batches until the task of this method is canceled."""
         with ThreadPoolExecutor(1, thread_name_prefix="corrector") as thread:
             loop = asyncio.get_running_loop()
 

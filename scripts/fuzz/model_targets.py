@@ -133,6 +133,16 @@ MODEL_TARGETS = {
         ("--iterations", "--batch-size"),
         ("--metric=accuracy",),
     ),
+    "correct": Target(
+        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenized -o {{out}}",
+        {"text": READ},
+        ("--iterations", "--batch-size"),
+        ("--json", "--diff", "--tokenizer=moses"),
+    ),
+    "correct.model": Target(
+        f"correct {{text}} --model {{one.pt}} {DATA} {ALONE} --tokenized -o {{out}}",
+        {"text": READ, "one.pt": "tagger.pt"},
+    ),
     "filter.learned.apply": Target(
         f"filter learned apply {{models}}/learned {{one}} {{two}} --keep 50 {ALONE} -o {{out}} "
         "{out}2",

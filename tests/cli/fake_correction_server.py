@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import fairseq_ssl
-from fairseq_ssl.cli import serve
+from fairseq_ssl.cli import options, serve
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference.correction import CorrectedLine, CorrectionConfig, Edit
 from fairseq_ssl.text.raw_text import LineSegmenter, TokenEdit, apply_line_edits, line_edits
@@ -64,6 +64,7 @@ class FakeCorrector:
 
 
 if __name__ == "__main__":
-    serve.Corrector = FakeCorrector  # type: ignore[assignment,misc]
+    serve.Corrector = FakeCorrector  # type: ignore[attr-defined]
+    options.one_device = lambda name: "cpu"
     fairseq_ssl.register = lambda: None
-    sys.exit(main(["serve", "--model", "none", "--port", "0", "--device", "cpu", *sys.argv[1:]]))
+    sys.exit(main(["serve", "--model", "none", "--port", "0", *sys.argv[1:]]))

@@ -203,8 +203,9 @@ def test_huge_bodies_are_rejected_without_keeping_them(server: ServerProcess) ->
             b"Content-Length: 99999999999\r\n\r\n"
         )
         assert client.recv(1000).startswith(b"HTTP/1.1 413 ")  # before the body is sent
-    answer = httpx.get(server.url, headers={"X": "x" * 2_000_000})
-    assert answer.status_code == 400
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 70_000)
+        assert client.recv(1000).startswith(b"HTTP/1.1 400 ")
     assert post(server, {"text": "go"}).json()["text"] == "goes"
 
 
@@ -339,11 +340,11 @@ def test_a_slow_body_is_rejected() -> None:
 def test_an_address_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        words = ["serve", "--model", "none", "--device", "cpu", "--port", str(port)]
+        words = ["serve", "--model", "none", "--port", str(port)]
         assert main(words) == 2
     error = f"The server cannot listen on 127.0.0.1, port {port}: Address already in use."
     assert f"{error} Change --host or --port." in capsys.readouterr().err
-    assert main(["serve", "--model", "none", "--device", "cpu", "--host", "no such host"]) == 2
+    assert main(["serve", "--model", "none", "--host", "no such host"]) == 2
     assert "The server cannot listen on no such host" in capsys.readouterr().err
 
 
@@ -352,6 +353,6 @@ def test_a_missing_package_is_named(
     package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    assert main(["serve", "--model", "none", "--device", "cpu"]) == 1
+    assert main(["serve", "--model", "none"]) == 1
     shown = capsys.readouterr().err
     assert f"the package {package}. Install it with: pip install 'fairseq-ssl[serve]'" in shown
