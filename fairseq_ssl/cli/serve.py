@@ -45,13 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_corrector(parser)
     work = parser.add_argument_group("parallelism")
     options.add_one_device(work)
-    work.add_argument(
-        "--threads",
-        type=options.integer(1),
-        default=cpu_count(),
-        metavar="N",
-        help="threads on a CPU, 1 or more (default: one per core, here %(default)s)",
-    )
+    options.add_integer(work, "--threads", "threads on a CPU, by default all cores", cpu_count())
     options.add_batch_size(work)
 
 

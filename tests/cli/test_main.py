@@ -34,7 +34,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["averge"], "unknown verb 'averge'. Did you mean 'average'?"),
         (["average", "x", "-o", "y", "--lst", "3"], "Did you mean '--last'?"),
         (["average", "x", "--out", "y"], "-o/--output"),
-        (["export", "x", "-o", "y", "--to", "onnx"], "invalid choice: 'onnx'"),
+        (["export", "x", "-o", "y", "--to", "tflite"], "invalid choice: 'tflite'"),
         (["user-dir", "here"], "unknown argument 'here'."),
     ],
 )
