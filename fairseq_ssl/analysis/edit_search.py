@@ -86,7 +86,8 @@ class EditSearch:
         """Return the counts of the first round of corrections with all combinations of options.
 
         The sentences and the positions of a combination of biases are sorted into bins of both
-        thresholds, and the counts of all thresholds are cumulative sums over the bins.
+        thresholds, and the counts of all thresholds are cumulative sums over the bins. An edit of a
+        token that is merged with the token before it counts, although decoding ignores it.
         """
         names = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
         keep, delete, confidences, errors = (grid[name] for name in names)

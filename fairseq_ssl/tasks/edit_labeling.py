@@ -135,33 +135,36 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint, which must have the edit dictionary of the data."""
-        known = state_dict.get("edit_dictionary")
-        if "edit_dictionary" not in self.state.state_dict:
-            self._set_edits_of_checkpoint(known)
-        elif known is not None and known != self.edits.text():
+        """Load the task state of a checkpoint, which must have the edit dictionary of the data.
+
+        All models of an ensemble have the same edit dictionary, and each has its own encoder.
+        """
+        known, stored = (state_dict.get(name) for name in ("edit_dictionary", "edit_encoder"))
+        if stored is None and not self.cfg.data:
             raise ConfigurationError(
-                "The edit dictionary of the checkpoint differs from "
-                f"{EDITS_FILE} in {self.cfg.data}. Use the data folder with which the model was "
-                "trained, or label the data with the edit dictionary of the model."
+                "The model labels tokens of its training data, so it needs the folder of the data."
+            )
+        if "edit_dictionary" not in self.state.state_dict:
+            if not isinstance(known, str):
+                raise DataError("The checkpoint has no edit dictionary.")
+            self._set_edits(EditDictionary.parse(known.splitlines(), "The checkpoint"))
+        elif known is not None and known != self.edits.text():
+            place = (
+                f"{EDITS_FILE} in {self.cfg.data}"
+                if self.cfg.data
+                else "that of the first checkpoint"
+            )
+            raise ConfigurationError(
+                f"The edit dictionary of the checkpoint differs from {place}. Use the "
+                "data folder with which the model was trained, or label the data with the edit "
+                "dictionary of the model. The models of an ensemble have the same edit dictionary."
             )
         super().load_state_dict(state_dict)
-        stored = state_dict.get("edit_encoder")  # each model of an ensemble has its own
         self.encoder = None if stored is None else EncoderFiles.of_state(stored)
 
     def _set_edits(self, edits: EditDictionary) -> None:
         self.edits = edits
         self.state.merge_state_dict({"edit_dictionary": edits.text()})
-
-    def _set_edits_of_checkpoint(self, known: Any) -> None:
-        if self.cfg.edit_unit != WORD:
-            raise ConfigurationError(
-                f"The model labels each {self.cfg.edit_unit} of its data, so it needs the folder "
-                "of the training data."
-            )
-        if not isinstance(known, str):
-            raise DataError("The checkpoint has no edit dictionary.")
-        self._set_edits(EditDictionary.parse(known.splitlines(), "The checkpoint"))
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the model. With `from_checkpoint`, `--edit-init` is ignored."""

@@ -16,6 +16,7 @@ from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.inference.loading import load_tagger
 from tests import pretrained
 from tests.conftest import PACKAGE, Run
 from tests.learning.learner_sentences import write
@@ -146,3 +147,12 @@ def test_different_edit_dictionaries_are_rejected(folder: Path) -> None:
     torch.save(state, path)
     with pytest.raises(ConfigurationError, match="edit dictionary of the checkpoint differs"):
         corrector(folder, "bert other")
+    with pytest.raises(ConfigurationError, match="differs from that of the first checkpoint"):
+        load_tagger([folder / "bert.pt", path], None, "cpu")
+
+
+def test_models_on_tokens_need_a_data_folder(folder: Path) -> None:
+    paths = [folder / "bert.pt", folder / "token.pt"]
+    for some in (paths, paths[::-1], paths[1:]):
+        with pytest.raises(ConfigurationError, match="needs the folder of the data"):
+            load_tagger(some, None, "cpu")
