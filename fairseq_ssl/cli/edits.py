@@ -20,9 +20,8 @@ from fairseq_ssl.edits.edits_job import (
     measure_coverage,
 )
 from fairseq_ssl.edits.transforms import GROUPS
-from fairseq_ssl.edits.voting import required_votes, vote_files
+from fairseq_ssl.edits.voting import vote_files
 from fairseq_ssl.errors import flag, nearest
-from fairseq_ssl.signature import Signature
 
 EXAMPLES = """\
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt
@@ -241,14 +240,8 @@ def _stats(args: argparse.Namespace) -> None:
 
 def _vote(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.source, *args.corrections)
-    parameters = {
-        "systems": len(args.corrections),
-        "min_votes": required_votes(len(args.corrections), args.min_votes),
-        "source": str(args.source),
-        "corrections": list(map(str, args.corrections)),
-    }
-    lines = vote_files(args.source, args.corrections, args.min_votes)
-    options.write_lines(lines, args.output, Signature("edits-vote", parameters))
+    lines, signature = vote_files(args.source, args.corrections, args.min_votes)
+    options.write_lines(lines, args.output, signature)
 
 
 def _tune(args: argparse.Namespace) -> None:
@@ -269,8 +262,8 @@ def _tune(args: argparse.Namespace) -> None:
     )
     print(" ".join(f"{flag(f'edit_{name}')} {value}" for name, value in result.flags.items()))
     shown = " ".join(f"{flag(name)} {value}" for name, value in result.flags.items())
-    print_lines(*result.lines(), f"for fairseq-ssl correct: {shown or 'no options'}")
-    print_lines(result.signature)
+    correct = f"for fairseq-ssl correct: {shown or 'no options'}"
+    print_lines(*result.lines(), correct, result.signature)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -11,6 +11,7 @@ from fairseq_ssl.edits.extraction import apply_labels
 from fairseq_ssl.edits.labels import KEEP, Label
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.text_files import read_parallel
+from fairseq_ssl.signature import Signature
 
 
 def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) -> str:
@@ -44,8 +45,8 @@ def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) 
 
 def vote_files(
     source: Path, corrections: Iterable[Path], min_votes: int | None = None
-) -> Iterator[str]:
-    """Yield the result of `vote` for each line of parallel files.
+) -> tuple[Iterator[str], Signature]:
+    """Return the results of `vote` for the lines of parallel files, and their signature.
 
     Args:
         source: text file, gzip if the name ends with ``.gz``
@@ -53,9 +54,12 @@ def vote_files(
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
     """
     paths = list(corrections)
-    required_votes(len(paths), min_votes)
-    for line, *corrected in read_parallel([source, *paths]):
-        yield vote(line, corrected, min_votes)
+    needed = required_votes(len(paths), min_votes)
+    rows = read_parallel([source, *paths])
+    counts = {"systems": len(paths), "min_votes": needed}
+    files = {"source": str(source), "corrections": list(map(str, paths))}
+    lines = (vote(line, corrected, needed) for line, *corrected in rows)
+    return lines, Signature("edits-vote", {**counts, **files})
 
 
 def required_votes(systems: int, min_votes: int | None = None) -> int:

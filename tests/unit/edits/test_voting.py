@@ -64,11 +64,13 @@ def test_files(tmp_path: Path) -> None:
     for name, content in lines.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in content))
     paths = [tmp_path / name for name in lines]
-    assert list(vote_files(paths[0], paths[1:])) == ["a x", "c"]
-    assert list(vote_files(paths[0], paths[1:], 1)) == ["a x", "c d"]
+    lines, signature = vote_files(paths[0], paths[1:])
+    assert list(lines) == ["a x", "c"]
+    assert str(signature).startswith("edits-vote|systems:2|min_votes:2")
+    assert list(vote_files(paths[0], paths[1:], 1)[0]) == ["a x", "c d"]
     (tmp_path / "two").write_text("a\n")
     with pytest.raises(DataError, match="two"):
-        list(vote_files(paths[0], paths[1:]))
+        list(vote_files(paths[0], paths[1:])[0])
 
 
 @pytest.mark.parametrize(("systems", "min_votes"), [(2, 3), (2, 0), (0, None), (1, -1)])
