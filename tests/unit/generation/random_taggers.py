@@ -19,7 +19,7 @@ POSITIONS = 32
 GRAMS = {("good",): 3, ("bad", "xyz"): 2, ("film",): 2, ("a",): 1}
 EDITS = EditDictionary.of_counts(GRAMS, 9, 2, Transforms.of(english_suffixes(), groups=("case",)))
 SIZES: dict[str, Any] = {
-    "encoder_layers": 2,
+    "encoder_layers": 1,
     "encoder_embed_dim": 8,
     "encoder_ffn_embed_dim": 12,
     "encoder_attention_heads": 2,

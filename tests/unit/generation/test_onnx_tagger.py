@@ -52,7 +52,7 @@ KINDS: dict[str, Build] = {
     "words with gap inserts": of_bert(edit_gap_inserts=True, edit_pooling="mean"),
     "subwords": of_tokens("subword", edit_detection=True),
     "characters": of_tokens("character", edit_unfactorized=True, edit_gap_inserts=True),
-    "RoBERTa": lambda path: random_taggers.word_tagger(pretrained.roberta(path)),
+    "RoBERTa": lambda path: random_taggers.word_tagger(pretrained.roberta(path), **PLAIN),
     **{
         kind: of_other(kind)
         for kind in ("Albert", "DebertaV2", "DistilBert", "ModernBert", "XLNet")
@@ -102,11 +102,11 @@ def test_probabilities_and_corrections_equal_those_of_torch(kind: str, tmp_path:
             EditProbabilities([one], words)(Spans.of(ids), None, torch.device("cpu"))
             for one in (model, tagger)
         )
-        assert expected.edits.max() > 0.2
+        assert expected.edits.max() > 0.1
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
-    text = sentences(200, 40)  # most sentences are longer than a window
+    text = sentences(40, 30)  # many sentences are longer than a window
     corrected = correct([model], words, text)
-    assert sum(map(list.__ne__, corrected, text)) > 150
+    assert sum(map(list.__ne__, corrected, text)) > 30
     assert correct([tagger], words, text) == corrected
 
 
@@ -131,6 +131,13 @@ def test_int8_models_mostly_agree(built: Built, tmp_path: Path) -> None:
     expected, found = correct([built[0]], words, text), correct([tagger], words, text)
     assert expected != found
     assert sum(map(list.__eq__, expected, found)) > 150
+
+
+def test_five_hundred_corrections_equal_those_of_torch(built: Built, folder: Path) -> None:
+    words = built[1].source_dictionary
+    tagger, *_ = load_onnx_tagger(folder, 1, words)
+    text = sentences(500, 30, seed=2)
+    assert correct([tagger], words, text) == correct([built[0]], words, text)
 
 
 def test_a_folder_is_complete(built: Built, folder: Path) -> None:
