@@ -60,10 +60,10 @@ def test_corrections_that_cannot_be_aligned_have_no_votes(monkeypatch: pytest.Mo
 
 
 def test_files(tmp_path: Path) -> None:
-    lines = {"source": ["a b", "c"], "one": ["a x", "c d"], "two": ["a x", "c"]}
-    for name, content in lines.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in content))
-    paths = [tmp_path / name for name in lines]
+    content = {"source": ["a b", "c"], "one": ["a x", "c d"], "two": ["a x", "c"]}
+    for name, some in content.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in some))
+    paths = [tmp_path / name for name in content]
     lines, signature = vote_files(paths[0], paths[1:])
     assert list(lines) == ["a x", "c"]
     assert str(signature).startswith("edits-vote|systems:2|min_votes:2")
