@@ -24,6 +24,7 @@ from fairseq_ssl.edits.voting import vote_files
 from fairseq_ssl.errors import flag, nearest
 
 EXAMPLES = """\
+  fairseq-ssl edits prepare train.src train.trg --valid valid.src valid.trg -o data-bin
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt --size 5000 --groups all
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt --label-dict dict.labels.txt
@@ -33,12 +34,14 @@ EXAMPLES = """\
   fairseq-ssl edits vote test.src first.out second.out third.out --min-votes 2 -o test.out
   fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin
   fairseq-ssl edits tune valid.src valid.trg --model one.pt two.pt --weights 2,1"""
+HELD_OUT = ("valid", "test")
 DICTIONARY = "output of edits dictionary"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``edits`` and their arguments to the parser."""
     steps = Steps(parser)
+    _add_prepare(steps)
     _add_dictionary(steps)
     label = steps.add("label", "write edit labels for the start and each token of SOURCE", _label)
     _add_files(label)
@@ -101,6 +104,45 @@ def _add_dictionary(steps: Steps) -> None:
     step = steps.add("dictionary", "count edits and write the dictionary of labels", _dictionary)
     _add_files(step)
     options.add_output(step)
+    _add_labels(step, "none")
+    step.add_argument(
+        "--label-dict",
+        type=Path,
+        metavar="FILE",
+        help="output of the labels as a fairseq dictionary, for binarizing the output of edits "
+        "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
+    )
+    options.add_jobs(step)
+
+
+def _add_prepare(steps: Steps) -> None:
+    step = steps.add(
+        "prepare", "write the data folder of an edit tagger on words: labels, binarized", _prepare
+    )
+    _add_files(step)
+    options.add_output(step, "data folder", "DIR")
+    for split in HELD_OUT:
+        step.add_argument(
+            f"--{split}",
+            type=Path,
+            nargs=2,
+            metavar=("SOURCE", "TARGET"),
+            help=f"text to edit and corrected text of the {split} split (default: none)",
+        )
+    for side, lang in (("source", "src"), ("target", "trg")):
+        step.add_argument(
+            *(f"-{side[0]}", f"--{side}-lang"),
+            default=lang,
+            metavar="LANG",
+            help=f"name of the {side} side in file names (default: {lang})",
+        )
+    _add_labels(step, "all")
+    options.add_replace(step)
+    options.add_jobs(step)
+
+
+def _add_labels(step: argparse.ArgumentParser, groups: str) -> None:
+    """Add the options of the edit dictionary. `groups` is the default of --groups."""
     what = "number of most frequent q-grams to append or replace, 1,000 in the paper"
     options.add_integer(step, "--size", what, SIZE, minimum=0)
     options.add_integer(step, "--max-ngram", "max length of a q-gram in tokens", MAX_NGRAM)
@@ -115,19 +157,11 @@ def _add_dictionary(steps: Steps) -> None:
     step.add_argument(
         "--groups",
         type=_groups,
-        default=(),
+        default=_groups(groups),
         metavar="GROUP,...|all|none",
         help="transforms of English words to add: case, merge (two words), split (at hyphens), "
-        "verb (forms), number (of nouns) or all, separated by commas (default: none)",
+        f"verb (forms), number (of nouns) or all, separated by commas (default: {groups})",
     )
-    step.add_argument(
-        "--label-dict",
-        type=Path,
-        metavar="FILE",
-        help="output of the labels as a fairseq dictionary, for binarizing the output of edits "
-        "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
-    )
-    options.add_jobs(step)
 
 
 def _groups(text: str) -> tuple[str, ...]:
@@ -157,6 +191,34 @@ def _add_tune(steps: Steps) -> None:
     options.add_integer(step, "--iterations", "rounds of editing", 4)
     options.add_batch_size(step)
     options.add_one_device(step)
+
+
+@options.one_writer
+def _prepare(args: argparse.Namespace) -> None:
+    from fairseq_ssl.data.edit_preparation import prepare_edit_data
+
+    options.check_new(args.output, args.overwrite)
+    splits = {"train": (args.source, args.target)}
+    splits |= {name: tuple(getattr(args, name)) for name in HELD_OUT if getattr(args, name)}
+    summary = prepare_edit_data(
+        splits,
+        args.output,
+        languages=(args.source_lang, args.target_lang),
+        size=args.size,
+        max_ngram=args.max_ngram,
+        transforms=args.transforms,
+        groups=args.groups,
+        executor=options.local_executor(args),
+        progress=progress,
+    )
+    for name, coverage in summary.coverage.items():
+        share = _percent(coverage.kept.total(), coverage.edits)
+        print_lines(f"{name}: {coverage.pairs} pairs, {coverage.edits} edits, {share} with a label")
+    print_lines(
+        f"{summary.words} words, {len(summary.dictionary.labels)} labels",
+        summary.signature,
+        f"wrote {args.output}",
+    )
 
 
 def _dictionary(args: argparse.Namespace) -> None:

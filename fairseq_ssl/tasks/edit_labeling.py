@@ -16,6 +16,7 @@ from omegaconf import II
 
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.edit_dataset import EditDataset
+from fairseq_ssl.data.edit_preparation import EDITS, EDITS_FILE, NONE
 from fairseq_ssl.data.edit_windows import Windows, split_batch
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
@@ -33,9 +34,6 @@ logger = logging.getLogger(__name__)
 
 WORD = "word"
 UNITS = (WORD, "subword", "character")
-EDITS_FILE = "edits.txt"
-EDITS, NONE = "edits", "None"
-"""Languages of labels and of a missing side in the file names of fairseq-preprocess."""
 
 
 @dataclass

@@ -1,0 +1,139 @@
+"""Prepare corrected text for edit taggers on words: edit dictionary, labels, binarized text."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fairseq.data import Dictionary, indexed_dataset
+
+from fairseq_ssl.data.binarized import IdWriter
+from fairseq_ssl.data.two_view_dataset import build_dictionary
+from fairseq_ssl.edits.coverage import Coverage
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.edits_job import (
+    ENGLISH,
+    MAX_NGRAM,
+    SIZE,
+    build_dictionary_file,
+    label_file,
+)
+from fairseq_ssl.edits.transforms import GROUPS
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.outputs import atomic_folder
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.signature import Signature
+
+EDITS_FILE = "edits.txt"
+EDITS, NONE = "edits", "None"
+"""Languages of labels and of a missing side in the file names of fairseq-preprocess."""
+TRAIN = "train"
+
+
+@dataclass(frozen=True)
+class EditDataSummary:
+    """Result of `prepare_edit_data`."""
+
+    signature: Signature
+    dictionary: EditDictionary
+    coverage: Mapping[str, Coverage]
+    """Coverage of each split by the labels."""
+    words: int
+    """Number of different words."""
+
+
+def prepare_edit_data(
+    splits: Mapping[str, tuple[Path, Path]],
+    output: Path,
+    *,
+    languages: tuple[str, str] = ("src", "trg"),
+    size: int = SIZE,
+    max_ngram: int = MAX_NGRAM,
+    transforms: str | Path = ENGLISH,
+    groups: Sequence[str] = GROUPS,
+    executor: Executor | None = None,
+    progress: ProgressFactory = silent_progress,
+) -> EditDataSummary:
+    """Write a data folder for the task edit_labeling, for labels of words.
+
+    The token dictionary has the words of all splits, so that the encoder sees the subwords of all
+    of them. It has no effect on the model.
+
+    Args:
+        splits: source and corrected text by name; `train` is required.
+        output: the folder to create.
+        languages: names of the source and the corrected text.
+        size: number of q-grams of the edit dictionary.
+        max_ngram: max tokens of a q-gram.
+        transforms: suffix transforms: ``english``, ``none``, or a file of suffixes.
+        groups: groups of transforms for English words, names in `GROUPS`.
+        executor: `Executor` for counting and labeling (default: this process).
+        progress: called with the number of pairs done.
+    """
+    coverage: dict[str, Coverage] = {}
+    with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
+        built = build_dictionary_file(
+            *splits[TRAIN],
+            folder / EDITS_FILE,
+            size=size,
+            max_ngram=max_ngram,
+            transforms=transforms,
+            groups=groups,
+            executor=executor,
+            progress=progress,
+        )
+        counts: Counter[str] = Counter()
+        for paths in splits.values():
+            counts.update(
+                chain.from_iterable(line.split() for path in paths for line in read_lines(path))
+            )
+        dictionary = build_dictionary(counts)
+        label_dictionary = Dictionary()
+        for label in built.dictionary.names:  # the task expects this order
+            label_dictionary.add_symbol(label)
+        for language in languages:
+            dictionary.save(str(folder / f"dict.{language}.txt"))
+        label_dictionary.save(str(folder / f"dict.{EDITS}.txt"))
+        for name, paths in splits.items():
+            labels = Path(temporary) / name
+            labeled = label_file(
+                *paths, labels, folder / EDITS_FILE, executor=executor, progress=progress
+            )
+            coverage[name] = labeled.coverage
+            pair = "-".join(languages)
+            for path, language in zip(paths, languages, strict=True):
+                prefix = folder / f"{name}.{pair}.{language}"
+                _binarize(read_lines(path), dictionary, prefix)
+            prefix = folder / f"{name}.{EDITS}-{NONE}.{EDITS}"
+            _binarize(read_lines(labels), label_dictionary, prefix)
+        counted = {name: one.pairs for name, one in coverage.items()}
+        parameters: dict[str, Any] = {
+            **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms)},
+            **{"groups": ",".join(groups) or "none", "words": len(dictionary), **counted},
+            "labels": len(built.dictionary.labels),
+            "fingerprint": built.dictionary.fingerprint,
+        }
+        signature = Signature("edits-prepare", parameters)
+        signature.write_beside(output)
+    return EditDataSummary(signature, built.dictionary, coverage, len(dictionary))
+
+
+def _binarize(lines: Iterable[str], dictionary: Any, prefix: Path) -> None:
+    """Write lines as ids to the ``.bin`` and the ``.idx`` file of a prefix."""
+    dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
+    writer = IdWriter(prefix.with_name(f"{prefix.name}.bin"), dtype, dictionary.eos())
+    is_empty = True
+    for line in lines:
+        is_empty = False
+        ids = dictionary.encode_line(line, add_if_not_exist=False, append_eos=False)
+        writer.write(ids.numpy())
+    if is_empty:
+        raise DataError(f"{prefix.name} has no lines. Expected at least one sentence.")
+    writer.finish()

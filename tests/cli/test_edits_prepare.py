@@ -1,0 +1,105 @@
+"""fairseq-ssl edits prepare writes what edits dictionary, label and fairseq-preprocess write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary, indexed_dataset
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.edits.dictionary import EditDictionary
+from tests.learning.learner_sentences import write
+from tests.plugin.edit_corpus import binarize
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "train", 60, seed=1)
+    write(tmp_path, "valid", 20, seed=2)
+    with Path("valid.src").open("a") as source, Path("valid.trg").open("a") as target:
+        source.write("a zebra see it .\n")
+        target.write("a zebra sees it .\n")
+    return tmp_path
+
+
+def prepare(*words: str) -> int:
+    line = ["edits", "prepare", "train.src", "train.trg", "-o", "made", "--jobs", "1", *words]
+    return main(line)
+
+
+def sentences(folder: str, name: str, language: str) -> list[str]:
+    dictionary = Dictionary.load(f"{folder}/dict.{language}.txt")
+    dataset = indexed_dataset.make_dataset(f"{folder}/{name}", "mmap")
+    assert all(one[-1] == dictionary.eos() for one in dataset)
+    return [dictionary.string(one) for one in dataset]
+
+
+def test_the_folder_equals_that_of_several_commands(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepare("--valid", "valid.src", "valid.trg") == 0
+    shown = capsys.readouterr().err
+    assert "train: 60 pairs" in shown
+    assert "valid: 21 pairs" in shown
+    binarize(folder, "--groups", "all")
+    assert Path("made/edits.txt").read_text() == Path("bin/edits.txt").read_text()
+    labels = Path("made/dict.edits.txt").read_text()
+    assert labels == Path("bin/dict.edits.txt").read_text()
+    for split in ("train", "valid"):
+        for language in ("src", "trg"):
+            name = f"{split}.src-trg.{language}"
+            lines = Path(f"{split}.{language}").read_text().splitlines()
+            text = [" ".join(line.split()) for line in lines]
+            assert sentences("made", name, language) == text
+            if split == "train":
+                assert sentences("bin", name, language) == text
+        name = f"{split}.edits-None.edits"
+        assert sentences("made", name, "edits") == sentences("bin", name, "edits")
+    signature = json.loads(Path("made.json").read_text())
+    assert (signature["train"], signature["valid"]) == (60, 21)
+
+
+def test_options(folder: Path) -> None:
+    words = ("--groups", "none", "--size", "3", "--max-ngram", "1", "--transforms", "none")
+    assert prepare(*words, "-s", "en_err", "-t", "en", "--test", "valid.src", "valid.trg") == 0
+    assert len(EditDictionary.read(Path("made/edits.txt")).labels) == 2 + 3 + 3
+    names = {path.name for path in Path("made").iterdir()}
+    assert {"test.en_err-en.en.idx", "dict.en_err.txt", "train.edits-None.edits.bin"} <= names
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--valid", "valid.src", "train.trg"), 1, "valid.src"),
+        (("--valid", "none", "valid.trg"), 1, "none does not exist"),
+        (("--groups", "cases"), 2, "Did you mean 'case'?"),
+        (("--size", "-1"), 2, "-1 is out of range"),
+    ],
+)
+def test_wrong_input(
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    try:
+        found = prepare(*words)
+    except SystemExit as stop:
+        found = int(str(stop.code))
+    assert (found, message in capsys.readouterr().err) == (code, True)
+    assert not Path("made").exists()
+    assert not Path("made.tmp").exists()
+
+
+def test_an_existing_folder_is_replaced_only_with_force(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepare() == 0
+    assert prepare() == 2
+    assert "made exists" in capsys.readouterr().err
+    assert prepare("--force", "--size", "2") == 0
+    assert len(EditDictionary.read(Path("made/edits.txt")).grams) == 2
