@@ -79,61 +79,61 @@ def prepare_edit_data(
     """
     coverage: dict[str, Coverage] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
-        built = build_dictionary_file(
-            *splits[TRAIN],
-            folder / EDITS_FILE,
-            size=size,
-            max_ngram=max_ngram,
-            transforms=transforms,
-            groups=groups,
-            executor=executor,
-            progress=progress,
-        )
-        counts: Counter[str] = Counter()
-        for paths in splits.values():
-            counts.update(
-                chain.from_iterable(line.split() for path in paths for line in read_lines(path))
-            )
-        dictionary = build_dictionary(counts)
-        label_dictionary = Dictionary()
+        options: dict[str, Any] = {"size": size, "max_ngram": max_ngram, "transforms": transforms}
+        options |= {"groups": groups, "executor": executor, "progress": progress}
+        built = build_dictionary_file(*splits[TRAIN], folder / EDITS_FILE, **options)
+        words = build_dictionary(_count_words(chain.from_iterable(splits.values())))
+        labels = Dictionary()
         for label in built.dictionary.names:  # the task expects this order
-            label_dictionary.add_symbol(label)
-        for language in languages:
+            labels.add_symbol(label)
+        for language, dictionary in ((languages[0], words), (languages[1], words), (EDITS, labels)):
             dictionary.save(str(folder / f"dict.{language}.txt"))
-        label_dictionary.save(str(folder / f"dict.{EDITS}.txt"))
         for name, paths in splits.items():
-            labels = Path(temporary) / name
-            labeled = label_file(
-                *paths, labels, folder / EDITS_FILE, executor=executor, progress=progress
-            )
-            coverage[name] = labeled.coverage
-            pair = "-".join(languages)
             for path, language in zip(paths, languages, strict=True):
-                prefix = folder / f"{name}.{pair}.{language}"
-                _binarize(read_lines(path), dictionary, prefix)
-            prefix = folder / f"{name}.{EDITS}-{NONE}.{EDITS}"
-            _binarize(read_lines(labels), label_dictionary, prefix)
+                _binarize(read_lines(path), words, folder, name, *languages, language)
+            lines = Path(temporary) / name
+            edits = folder / EDITS_FILE
+            labeled = label_file(*paths, lines, edits, executor=executor, progress=progress)
+            coverage[name] = labeled.coverage
+            _binarize(read_lines(lines), labels, folder, name, EDITS, NONE, EDITS)
         counted = {name: one.pairs for name, one in coverage.items()}
         parameters: dict[str, Any] = {
             **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms)},
-            **{"groups": ",".join(groups) or "none", "words": len(dictionary), **counted},
+            **{"groups": ",".join(groups) or "none", "words": len(words), **counted},
             "labels": len(built.dictionary.labels),
             "fingerprint": built.dictionary.fingerprint,
         }
         signature = Signature("edits-prepare", parameters)
         signature.write_beside(output)
-    return EditDataSummary(signature, built.dictionary, coverage, len(dictionary))
+    return EditDataSummary(signature, built.dictionary, coverage, len(words))
 
 
-def _binarize(lines: Iterable[str], dictionary: Any, prefix: Path) -> None:
-    """Write lines as ids to the ``.bin`` and the ``.idx`` file of a prefix."""
+def _count_words(paths: Iterable[Path]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for path in paths:
+        for line in read_lines(path):
+            counts.update(line.split())
+    return counts
+
+
+def _binarize(
+    lines: Iterable[str],
+    dictionary: Any,
+    folder: Path,
+    split: str,
+    source: str,
+    target: str,
+    language: str,
+) -> None:
+    """Write lines as ids, with the file names of fairseq-preprocess."""
+    name = f"{split}.{source}-{target}.{language}"
     dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
-    writer = IdWriter(prefix.with_name(f"{prefix.name}.bin"), dtype, dictionary.eos())
+    writer = IdWriter(folder / f"{name}.bin", dtype, dictionary.eos())
     is_empty = True
     for line in lines:
         is_empty = False
         ids = dictionary.encode_line(line, add_if_not_exist=False, append_eos=False)
         writer.write(ids.numpy())
     if is_empty:
-        raise DataError(f"{prefix.name} has no lines. Expected at least one sentence.")
+        raise DataError(f"{name} has no lines. Expected at least one sentence.")
     writer.finish()
