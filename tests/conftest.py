@@ -206,9 +206,9 @@ def browser() -> Iterator[Any]:
     driver.quit()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds, for up to 20 seconds."""
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until a condition holds. Fail after some seconds."""
     start = time.monotonic()
     while not condition():
-        assert time.monotonic() - start < 20
+        assert time.monotonic() - start < seconds
         time.sleep(0.01)

@@ -17,8 +17,7 @@ EXAMPLES = """\
   fairseq-ssl serve --model run/checkpoint_best.pt --explain     (then open http://127.0.0.1:8000)
   fairseq-ssl serve --model a.pt b.pt --weights 2,1 --port 9000
   curl http://127.0.0.1:8000/correct --json '{"text": "He go to school."}'
-  curl http://127.0.0.1:8000/correct --json '{"lines": ["He go.", "She go."]}'
-  curl http://127.0.0.1:8000/healthz"""
+  curl http://127.0.0.1:8000/correct --json '{"lines": ["He go.", "She go."]}'"""
 LIMITS = ServerLimits()
 
 
@@ -28,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen on, 0.0.0.0 for all networks of this machine; without encryption "
-        "and passwords (default: %(default)s)",
+        help="address to listen on, without encryption and passwords (default: %(default)s)",
     )
     server.add_argument(
         "--port",

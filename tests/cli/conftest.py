@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +15,27 @@ import pytest
 
 from tests.conftest import ROOT, until
 
+FAKE = (sys.executable, str(ROOT / "tests/cli/fake_correction_server.py"))
+
 
 class ServerProcess:
     """The process of a server, and what it has printed."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, command: Sequence[str] = FAKE) -> None:
         self.folder = folder
         self.out, self.err = folder / "out", folder / "err"
-        script = ROOT / "tests/cli/fake_correction_server.py"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         with self.out.open("w") as out, self.err.open("w") as err:
             self.process = subprocess.Popen(
-                [sys.executable, script, *flags],
-                cwd=folder,
-                stdout=out,
-                stderr=err,
-                env=environment,
+                [*command, *flags], cwd=folder, stdout=out, stderr=err, env=environment
             )
-        until(lambda: "serving on " in self.err.read_text() or self.process.poll() is not None)
-        self.url = self.err.read_text().removeprefix("serving on ").strip()
+        until(lambda: self.url != "" or self.process.poll() is not None, 120)
+
+    @property
+    def url(self) -> str:
+        """The printed address, or an empty string."""
+        found = re.search(r"^serving on (\S+)$", self.err.read_text(), re.MULTILINE)
+        return found[1] if found else ""
 
     @property
     def port(self) -> int:

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from fairseq_ssl.edits.coverage import agreement
+from tests.cli.conftest import ServerProcess
 from tests.conftest import PACKAGE, Run
+from tests.unit.metrics.small_pipeline import small_pipeline
 
 VERBS = {
     "go": ("goes", "went", "going"),
@@ -120,3 +127,30 @@ def test_names_that_were_never_seen_are_kept(run: Run, model: Path) -> None:
     words = ("fairseq-ssl", "correct", "--model", model, "--jobs", "1")
     shown = run(*words, text=text).stdout
     assert shown == "Yesterday  OConnor went with two children.\nToday ZOË carries with a knife.\n"
+
+
+def test_served_corrections_are_those_of_the_command(
+    run: Run, data: Path, model: Path, tmp_path: Path
+) -> None:
+    text = "".join(f"{line}\n" for line in (data / "test.src").read_text().splitlines()[:50])
+    words = ("fairseq-ssl", "correct", "--model", model, "--jobs", "1")
+    expected = run(*words, text=text).stdout.splitlines()
+    command = (sys.executable, "-m", "fairseq_ssl", "serve", "--model", str(model), "--port", "0")
+    types = ("--explain", "--spacy-model", str(small_pipeline(tmp_path / "pipeline")))
+    server = ServerProcess(tmp_path, *types, command=command)
+
+    def served(line: str) -> dict[str, Any]:
+        answer = httpx.post(f"{server.url}/correct", json={"lines": [line]}, timeout=60)
+        (corrected,) = answer.json()["lines"]
+        return dict(corrected)
+
+    try:
+        with ThreadPoolExecutor(50) as clients:
+            lines = list(clients.map(served, text.splitlines()))
+        assert [line["text"] for line in lines] == expected
+        assert [line["source"] for line in lines] == text.splitlines()
+        edits = [edit for line in lines for edit in line["edits"]]
+        assert len(edits) > 50
+        assert all(re.match("[MRU]:", edit["type"]) for edit in edits)
+    finally:
+        server.stop()
