@@ -76,13 +76,17 @@ def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words, *letters, *(f"##{one}" for one in letters)]
     vocabulary = {name: number for number, name in enumerate(dict.fromkeys(names))}
     symbols = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
-    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    model: dict[str, Any] = {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+    }
     model |= {"max_input_chars_per_word": 100, "vocab": vocabulary}
     content = {"version": "1.0", "model": model, "post_processor": symbols, "added_tokens": []}
     content |= {"normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "BertPreTokenizer"}}
     (folder / "tokenizer").mkdir()
     (folder / "tokenizer" / "tokenizer.json").write_text(json.dumps(content))
-    size = ("--size", "0", "--groups", "all", "--transforms", "none", "--label-dict", "labels.txt")
+    kinds = ("--size", "0", "--groups", "all", "--transforms", "none", "--label-dict", "labels.txt")
     run(
         "fairseq-ssl",
         "edits",
@@ -91,7 +95,7 @@ def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "train.trg",
         "-o",
         "bin/edits.txt",
-        *size,
+        *kinds,
         cwd=folder,
     )
     label = ("fairseq-ssl", "edits", "label", "train.src", "train.trg", "-o", "train.edits")
@@ -129,14 +133,14 @@ def test_names_that_were_never_seen_are_kept(run: Run, model: Path) -> None:
     assert shown == "Yesterday  OConnor went with two children.\nToday ZOË carries with a knife.\n"
 
 
-def test_served_corrections_are_those_of_the_command(
-    run: Run, data: Path, model: Path, tmp_path: Path
+def test_lines_of_concurrent_requests_are_corrected_and_explained(
+    data: Path, model: Path, tmp_path: Path
 ) -> None:
-    text = "".join(f"{line}\n" for line in (data / "test.src").read_text().splitlines()[:50])
-    words = ("fairseq-ssl", "correct", "--model", model, "--jobs", "1")
-    expected = run(*words, text=text).stdout.splitlines()
+    source, target = (
+        (data / f"test.{side}").read_text().splitlines()[:50] for side in ("src", "trg")
+    )
     command = (sys.executable, "-m", "fairseq_ssl", "serve", "--model", str(model), "--port", "0")
-    types = ("--explain", "--spacy-model", str(small_pipeline(tmp_path / "pipeline")))
+    types = ("--explain", "--spacy-model", str(small_pipeline(tmp_path)))
     server = ServerProcess(tmp_path, *types, command=command)
 
     def served(line: str) -> dict[str, Any]:
@@ -146,11 +150,12 @@ def test_served_corrections_are_those_of_the_command(
 
     try:
         with ThreadPoolExecutor(50) as clients:
-            lines = list(clients.map(served, text.splitlines()))
-        assert [line["text"] for line in lines] == expected
-        assert [line["source"] for line in lines] == text.splitlines()
-        edits = [edit for line in lines for edit in line["edits"]]
-        assert len(edits) > 50
-        assert all(re.match("[MRU]:", edit["type"]) for edit in edits)
+            lines = list(clients.map(served, source))
     finally:
         server.stop()
+    assert [line["source"] for line in lines] == source
+    correct = [line["text"] == one for line, one in zip(lines, target, strict=True)]
+    assert sum(correct) > 45
+    edits = [edit for line in lines for edit in line["edits"]]
+    assert len(edits) > 50
+    assert all(re.match("[MRU]:", edit["type"]) for edit in edits)
