@@ -1,7 +1,7 @@
 """Cross-entropy over edits, with a separate weight for tokens to keep (PIE)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
@@ -16,6 +17,8 @@ from fairseq_ssl.edits.coverage import BETA_SQUARED
 from fairseq_ssl.edits.dictionary import KEEP_ID
 from fairseq_ssl.errors import ConfigurationError
 
+BLOCK = 2**20
+"""Number of scores in a block of the cross-entropy: 4 MB in float32."""
 COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 
 
@@ -94,10 +97,7 @@ class EditCrossEntropy(Criterion):
             logits = [None if part is None else part[sample["positions"]] for part in logits]
         edits, errors = logits
         weight = torch.where(labels == KEEP_ID, self.copy_weight, 1.0)
-        scores = edits.float()
-        losses = functional.cross_entropy(
-            scores, labels, reduction="none", label_smoothing=self.smoothing
-        )
+        losses = cross_entropy(edits, labels, self.smoothing)
         loss = (weight * losses).sum()
         if errors is not None:
             loss = loss + self.detection_weight * functional.binary_cross_entropy_with_logits(
@@ -110,7 +110,7 @@ class EditCrossEntropy(Criterion):
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
             "sample_size": sample_size,
-            **_count_matches(scores.detach().argmax(-1), labels, lengths),
+            **_count_matches(edits.detach().argmax(-1), labels, lengths),
         }
         return loss, sample_size, log
 
@@ -129,6 +129,58 @@ class EditCrossEntropy(Criterion):
         metrics.log_derived("recall", lambda meters: percent(meters, "_correct", "_gold", 0.0))
         metrics.log_derived("f05", _f05)
         metrics.log_derived("exact", lambda meters: percent(meters, "_exact", "_nsentences", 0.0))
+
+
+def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """Return the cross-entropy at each position, in float32 or higher.
+
+    It equals torch's, but its only tensor of the size of `scores` is their gradient.
+
+    Args:
+        scores: [positions, labels], logits.
+        labels: [positions], gold labels.
+        smoothing: label smoothing, 0 to 1.
+    """
+    losses: Tensor = _CrossEntropy.apply(scores, labels, smoothing)  # type: ignore[no-untyped-call]
+    return losses
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Cross-entropy of blocks of positions, which are computed again for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        """Return the losses [positions]."""
+        dtype = torch.promote_types(scores.dtype, torch.float32)
+        losses, norms = (torch.empty_like(labels, dtype=dtype) for _ in range(2))
+        for block in _blocks(scores):
+            part = scores[block].to(dtype)
+            norms[block] = part.logsumexp(1)
+            gold = part.gather(1, labels[block].unsqueeze(1)).squeeze(1)
+            losses[block] = norms[block] - (1 - smoothing) * gold - smoothing * part.mean(1)
+        ctx.save_for_backward(scores, labels, norms)
+        ctx.smoothing = smoothing
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weights: Tensor) -> tuple[Tensor, None, None]:
+        """Return the gradient with respect to the scores, for the gradient of the losses."""
+        scores, labels, norms = ctx.saved_tensors
+        gradient = torch.empty_like(scores)
+        for block in _blocks(scores):
+            part = torch.exp(scores[block].to(norms.dtype) - norms[block].unsqueeze(1))
+            part -= ctx.smoothing / scores.size(1)
+            gold = labels[block].unsqueeze(1)
+            part.scatter_add_(1, gold, torch.full_like(gold, ctx.smoothing - 1, dtype=part.dtype))
+            gradient[block] = part.mul_(weights[block].unsqueeze(1))
+        return gradient, None, None
+
+
+def _blocks(scores: Tensor) -> Iterator[slice]:
+    """Yield slices of positions with about BLOCK scores."""
+    size = max(1, BLOCK // scores.size(1))
+    return (slice(begin, begin + size) for begin in range(0, len(scores), size))
 
 
 def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:

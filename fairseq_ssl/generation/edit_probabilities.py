@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +23,11 @@ class Probabilities(NamedTuple):
     """Probabilities of sentences, concatenated, in float32. Positions are <s> and tokens."""
 
     edits: Tensor
-    """[positions, labels], the probability of each edit."""
+    """[scored positions, labels], the probability of each edit."""
     errors: Tensor
     """[positions], the probability that there is an edit."""
+    scored: Tensor | None = None
+    """[scored positions], indices of the positions whose edits are scored. None: all positions."""
 
 
 class EditProbabilities:
@@ -33,10 +35,17 @@ class EditProbabilities:
 
     The error probability is the output of the detection head. Without such a head, it is 1 minus
     the probability of keep.
+
+    With a screen, a first pass over the tokens estimates the error probabilities, and edits are
+    scored only where the estimate reaches a threshold.
     """
 
     def __init__(
-        self, models: Sequence[Any], dictionary: Any, weights: Sequence[float] | None = None
+        self,
+        models: Sequence[Any],
+        dictionary: Any,
+        weights: Sequence[float] | None = None,
+        screen: float = 0.0,
     ) -> None:
         """Average over `models`, which must have the same token dictionary and edit dictionary.
 
@@ -44,9 +53,19 @@ class EditProbabilities:
             models: the edit taggers. Their encoders and subwords can be different.
             dictionary: the token dictionary.
             weights: a weight for each model. None: equal weights.
+            screen: threshold of the screen, 0 to 1. 0: no screen.
         """
+        if not 0 <= screen <= 1:
+            raise ConfigurationError(f"--edit-screen is {screen}; expected 0 to 1.")
+        if screen > 0 and not all(getattr(model, "can_screen", False) for model in models):
+            raise ConfigurationError(
+                "--edit-screen needs models that estimate error probabilities before they score "
+                "edits: models with --edit-detection, or factorized models without "
+                "--edit-gap-inserts. Remove --edit-screen."
+            )
         self.models = models
         self.weights = _normalize(weights or [1.0] * len(models), len(models))
+        self.screen = screen
         self.start_and_end = dictionary.bos(), dictionary.eos()
         self.pad, self.unknown = dictionary.pad(), dictionary.unk()
 
@@ -62,15 +81,33 @@ class EditProbabilities:
         tokens = self.batch(text).to(device)
         lengths = torch.from_numpy(text.lengths + 1).to(device)
         which = None if positions is None else torch.from_numpy(positions).to(device)
-        edits, errors = self._call_model(self.models[0], tokens, lengths, which)
-        if len(self.models) > 1:
-            edits *= self.weights[0]
-            errors *= self.weights[0]
-        for model, weight in zip(self.models[1:], self.weights[1:], strict=True):
-            more = self._call_model(model, tokens, lengths, which)
-            edits.add_(more.edits, alpha=weight)
-            errors.add_(more.errors, alpha=weight)
-        return Probabilities(edits, errors)
+        if self.screen > 0:
+            return self._score_screened(tokens, which)
+        found = (self._call_model(model, tokens, lengths, which) for model in self.models)
+        return Probabilities(*self._mean(found))
+
+    def _score_screened(self, tokens: Tensor, which: Tensor | None) -> Probabilities:
+        """Return the probabilities at the positions `which` where an edit is likely enough."""
+        encoded = [(model, model.encode(tokens)) for model in self.models]
+        (errors,) = self._mean((model.screen(one),) for model, one in encoded)
+        errors = errors if which is None else errors[which]
+        scored = (errors >= self.screen).nonzero().squeeze(1)
+        positions = scored if which is None else which[scored]
+        found = (_probabilities(*model.score(one, positions)) for model, one in encoded)
+        edits, scored_errors = self._mean(found)
+        return Probabilities(edits, errors.index_copy(0, scored, scored_errors), scored)
+
+    def _mean(self, values: Iterator[tuple[Tensor, ...]]) -> list[Tensor]:
+        """Return the weighted mean of each field over the models. Tensors are changed in place."""
+        means = list(next(values))
+        if len(self.models) == 1:
+            return means
+        for mean in means:
+            mean *= self.weights[0]
+        for weight, value in zip(self.weights[1:], values, strict=True):
+            for mean, part in zip(means, value, strict=True):
+                mean.add_(part, alpha=weight)
+        return means
 
     def batch(self, text: Spans) -> Tensor:
         """Return sentences as ids [batch, time] with </s>, padded on the right.
@@ -86,16 +123,19 @@ class EditProbabilities:
 
     def _call_model(
         self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None
-    ) -> Probabilities:
+    ) -> tuple[Tensor, Tensor]:
         logits = model(src_tokens=tokens, src_lengths=lengths)
         scores, errors = logits.edits, logits.errors
         if which is not None:
             scores = scores[which]
             errors = None if errors is None else errors[which]
-        edits = scores.softmax(-1, dtype=torch.float32)
-        return Probabilities(
-            edits, 1 - edits[:, KEEP_ID] if errors is None else errors.float().sigmoid()
-        )
+        return _probabilities(scores, errors)
+
+
+def _probabilities(scores: Tensor, errors: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the probabilities of the edits, and of any edit."""
+    edits = scores.softmax(-1, dtype=torch.float32)
+    return edits, 1 - edits[:, KEEP_ID] if errors is None else errors.float().sigmoid()
 
 
 def parse_weights(text: str) -> list[float]:
@@ -134,6 +174,7 @@ class EditCandidateFinder:
         edits: EditDictionary,
         window_overlap: int | None = None,
         weights: Sequence[float] | None = None,
+        screen: float = 0.0,
     ) -> None:
         """Use one edit tagger, or an ensemble with the same dictionaries.
 
@@ -144,11 +185,12 @@ class EditCandidateFinder:
             window_overlap: number of tokens that consecutive windows share. None: a quarter of a
                 window.
             weights: a weight for each model. None: equal weights.
+            screen: threshold of the screen in `EditProbabilities`.
         """
         positions = min(model.max_subwords + 2 for model in models)
         self.windows = Windows.of_model(positions, window_overlap)
         self.words = [model.subwords for model in models if model.subwords is not None]
-        self.probabilities = EditProbabilities(models, dictionary, weights)
+        self.probabilities = EditProbabilities(models, dictionary, weights, screen)
         self.possible = PossibleEdits(edits, dictionary)
 
     def __call__(self, text: Spans, device: torch.device) -> EditCandidates:
@@ -160,12 +202,24 @@ class EditCandidateFinder:
         for begin in range(0, len(order), batch_size):
             batch = windows.select(order[begin : begin + batch_size])
             found = self.probabilities(batch.text, batch.used_positions, device)
-            columns.append(best_candidates(*found, self.possible, batch.ids, batch.sentence_starts))
+            columns.append(self._best(found, batch.ids, batch.sentence_starts))
         positions = Spans(np.arange(len(text.ids)), windows.counts).select(order).ids
         ordered = np.empty((len(columns[0]), len(text.ids)), np.float32)
         ordered[:, positions] = torch.cat(columns, dim=1).cpu().numpy()
         kept, deleted, other, labels, errors = ordered
         return EditCandidates(kept, deleted, other, labels.astype(np.int64), errors)
+
+    def _best(self, found: Probabilities, ids: Ids, starts: Ids) -> Tensor:
+        """Return the output of `best_candidates`. Positions without scores can only be kept."""
+        if found.scored is None:
+            return best_candidates(found.edits, found.errors, self.possible, ids, starts)
+        scored = found.scored.cpu().numpy()
+        starts = np.flatnonzero(np.isin(scored, starts))
+        errors = found.errors[found.scored]
+        best = best_candidates(found.edits, errors, self.possible, ids[scored], starts)
+        kept, none = 1 - found.errors, torch.full_like(found.errors, -torch.inf)
+        columns = torch.stack([kept, none, none, torch.zeros_like(kept), found.errors])
+        return columns.index_copy(1, found.scored, best)
 
     def _subword_counts(self, ids: Ids) -> Ids | None:
         """Return the number of subwords of each token, the maximum over the models.

@@ -38,6 +38,8 @@ class EditDecoding:
     """Return the sentence after each round, as `history`."""
     print_edits: bool = False
     """Return the edits as `alignment`, which fairseq's commands print."""
+    screen: float = 0.0
+    """Minimum estimate of the error probability, 0 to 1. Tokens with lower estimates are kept."""
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -111,7 +113,12 @@ class EditGenerator:
         self.names = edits.names
         self.settings = settings
         self.candidates = EditCandidateFinder(
-            models, dictionary, edits, settings.window_overlap, settings.weights
+            models,
+            dictionary,
+            edits,
+            settings.window_overlap,
+            settings.weights,
+            settings.screen,
         )
         self.edited = EditedIds(edits, dictionary)
         for model in models:
@@ -247,6 +254,14 @@ class EditDecodingConfig(FairseqDataclass):
             "head or, without it, 1 minus the probability of keep (default: 0)"
         },
     )
+    edit_screen: float = field(
+        default=0.0,
+        metadata={
+            "help": "threshold of a screen, 0 to 1; tokens whose error probability, estimated "
+            "before edits are scored, is lower are kept without scoring, which is faster; 0 scores "
+            "all tokens (default: 0)"
+        },
+    )
     edit_window_overlap: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
@@ -310,6 +325,7 @@ def build_edit_generator(
         None if config.edit_weights is None else parse_weights(str(config.edit_weights)),
         bool(getattr(options, "retain_iter_history", False)),
         config.print_edits,
+        config.edit_screen,
     )
     if config.edit_int8:
         for model in models:

@@ -1,9 +1,7 @@
 """Edit tagger: a BERT encoder that scores the edits of all tokens in parallel (PIE)."""
 
-import logging
 import warnings
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Optional
 
 import torch
@@ -13,15 +11,15 @@ from fairseq.models import BaseFairseqModel, register_model, register_model_arch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.checkpoints import pretrained
-from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
-from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.common import fill_sizes
 from fairseq_ssl.models.word_encoder import (
     POOLINGS,
+    EncodedWords,
     PretrainedEncoder,
+    build_pretrained_encoder,
+    load_pretrained_weights,
     pool_words,
     sum_embeddings,
     word_spans,
@@ -30,14 +28,11 @@ from fairseq_ssl.modules.edit_layers import (
     EditEncoder,
     EditLogits,
     EditScores,
-    EditStates,
     EncoderSizes,
     TokenEncoder,
-    WordSpans,
-    init_bert_weights,
+    Words,
 )
-
-logger = logging.getLogger(__name__)
+from fairseq_ssl.modules.functional import init_bert_weights
 
 UNLIMITED = 10**9
 
@@ -200,11 +195,11 @@ class EditTagger(BaseFairseqModel):
             )
         words, encoder = getattr(task, "words", None), None
         if words is not None and not task.encoder.is_native:
-            encoder = _pretrained_encoder(cfg, task.encoder, words.padding)
+            encoder = build_pretrained_encoder(cfg, task.encoder, words.padding)
             cfg.max_source_positions = min(cfg.max_source_positions, encoder.max_positions)
         model = cls(cfg, task.source_dictionary, task.edits, words, encoder)
         if cfg.edit_init is not None and encoder is None:
-            _load_pretrained_encoder(cfg.edit_init, model, task)
+            load_pretrained_weights(cfg.edit_init, model, task)
         return model
 
     @classmethod
@@ -255,44 +250,81 @@ class EditTagger(BaseFairseqModel):
             subwords: the subwords of `src_tokens`, for a model that reads subwords. None: the model
             looks them up.
         """
-        weight = self.scores.edits.weight
-        use_autocast = self.cfg.edit_autocast and weight.dtype == torch.float32
-        with torch.autocast(weight.device.type, torch.bfloat16, enabled=use_autocast):
+        return self.score(self.encode(src_tokens, subwords))
+
+    def encode(self, src_tokens: Tensor, subwords: SubwordBatch | None = None) -> EncodedWords:
+        """Return the states h of each <s> and token of a batch. The arguments are as in forward."""
+        with self._autocast(), torch.set_grad_enabled(self._trains_encoder):
             if self.subwords is None:
-                return self._score_tokens(src_tokens)
+                return self._encode_tokens(src_tokens)
             if subwords is None:
                 subwords = self.subwords.look_up(src_tokens)
-            return self._score_words(SubwordBatch(*subwords))  # fairseq moves it as a tuple
+            return self._encode_words(SubwordBatch(*subwords))  # fairseq moves it as a tuple
 
-    def _score_tokens(self, src_tokens: Tensor) -> EditLogits:
-        tokens = src_tokens.masked_fill(src_tokens >= self.vocabulary_size, self.special["unk"])
-        states, embeddings = self._encode(tokens)
-        real = tokens.ne(self.special["pad"]) & tokens.ne(self.special["eos"])
-        units = [None if part is None else part[real] for part in states[1:]]
-        own = functional.embedding(tokens[real], embeddings) if self.scores.factorized else None
-        return self._logits(embeddings, own, states.tokens[real], units)
+    @property
+    def can_screen(self) -> bool:
+        """True if `screen` works: with a detection head, or with scores that need no units."""
+        is_independent = self.scores.factorized and self.scores.no_insert is None
+        return self.errors is not None or is_independent
 
-    def _score_words(self, batch: SubwordBatch) -> EditLogits:
-        states, embeddings = self._encode(batch.ids, word_spans(batch))
-        real = batch.counts > 0
-        units = [None if part is None else part[real] for part in states[1:]]
-        own = sum_embeddings(embeddings, batch) if self.scores.factorized else None
-        hidden = pool_words(states.tokens, batch, self.cfg.edit_pooling)
-        return self._logits(embeddings, own, hidden, units)
+    def screen(self, encoded: EncodedWords) -> Tensor:
+        """Return the probability of any edit at each position, in float32, before `score`.
 
-    def _encode(self, ids: Tensor, spans: WordSpans | None = None) -> tuple[EditStates, Tensor]:
-        """Return the encoder's states and its embeddings, without gradients while frozen."""
-        embeddings: Tensor = self.encoder.tokens.weight
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_encoder_frozen):
-            states = self.encoder(ids, spans)
-        return states, embeddings.detach() if self.is_encoder_frozen else embeddings
+        It is the output of the error detection head or, without this head, computed from the terms
+        of equation 3 that depend on h alone.
+        """
+        with self._autocast():
+            if self.errors is not None:
+                probability: Tensor = self.errors(encoded.hidden).squeeze(-1).float().sigmoid()
+                return probability
+            return self.scores.edit_probabilities(encoded.own, encoded.hidden)
 
-    def _logits(
-        self, embeddings: Tensor, own: Tensor | None, hidden: Tensor, units: list[Tensor | None]
-    ) -> EditLogits:
-        edits = self.scores(embeddings, own, hidden, *units)
-        errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
+    def score(self, encoded: EncodedWords, which: Tensor | None = None) -> EditLogits:
+        """Return the logits of all edits at the positions `which`. None: at all positions."""
+        own, hidden, words = encoded.own, encoded.hidden, encoded.words
+        units: tuple[Tensor | None, Tensor | None] = None, None
+        if which is not None:
+            own, hidden = None if own is None else own[which], hidden[which]
+            words = words.select(which)
+        with self._autocast():
+            if isinstance(self.encoder, EditEncoder) and self.encoder.factorized:
+                with torch.set_grad_enabled(self._trains_encoder):
+                    units = self.encoder.encode_units(encoded.tokens, words)
+            edits = self.scores(self._embeddings, own, hidden, *units)
+            errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
         return EditLogits(edits, errors)
+
+    def _encode_tokens(self, src_tokens: Tensor) -> EncodedWords:
+        tokens = src_tokens.masked_fill(src_tokens >= self.vocabulary_size, self.special["unk"])
+        encoded = self.encoder.encode_tokens(tokens)
+        real = tokens.ne(self.special["pad"]) & tokens.ne(self.special["eos"])
+        sentence, place = real.nonzero(as_tuple=True)
+        own = (
+            functional.embedding(tokens[real], self._embeddings) if self.scores.factorized else None
+        )
+        hidden = encoded.states[sentence, place]
+        return EncodedWords(encoded, Words(sentence, place, place), own, hidden)
+
+    def _encode_words(self, batch: SubwordBatch) -> EncodedWords:
+        encoded = self.encoder.encode_tokens(batch.ids)
+        own = sum_embeddings(self._embeddings, batch) if self.scores.factorized else None
+        hidden = pool_words(encoded.states, batch, self.cfg.edit_pooling)
+        words = Words.of_spans(word_spans(batch), len(batch.ids))
+        return EncodedWords(encoded, words, own, hidden)
+
+    def _autocast(self) -> torch.autocast:
+        weight = self.scores.edits.weight
+        enabled = self.cfg.edit_autocast and weight.dtype == torch.float32
+        return torch.autocast(weight.device.type, torch.bfloat16, enabled=enabled)
+
+    @property
+    def _trains_encoder(self) -> bool:
+        return torch.is_grad_enabled() and not self.is_encoder_frozen
+
+    @property
+    def _embeddings(self) -> Tensor:
+        weight: Tensor = self.encoder.tokens.weight
+        return weight.detach() if self.is_encoder_frozen else weight
 
     def set_num_updates(self, num_updates: int) -> None:
         """Freeze the encoder in the first `edit_freeze_encoder_updates` updates."""
@@ -345,69 +377,6 @@ def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
         attention_dropout=cfg.attention_dropout,
         epsilon=cfg.edit_layer_norm_eps,
     )
-
-
-def _pretrained_encoder(
-    cfg: EditTaggerConfig, encoder: EncoderFiles, padding: int
-) -> PretrainedEncoder:
-    """Return an encoder of transformers, from its folder or for the weights of a checkpoint."""
-    if not cfg.edit_unfactorized:
-        kind = encoder.config.get("model_type")
-        raise ConfigurationError(
-            f"A factorized edit_tagger cannot use the encoder {kind!r}. Expected a BERT or a "
-            "RoBERTa. Pass --edit-unfactorized."
-        )
-    if cfg.edit_init is None:
-        return PretrainedEncoder(pretrained.of_config(dict(encoder.config)), padding)
-    return PretrainedEncoder(pretrained.load_model(Path(cfg.edit_init).expanduser()), padding)
-
-
-def _load_pretrained_encoder(name: str, model: EditTagger, task: Any) -> None:
-    """Initialize `model` from a BERT or RoBERTa in the folder `name`.
-
-    If the folder does not exist, the weights must come from a checkpoint.
-    """
-    folder = Path(name).expanduser()
-    if not folder.exists():
-        _require_checkpoint(model, folder)
-        return
-    symbols = task.source_dictionary.symbols
-    if model.subwords is not None:
-        symbols = model.subwords.tokenizer.symbols(model.subwords.vocabulary)
-    cfg = model.cfg
-    sizes = TaggerSizes(
-        layers=cfg.encoder_layers,
-        dim=cfg.encoder_embed_dim,
-        inner_dim=cfg.encoder_ffn_embed_dim,
-        heads=cfg.encoder_attention_heads,
-        positions=cfg.max_source_positions,
-        epsilon=cfg.edit_layer_norm_eps,
-        factorized=not cfg.edit_unfactorized,
-    )
-    state = model.state_dict()
-    for key, weight in initial_weights(folder, sizes, symbols, state).items():
-        state[key].copy_(weight)
-    logger.info(f"Initialized the encoder from {folder}")
-
-
-def _require_checkpoint(model: EditTagger, folder: Path) -> None:
-    """Make `forward` raise ConfigurationError until a checkpoint is loaded into `model`."""
-    logger.warning(f"{folder} (--edit-init) does not exist. The weights must be in a checkpoint.")
-
-    def raise_error(*_: Any) -> None:
-        raise ConfigurationError(
-            f"The folder {folder} of --edit-init does not exist, and no checkpoint was loaded. "
-            "Expected a BERT or RoBERTa in Hugging Face format."
-        )
-
-    def remove_hooks(*_: Any) -> None:
-        for handle in handles:
-            handle.remove()
-
-    handles = [
-        model.register_forward_pre_hook(raise_error),
-        model.register_load_state_dict_post_hook(remove_hooks),
-    ]
 
 
 def _id(dictionary: Any, token: str) -> int:

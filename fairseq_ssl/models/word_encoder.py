@@ -1,24 +1,43 @@
-"""States of words from the subwords of a pretrained encoder."""
+"""Pretrained encoders of edit taggers, and states of words from the states of their subwords."""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.checkpoints.pretrained import longest
+from fairseq_ssl.checkpoints import pretrained
+from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
+from fairseq_ssl.checkpoints.pretrained import EncoderFiles, longest
 from fairseq_ssl.data.word_subwords import SubwordBatch
-from fairseq_ssl.modules.edit_layers import EditStates, WordSpans
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.modules.edit_layers import EditStates, EncodedTokens, Words, WordSpans
+
+logger = logging.getLogger(__name__)
 
 POOLINGS = ("first", "mean")
 UNLIMITED = 10**9
 
 
+class EncodedWords(NamedTuple):
+    """The words of a batch after the encoder has read the tokens."""
+
+    tokens: EncodedTokens
+    words: Words
+    own: Tensor | None
+    """[words, dim], embeddings of the words. None in an unfactorized model."""
+    hidden: Tensor
+    """[words, dim], the states h of the words."""
+
+
 def word_spans(batch: SubwordBatch) -> WordSpans:
     """Return the indices of the first and the last subword of each word, both 0 for padding."""
-    return WordSpans(batch.first, batch.first + batch.counts.clamp(min=1) - 1)
+    last = batch.first + batch.counts.clamp(min=1) - 1
+    return WordSpans(batch.first, last, batch.counts > 0)
 
 
 def pool_words(states: Tensor, batch: SubwordBatch, pooling: str) -> Tensor:
@@ -86,6 +105,72 @@ class PretrainedEncoder(nn.Module):
 
     def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
         """Return the states of ids [batch, time], padded on the right. `words` is ignored."""
-        mask = tokens.ne(self.padding).to(self.tokens.weight.dtype)
+        return EditStates(self.encode_tokens(tokens).states, None, None)
+
+    def encode_tokens(self, tokens: Tensor) -> EncodedTokens:
+        """Return the states of ids [batch, time], padded on the right."""
+        is_padding = tokens.eq(self.padding)
+        mask = (~is_padding).to(self.tokens.weight.dtype)
         output = self.model(input_ids=tokens, attention_mask=mask)
-        return EditStates(output.last_hidden_state, None, None)
+        return EncodedTokens(output.last_hidden_state, [], is_padding)
+
+
+def build_pretrained_encoder(cfg: Any, encoder: EncoderFiles, padding: int) -> PretrainedEncoder:
+    """Return an encoder of transformers, from its folder or for the weights of a checkpoint."""
+    if not cfg.edit_unfactorized:
+        kind = encoder.config.get("model_type")
+        raise ConfigurationError(
+            f"A factorized edit_tagger cannot use the encoder {kind!r}. Expected a BERT or a "
+            "RoBERTa. Pass --edit-unfactorized."
+        )
+    if cfg.edit_init is None:
+        return PretrainedEncoder(pretrained.of_config(dict(encoder.config)), padding)
+    return PretrainedEncoder(pretrained.load_model(Path(cfg.edit_init).expanduser()), padding)
+
+
+def load_pretrained_weights(name: str, model: Any, task: Any) -> None:
+    """Initialize `model` from a BERT or RoBERTa in the folder `name`.
+
+    If the folder does not exist, the weights must come from a checkpoint.
+    """
+    folder = Path(name).expanduser()
+    if not folder.exists():
+        _require_checkpoint(model, folder)
+        return
+    symbols = task.source_dictionary.symbols
+    if model.subwords is not None:
+        symbols = model.subwords.tokenizer.symbols(model.subwords.vocabulary)
+    cfg = model.cfg
+    sizes = TaggerSizes(
+        layers=cfg.encoder_layers,
+        dim=cfg.encoder_embed_dim,
+        inner_dim=cfg.encoder_ffn_embed_dim,
+        heads=cfg.encoder_attention_heads,
+        positions=cfg.max_source_positions,
+        epsilon=cfg.edit_layer_norm_eps,
+        factorized=not cfg.edit_unfactorized,
+    )
+    state = model.state_dict()
+    for key, weight in initial_weights(folder, sizes, symbols, state).items():
+        state[key].copy_(weight)
+    logger.info(f"Initialized the encoder from {folder}")
+
+
+def _require_checkpoint(model: Any, folder: Path) -> None:
+    """Make `forward` raise ConfigurationError until a checkpoint is loaded into `model`."""
+    logger.warning(f"{folder} (--edit-init) does not exist. The weights must be in a checkpoint.")
+
+    def raise_error(*_: Any) -> None:
+        raise ConfigurationError(
+            f"The folder {folder} of --edit-init does not exist, and no checkpoint was loaded. "
+            "Expected a BERT or RoBERTa in Hugging Face format."
+        )
+
+    def remove_hooks(*_: Any) -> None:
+        for handle in handles:
+            handle.remove()
+
+    handles = [
+        model.register_forward_pre_hook(raise_error),
+        model.register_load_state_dict_post_hook(remove_hooks),
+    ]

@@ -107,6 +107,30 @@ class Attention(nn.Module):
         return projected.view(batch, time, parts, self.heads, -1).permute(2, 0, 3, 1, 4)
 
 
+def attend_from_units(
+    query: Tensor, own: KeysValues, tokens: KeysValues, mask: Tensor | None, dropout: float
+) -> Tensor:
+    """Return the attention output of the units [batch, heads, units, dim / heads].
+
+    Each unit attends to all tokens and to itself, with time + 1 scores.
+
+    Args:
+        query: [batch, heads, units, dim / heads], queries of the units.
+        own: keys and values of the units, of the same shape.
+        tokens: keys and values of the tokens.
+        mask: [batch or 1, 1, units, time + 1], True where a unit may attend. The last column is the
+            unit itself. None: no mask.
+        dropout: dropout probability of attention weights.
+    """
+    query = query * query.size(-1) ** -0.5
+    self_score = (query * own.keys).sum(-1, keepdim=True)
+    scores = torch.cat([query @ tokens.keys.transpose(-1, -2), self_score], dim=-1)
+    if mask is not None:
+        scores = scores.masked_fill_(~mask, float("-inf"))
+    weights = functional.dropout(scores.softmax(-1), dropout)
+    return weights[..., :-1] @ tokens.values + weights[..., -1:] * own.values
+
+
 @dataclass(frozen=True)
 class EncodedSource:
     """Encoder output, with each sentence stored once, whatever its number of hypotheses."""

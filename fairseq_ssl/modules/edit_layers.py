@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.modules.attention import KeysValues
-
-INIT_STD = 0.02
-"""Standard deviation of initial weights, as in BERT."""
+from fairseq_ssl.modules.attention import KeysValues, attend_from_units
+from fairseq_ssl.modules.functional import INIT_STD, Rows, init_bert_weights
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,32 @@ class WordSpans(NamedTuple):
 
     first: Tensor
     last: Tensor
+    real: Tensor | None = None
+    """[batch, words], True at words that are not padding. None: there is no padding."""
+
+
+class Words(NamedTuple):
+    """Words of a batch, ordered by sentence, each [words]."""
+
+    sentence: Tensor
+    """Index of the sentence."""
+    first: Tensor
+    """Index in the sentence of the first token."""
+    last: Tensor
+    """Index in the sentence of the last token."""
+
+    @classmethod
+    def of_spans(cls, spans: WordSpans, batch: int) -> Words:
+        """Return the words of `batch` sentences without padding."""
+        shape = batch, spans.first.size(1)
+        sentence = torch.arange(batch, device=spans.first.device).unsqueeze(1).expand(shape)
+        parts = (part.expand(shape).flatten() for part in (sentence, spans.first, spans.last))
+        words = cls(*parts)
+        return words if spans.real is None else words.select(spans.real.flatten())
+
+    def select(self, which: Tensor) -> Words:
+        """Return some of the words, selected by a mask or by ascending indices."""
+        return Words(*(part[which] for part in self))
 
 
 class EditStates(NamedTuple):
@@ -72,71 +96,75 @@ class EditLayer(nn.Module):
         self.final_norm = nn.LayerNorm(sizes.dim, sizes.epsilon)
         self.dropout = nn.Dropout(sizes.dropout)
 
-    def forward(
-        self, states: Tensor, time: int, mask: Tensor | None, unit_mask: Tensor | None
-    ) -> Tensor:
-        """Return the layer's output.
+    def forward(self, states: Tensor, rows: Rows, mask: Tensor | None) -> tuple[Tensor, KeysValues]:
+        """Return the layer's output for tokens, and their keys and values.
 
         Args:
-            states: [batch, time + units, dim], tokens first.
-            time: number of tokens.
+            states: [tokens, dim].
+            rows: the places of the tokens.
             mask: [batch, 1, 1, time], True at tokens that are not padding. None: no padding.
-            unit_mask: [batch or 1, 1, units, time + 1], True where a unit attends to a token or,
-                in the last column, to itself.
         """
-        attended = self._attend(states, time, mask, unit_mask)
+        query, own = self._project(states, rows)
+        attended = functional.scaled_dot_product_attention(query, *own, mask, self._dropout)
+        return self._transform(states, attended, rows), own
+
+    def transform_units(
+        self, states: Tensor, rows: Rows, tokens: KeysValues, mask: Tensor
+    ) -> Tensor:
+        """Return the layer's output for units [units, dim].
+
+        Args:
+            states: [units, dim].
+            rows: the places of the units.
+            tokens: keys and values of the tokens in this layer.
+            mask: [batch, 1, time, tokens + 1], as in `attend_from_units`.
+        """
+        query, own = self._project(states, rows)
+        attended = attend_from_units(query, own, tokens, mask, self._dropout)
+        return self._transform(states, attended, rows)
+
+    @property
+    def _dropout(self) -> float:
+        return self.attention_dropout if self.training else 0.0
+
+    def _project(self, states: Tensor, rows: Rows) -> tuple[Tensor, KeysValues]:
+        """Return queries, keys and values, each [batch, heads, time, dim / heads]."""
+        projected = rows.pad(self.in_proj(states))
+        shape = (rows.batch, rows.time, 3, self.heads, states.size(-1) // self.heads)
+        query, key, value = projected.view(shape).permute(2, 0, 3, 1, 4)
+        return query, KeysValues(key, value)
+
+    def _transform(self, states: Tensor, attended: Tensor, rows: Rows) -> Tensor:
+        """Return the output of the layer [rows, dim] after attention."""
+        attended = rows.pack(attended.transpose(1, 2).flatten(2))
         states = self.attention_norm(states + self.dropout(self.out_proj(attended)))
         inner = self.fc2(functional.gelu(self.fc1(states)))
         normed: Tensor = self.final_norm(states + self.dropout(inner))
         return normed
 
-    def _attend(
-        self, states: Tensor, time: int, mask: Tensor | None, unit_mask: Tensor | None
-    ) -> Tensor:
-        batch, length, dim = states.shape
-        shape = (batch, length, 3, self.heads, dim // self.heads)
-        query, key, value = self.in_proj(states).view(shape).permute(2, 0, 3, 1, 4)
-        tokens = KeysValues(key[:, :, :time], value[:, :, :time])
-        dropout = self.attention_dropout if self.training else 0.0
-        attended = functional.scaled_dot_product_attention(
-            query[:, :, :time], *tokens, mask, dropout
-        )
-        if length > time:
-            own = KeysValues(key[:, :, time:], value[:, :, time:])
-            units = attend_from_units(query[:, :, time:], own, tokens, unit_mask, dropout)
-            attended = torch.cat([attended, units], dim=2)
-        return attended.transpose(1, 2).reshape(batch, length, dim)
 
+@dataclass(frozen=True)
+class EncodedTokens:
+    """Sentences whose token states are computed, so that units can be computed for some words."""
 
-def attend_from_units(
-    query: Tensor, own: KeysValues, tokens: KeysValues, mask: Tensor | None, dropout: float
-) -> Tensor:
-    """Return the attention output of the units [batch, heads, units, dim / heads].
+    states: Tensor
+    """[batch, time, dim], the output of the last layer."""
+    keys_values: list[KeysValues]
+    """Keys and values of the tokens in each layer, empty in an unfactorized encoder."""
+    is_padding: Tensor
+    """[batch, time], True at padding."""
 
-    Each unit attends to all tokens and to itself, with time + 1 scores.
-
-    Args:
-        query: [batch, heads, units, dim / heads], queries of the units.
-        own: keys and values of the units, of the same shape.
-        tokens: keys and values of the tokens.
-        mask: [batch or 1, 1, units, time + 1], True where a unit may attend. The last column is the
-            unit itself. None: no mask.
-        dropout: dropout probability of attention weights.
-    """
-    query = query * query.size(-1) ** -0.5
-    self_score = (query * own.keys).sum(-1, keepdim=True)
-    scores = torch.cat([query @ tokens.keys.transpose(-1, -2), self_score], dim=-1)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    weights = functional.dropout(scores.softmax(-1), dropout)
-    return weights[..., :-1] @ tokens.values + weights[..., -1:] * own.values
+    @property
+    def positions(self) -> Tensor:
+        """[batch, time], the position of each token, 0 or more."""
+        return (~self.is_padding).cumsum(1).sub(1).clamp(min=0)
 
 
 class EditEncoder(nn.Module):
-    """A BERT encoder with two edit units per token, for replacement and insertion.
+    """A BERT encoder with two edit units per word, for replacement and insertion.
 
     Tokens and units share all weights. Tokens attend to tokens only, a unit attends to tokens and
-    to itself. Without `factorized`, there are no units.
+    to itself. The tokens are therefore computed first. Without `factorized`, there are no units.
     """
 
     def __init__(self, sizes: EncoderSizes, padding: int, factorized: bool = True) -> None:
@@ -153,51 +181,73 @@ class EditEncoder(nn.Module):
         self.apply(init_bert_weights)
         nn.init.trunc_normal_(self.mask, std=INIT_STD)
 
-    def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
+    def forward(self, tokens: Tensor, spans: WordSpans | None = None) -> EditStates:
         """Return the states of the tokens and of the edit units, if any.
 
         Args:
             tokens: [batch, time], ids, padded on either side.
-            words: the words that have edit units, for ids padded on the right. None: every token
+            spans: the words that have edit units, for ids padded on the right. None: every token
                 is a word.
         """
-        is_padding = tokens.eq(self.padding)
-        time = tokens.size(1)
-        if words is None:
-            columns = torch.arange(time, device=tokens.device)[None]
-            words = WordSpans(columns, columns)
-        states = self.embed(tokens, is_padding, words)
-        # An exported graph cannot depend on the values of its input.
-        is_padded = torch.compiler.is_compiling() or bool(is_padding.any())
-        mask = ~is_padding[:, None, None, :] if is_padded else None
-        unit_mask = _unit_mask(words, time, mask) if self.factorized else None
-        for layer in self.layers:
-            states = layer(states, time, mask, unit_mask)
+        encoded = self.encode_tokens(tokens)
         if not self.factorized:
-            return EditStates(states, None, None)
-        units = words.first.size(1)
-        return EditStates(*torch.split(states, [time, units, units], dim=1))
+            return EditStates(encoded.states, None, None)
+        if spans is None:
+            columns = torch.arange(tokens.size(1), device=tokens.device)[None]
+            spans = WordSpans(columns, columns)
+        words, shape = Words.of_spans(spans, tokens.size(0)), (tokens.size(0), spans.first.size(1))
+        if spans.real is None:
+            rows, places = Rows(*shape, None), Rows(shape[0], 2 * shape[1], None)
+        else:
+            rows, places = Rows.of_mask(spans.real), None
+        units = self.encode_units(encoded, words, places)
+        return EditStates(encoded.states, *(rows.pad(unit) for unit in units))
 
-    def embed(self, tokens: Tensor, is_padding: Tensor, words: WordSpans) -> Tensor:
-        """Return the input of the first layer [batch, time + 2 * words, dim]: h, then r, then a.
+    def encode_tokens(self, tokens: Tensor) -> EncodedTokens:
+        """Return the states of tokens [batch, time], padded on either side."""
+        is_padding = tokens.eq(self.padding)
+        positions = (~is_padding).cumsum(1).sub(1).clamp(min=0)
+        rows = Rows.of_mask(~is_padding)
+        is_padded = torch.compiler.is_compiling() or rows.index is not None
+        mask = ~is_padding[:, None, None, :] if is_padded else None
+        embedded = self.tokens(rows.pack(tokens.unsqueeze(-1)).squeeze(-1))
+        embedded = embedded + self.positions(rows.pack(positions.unsqueeze(-1)).squeeze(-1))
+        states = self.dropout(self.norm(embedded))
+        keys_values = []
+        for layer in self.layers:
+            states, own = layer(states, rows, mask)
+            if self.factorized:
+                keys_values.append(own)
+        return EncodedTokens(rows.pad(states), keys_values, is_padding)
+
+    def encode_units(
+        self, encoded: EncodedTokens, words: Words, rows: Rows | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the states of the edit units r and a of words, each [words, dim].
 
         r has the position of the first token of its word, a the mean of the positions of the last
         token and of the next.
 
         Args:
-            tokens: [batch, time], ids.
-            is_padding: [batch, time], True at padding.
+            encoded: the tokens.
             words: the words that have units.
+            rows: the places of the units, r before a for each word. None: computed from the words.
         """
-        positions = (~is_padding).cumsum(1).sub(1).clamp(min=0)
-        parts = [self.tokens(tokens) + self.positions(positions)]
-        if self.factorized:
-            first, last = (positions.gather(1, one.expand(tokens.size(0), -1)) for one in words)
-            after = (last + 1).clamp(max=self.positions.num_embeddings - 1)
-            between = (self.positions(last) + self.positions(after)) / 2
-            parts += [self.mask + self.positions(first), self.mask + between]
-        states: Tensor = self.dropout(self.norm(torch.cat(parts, dim=1)))
-        return states
+        sentence, first, last = words
+        positions = encoded.positions
+        first, last = positions[sentence, first], positions[sentence, last]
+        after = (last + 1).clamp(max=self.positions.num_embeddings - 1)
+        between = (self.positions(last) + self.positions(after)) / 2
+        units = torch.stack([self.positions(first), between], dim=1) + self.mask
+        states = self.dropout(self.norm(units.flatten(0, 1)))
+        if rows is None:
+            rows = Rows.of_sentences(sentence.repeat_interleave(2), encoded.states.size(0))
+        mask = _unit_mask(words, encoded.is_padding, rows)
+        for layer, tokens in zip(self.layers, encoded.keys_values, strict=True):
+            assert isinstance(layer, EditLayer)
+            states = layer.transform_units(states, rows, tokens, mask)
+        replacing, following = states.view(-1, 2, self.dim).unbind(1)
+        return replacing, following
 
 
 class TokenEncoder(EditEncoder):
@@ -225,27 +275,21 @@ class TokenEncoder(EditEncoder):
         return self.positions.num_embeddings
 
 
-def _unit_mask(words: WordSpans, time: int, mask: Tensor | None) -> Tensor:
-    """Return a mask [batch or 1, 1, units, time + 1], True where a unit may attend.
+def _unit_mask(words: Words, is_padding: Tensor, rows: Rows) -> Tensor:
+    """Return a mask [batch, 1, units, time + 1], True where a unit may attend.
 
     The units r may not attend to the tokens of their own word. No unit may attend to padding.
+
+    Args:
+        words: the words. Each has two units, r and a.
+        is_padding: [batch, time], True at padding.
+        rows: the places of the units.
     """
-    columns = torch.arange(time, device=words.first.device)
+    columns = torch.arange(is_padding.size(1), device=is_padding.device)
     own = (columns >= words.first.unsqueeze(-1)) & (columns <= words.last.unsqueeze(-1))
-    tokens = torch.cat([~own, torch.ones_like(own)], dim=1).unsqueeze(1)
-    if mask is not None:
-        tokens = tokens & mask
-    return functional.pad(tokens, (0, 1), value=True)
-
-
-def init_bert_weights(module: nn.Module) -> None:
-    """Initialize the weights of a module as in BERT."""
-    if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.trunc_normal_(module.weight, std=INIT_STD)
-    if isinstance(module, nn.Linear) and module.bias is not None:
-        nn.init.zeros_(module.bias)
-    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-        nn.init.zeros_(module.weight[module.padding_idx])
+    hidden = torch.stack([own, torch.zeros_like(own)], dim=1).flatten(0, 1)
+    tokens = ~(rows.pad(hidden) | is_padding.unsqueeze(1))
+    return functional.pad(tokens, (0, 1), value=True).unsqueeze(1)
 
 
 class EditScores(nn.Module):
@@ -326,22 +370,46 @@ class EditScores(nn.Module):
             replacing: [n, dim], r. Required if factorized.
             following: [n, dim], a. Required if factorized.
         """
-        scores: Tensor = self.edits(self.dropout(states))
         if not self.factorized:
+            scores: Tensor = self.edits(self.dropout(states))
             return scores if self.no_insert is None else self._joint_log_probs(scores, states)
         assert own is not None
         assert replacing is not None
         assert following is not None
         grams = self.gram_embeddings(embeddings)
         kept = (own * self._head(states)).sum(-1, keepdim=True)
-        replacing = self._head(replacing)
-        following = self._head(following)
-        appended = following @ grams.T + (kept if self.no_insert is None else 0)
-        replaced = replacing @ grams.T - (own * replacing).sum(-1, keepdim=True)
-        transforms = scores.size(1) - 2 - 2 * len(self.grams)
-        rest = [kept, torch.zeros_like(kept), appended, replaced, kept.expand(-1, transforms)]
-        scores = scores + torch.cat(rest, dim=1)
+        replacing, following = self._head(replacing), self._head(following)
+        replaced = (own * replacing).sum(-1, keepdim=True)
+        states = self.dropout(states)
+        # Blocks of labels, so that no other tensor is as large as the logits.
+        sizes = [1, 1, len(grams), len(grams), len(self.edits.weight) - 2 - 2 * len(grams)]
+        thetas = zip(*(torch.split(one, sizes) for one in self.edits.parameters()), strict=True)
+        keep, delete, append, replace, rest = (functional.linear(states, *one) for one in thetas)
+        append = torch.addmm(append, following, grams.T)
+        if self.no_insert is None:
+            append = append + kept
+        replace = torch.addmm(replace, replacing, grams.T) - replaced
+        scores = torch.cat([keep + kept, delete, append, replace, rest + kept], dim=1)
         return scores if self.no_insert is None else self._joint_log_probs(scores, following)
+
+    def edit_probabilities(self, own: Tensor | None, states: Tensor) -> Tensor:
+        """Return the probability of any edit [n] from the terms that depend on h alone, in float32.
+
+        The terms of r and a are left out, so that it can be computed before them.
+
+        Args:
+            own: [n, dim], embeddings of the tokens to edit. None in an unfactorized model.
+            states: [n, dim], h.
+        """
+        scores = self.edits(states).float()
+        if own is not None:
+            kept = (own * self._head(states)).sum(-1, keepdim=True).float()
+            with_own = torch.ones_like(scores[:1])
+            with_own[:, 1] = 0
+            with_own[:, self.appends.stop : self.appends.stop + len(self.grams)] = 0
+            scores = scores + kept * with_own
+        edited: Tensor = 1 - scores.softmax(-1)[:, 0]
+        return edited
 
     def _joint_log_probs(self, scores: Tensor, gaps: Tensor) -> Tensor:
         """Return the sum of the log-probabilities of the two decisions of each label [n, labels].

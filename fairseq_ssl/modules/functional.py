@@ -1,13 +1,18 @@
-"""Buffers that keep their dtype, integer hashing, and a check for plain softmax outputs."""
+"""Buffers that keep their dtype, padding of batches, initial weights, and hashing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from fairseq.models import BaseFairseqModel, FairseqDecoder
 from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor, nn
+
+INIT_STD = 0.02
+"""Standard deviation of initial weights, as in BERT."""
 
 
 class ExactBuffers(nn.Module):
@@ -25,6 +30,58 @@ class ExactBuffers(nn.Module):
             if exact is not None and cast is not None and cast.dtype != exact.dtype:
                 self._buffers[name] = exact.to(cast.device)
         return result
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Places of vectors in a padded batch. Layers compute vectors without padding."""
+
+    batch: int
+    time: int
+    index: Tensor | None
+    """[rows], index of each vector in the flattened batch. None: there is no padding."""
+
+    @classmethod
+    def of_mask(cls, real: Tensor) -> Rows:
+        """Return the places where `real` [batch, time] is True."""
+        # An exported graph cannot depend on the values of its input.
+        if torch.compiler.is_compiling() or bool(real.all()):
+            return cls(real.size(0), real.size(1), None)
+        return cls(real.size(0), real.size(1), real.flatten().nonzero().squeeze(1))
+
+    @classmethod
+    def of_sentences(cls, sentence: Tensor, batch: int) -> Rows:
+        """Return places on the left of each sentence, for ascending sentence indices [rows]."""
+        counts = torch.bincount(sentence, minlength=batch)
+        time = int(counts.max())
+        if batch * time == len(sentence):
+            return cls(batch, time, None)
+        shift = torch.arange(batch, device=sentence.device) * time - (counts.cumsum(0) - counts)
+        return cls(
+            batch, time, torch.arange(len(sentence), device=sentence.device) + shift[sentence]
+        )
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """Return vectors [rows, dim] as [batch, time, dim], with zeros at padding."""
+        if self.index is not None:
+            padded = rows.new_zeros(self.batch * self.time, rows.size(1))
+            rows = padded.index_copy(0, self.index, rows)
+        return rows.view(self.batch, self.time, rows.size(1))
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """Return the vectors [rows, dim] of a batch [batch, time, dim]."""
+        rows = padded.flatten(0, 1)
+        return rows if self.index is None else rows.index_select(0, self.index)
+
+
+def init_bert_weights(module: nn.Module) -> None:
+    """Initialize the weights of a module as in BERT."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=INIT_STD)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+        nn.init.zeros_(module.weight[module.padding_idx])
 
 
 _FACTORS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))

@@ -180,6 +180,7 @@ FLAGS = {
         "--edit-delete-bias": "default: 0",
         "--edit-min-confidence": "default: 0",
         "--edit-min-sentence-confidence": "default: 0",
+        "--edit-screen": "threshold of a screen, 0 to 1",
         "--edit-window-overlap": "default: a quarter of the window size",
         "--edit-int8": "to int8",
         "--print-edits": "print the edits on the A- lines",

@@ -16,6 +16,7 @@ from fairseq_ssl.errors import ConfigurationError
 fairseq_ssl.register()
 from fairseq.logging import metrics  # noqa: E402
 
+from fairseq_ssl.criterions import edit_cross_entropy  # noqa: E402
 from fairseq_ssl.criterions.edit_cross_entropy import EditCrossEntropy  # noqa: E402
 from fairseq_ssl.modules.edit_layers import EditLogits  # noqa: E402
 
@@ -110,3 +111,22 @@ def test_invalid_options_are_rejected() -> None:
     del without["labels"]
     with pytest.raises(ConfigurationError, match="needs edit labels"):
         criterion()(Fixed(torch.randn(7, 5)), without)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_cross_entropy_equals_torch_in_blocks(
+    smoothing: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edit_cross_entropy, "BLOCK", 13)  # two of seven positions
+    labels = torch.tensor(LABELS)
+    scores = (3 * torch.randn(len(LABELS), 5)).to(dtype).requires_grad_()
+    exact = scores.detach().to(torch.promote_types(dtype, torch.float32)).requires_grad_()
+    weights = torch.rand(len(LABELS), dtype=exact.dtype)
+    losses = edit_cross_entropy.cross_entropy(scores, labels, smoothing)
+    wanted = nn.functional.cross_entropy(exact, labels, reduction="none", label_smoothing=smoothing)
+    torch.testing.assert_close(losses, wanted)
+    (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
+    (wanted * weights).sum().backward()  # type: ignore[no-untyped-call]
+    assert exact.grad is not None
+    torch.testing.assert_close(scores.grad, exact.grad.to(dtype))

@@ -115,8 +115,8 @@ def expected_states(folder: Path, pooling: str) -> Tensor:
 def states_of(model: EditTagger, task: Any, pooling: str) -> Tensor:
     batch = task.words.batch(task.text)
     with torch.no_grad():
-        states, _ = model._encode(batch.ids)
-    return pool_words(states.tokens, batch, pooling)
+        states = model.encoder(batch.ids).tokens
+    return pool_words(states, batch, pooling)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -185,7 +185,7 @@ def test_replacement_of_a_word_does_not_depend_on_its_subwords(tmp_path: Path) -
         ids = np.array([words.bos(), *map(words.index, ("good", word, "film"))])
         batch = task.words.batch(Spans(ids, np.array([4])))
         with torch.no_grad():
-            states.append(model._encode(batch.ids, word_spans(batch))[0])
+            states.append(model.encoder(batch.ids, word_spans(batch)))
     (_, replacing, following), (_, replacing_2, following_2) = states
     assert replacing is not None
     assert replacing_2 is not None
@@ -207,7 +207,7 @@ def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
     assert batch.counts.tolist() == [[1, 1, 1]]
     with torch.no_grad():
         found = model(torch.tensor([[*ids, words.eos()]]), None, batch).edits
-        states, embeddings = model._encode(batch.ids)
+        states, embeddings = model.encoder(batch.ids), model.encoder.tokens.weight
         parts = [part[0, :-1] for part in states if part is not None]
         own = embeddings[batch.ids[0, :-1]]
         expected = model.scores(embeddings, own, *parts)

@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_ssl.modules.edit_layers import EditEncoder, EditScores, EncoderSizes, attend_from_units
+from fairseq_ssl.modules.attention import KeysValues, attend_from_units
+from fairseq_ssl.modules.edit_layers import EditEncoder, EditScores, EncoderSizes, Words
+from fairseq_ssl.modules.functional import Rows
 from tests.unit.modules import dense_edit_encoder as dense
 
 PAD = 1
@@ -111,8 +113,6 @@ def test_attention_scores_between_units_are_not_computed() -> None:
 
     query, key, value = (torch.randn(1, 2, units, 4, requires_grad=True) for _ in range(3))
     there = [torch.randn(1, 2, time, 4, requires_grad=True) for _ in range(2)]
-    from fairseq_ssl.modules.attention import KeysValues
-
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
         attend_from_units(query, KeysValues(key, value), KeysValues(*there), None, 0.1)
     assert any(shape[-2:] == (units, time + 1) for shape in shapes)
@@ -184,3 +184,28 @@ def test_dictionary_without_grams() -> None:
     states = [torch.randn(2, 8) for _ in range(3)]
     embeddings = torch.randn(12, 8)
     assert head(embeddings, embeddings[[7, 9]], *states).shape == (2, 3)
+
+
+def test_units_of_some_words_equal_those_of_all_words() -> None:
+    model = encoder()
+    tokens = torch.tensor([[*SENTENCE, PAD], [0, 5, 5, 6, 6, 6, 2], [0, 3, 2, *[PAD] * 4]])
+    whole = model(tokens)
+    first, last = torch.tensor([1, 3, 0, 5]), torch.tensor([1, 3, 0, 5])
+    words = Words(torch.tensor([0, 0, 1, 1]), first, last)
+    found = model.encode_units(model.encode_tokens(tokens), words)
+    for ours, wanted in zip(found, whole[1:], strict=True):
+        torch.testing.assert_close(ours, wanted[words.sentence, first])
+
+
+@pytest.mark.parametrize("lengths", [(3, 3), (2, 0, 4), (0, 1), (1,)])
+def test_rows_are_placed_on_the_left_of_their_sentences(lengths: tuple[int, ...]) -> None:
+    vectors = torch.arange(2.0 * sum(lengths)).view(-1, 2) + 1
+    sentence = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    rows = Rows.of_sentences(sentence, len(lengths))
+    wanted = torch.zeros(len(lengths), max(lengths), 2)
+    for place, one in enumerate(vectors.split(lengths)):
+        wanted[place, : len(one)] = one
+    assert torch.equal(rows.pad(vectors), wanted)
+    assert torch.equal(rows.pack(wanted), vectors)
+    of_mask = Rows.of_mask(wanted[..., 0] > 0)
+    assert torch.equal(of_mask.pad(vectors), wanted)
