@@ -15,7 +15,6 @@ from typing import Any
 import harness
 import torch
 import transformers
-from torch import nn
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
@@ -29,7 +28,7 @@ WORDS, LABELS = 28_996, 5_001
 GOALS = {"float32": 1.5, "int8": 4.0, "onnx": 1.5, "onnx-int8": 4.0}
 
 
-def tagger(args: argparse.Namespace) -> nn.Module:
+def tagger(args: argparse.Namespace) -> Any:
     """Return an edit tagger of the kind in `args`."""
     words = OovDictionary()
     for number in range(WORDS - len(words)):
@@ -40,7 +39,9 @@ def tagger(args: argparse.Namespace) -> nn.Module:
     unit = argparse.Namespace(edit_unit="subword")
     task = argparse.Namespace(source_dictionary=words, edits=edits, cfg=unit)
     torch.manual_seed(1)
-    config = EditTaggerConfig(edit_unfactorized=not args.factorized)
+    config = EditTaggerConfig(
+        edit_unfactorized=not args.factorized, edit_detection=args.screened is not None
+    )
     model: EditTagger = EditTagger.build_model(config, task).eval()
     model.prepare_for_inference_(None)
     if not args.kind.startswith("onnx"):
@@ -65,18 +66,31 @@ def main() -> None:
     options.add_argument("--kind", choices=KINDS, default="float32", help="kind of the tagger")
     options.add_argument("--factorized", action="store_true", help="score edits by all terms")
     options.add_argument("--batch", type=int, default=1, help="sentences in a batch")
-    options.add_argument("--subwords", type=int, default=26, help="subwords of a sentence")
+    options.add_argument("--length", type=int, default=26, help="subwords of a sentence")
+    options.add_argument(
+        "--screened",
+        type=float,
+        help="share of the positions that a screen (--edit-screen) keeps (default: no screen)",
+    )
     options.add_argument("--rounds", type=int, default=5, help="forward passes of a run")
     args = harness.parse(options)
     ours, theirs = tagger(args), classifier()
-    ids = torch.randint(4, WORDS, (args.batch, args.subwords))
+    ids = torch.randint(4, WORDS, (args.batch, args.length))
     ids[:, 0], ids[:, -1] = 0, 2
     mask = torch.ones_like(ids)
+
+    share, positions = 1 - (args.screened or 0.0), args.batch * (args.length - 1)
+    passing = torch.randperm(positions)[: round(positions * share)].sort().values
 
     def run_tagger() -> int:
         with torch.inference_mode():
             for _ in range(args.rounds):
-                ours(src_tokens=ids)
+                if args.screened is None:
+                    ours(src_tokens=ids)
+                else:
+                    encoded = ours.encode(ids)
+                    ours.screen(encoded)
+                    ours.score(encoded, passing)
         return args.rounds * args.batch
 
     def run_classifier() -> int:

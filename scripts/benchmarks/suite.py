@@ -26,6 +26,8 @@ TOKENS = "--positions relative --length 256 --tokens 2048"
 PARTS = "Two independent commands reach 1.8 on this machine, and 2 on dedicated cores."
 SPREAD = "The goal is within the range of the runs, which is wide on this machine."
 CT2 = "At this size the same matrix products dominate in both. Smaller models and int8 gain more."
+LIMIT = "Both spend their time in the same matrix products, near the peak of a core in float32."
+SCREEN = "Units are scored after tokens, so that a round reads all weights twice."
 PRODUCTS = "Matrix products take three quarters of the time, and int8 triples their speed."
 
 SUITE = (
@@ -154,6 +156,53 @@ SUITE = (
         "edit_round",
         "--kind onnx-int8 --threads 1 --batch 32 --rounds 1 --pairs 3",
         note=PRODUCTS,
+    ),
+    Entry(
+        "edit_round.float32",
+        "the same in PyTorch and float32, one sentence",
+        "edit_round",
+        "--threads 1",
+        note=LIMIT,
+    ),
+    Entry(
+        "edit_round.float32.32",
+        "the same, batches of 32 sentences",
+        "edit_round",
+        "--threads 1 --batch 32 --rounds 1 --pairs 3",
+        note=LIMIT,
+    ),
+    Entry(
+        "edit_round.screened",
+        "the same, factorized, with a screen that keeps 85% of the positions, one sentence",
+        "edit_round",
+        "--factorized --screened 0.85 --threads 1",
+        note=SCREEN,
+    ),
+    Entry(
+        "edit_round.screened.32",
+        "the same, batches of 32 sentences",
+        "edit_round",
+        "--factorized --screened 0.85 --threads 1 --batch 32 --rounds 1 --pairs 3",
+        note=SCREEN,
+    ),
+    Entry(
+        "edit_training",
+        "training of a factorized edit tagger, 6 layers of dimension 384, over commit 10b781d, "
+        "tokens/s",
+        "edit_training",
+        "--checkout CHECKOUT --threads 1 --pairs 3",
+    ),
+    Entry(
+        "edit_training.bf16",
+        "the same with bfloat16 autocast",
+        "edit_training",
+        "--checkout CHECKOUT --bf16 --threads 1 --pairs 3",
+    ),
+    Entry(
+        "edit_training.memory",
+        "training, commit 10b781d over this edit tagger, peak memory",
+        "edit_training",
+        "--what memory --checkout CHECKOUT --threads 1 --pairs 1",
     ),
     Entry(
         "pseudo_bidirectional",
