@@ -1,7 +1,8 @@
 """Generators, which tasks return from `build_generator`.
 
 Edit taggers: `edit_rounds` has the generator, `edit_probabilities` calls the models, `edit_choice`
-chooses and applies edits, `edit_corrector` is the Python interface. Searches besides fairseq's:
+chooses and applies edits, `edit_corrector` is the Python interface, `tagger_export` exports models
+to ONNX, and `onnx_tagger` loads them. Searches besides fairseq's:
 `copying_search` (aggressive decoding, pointer-generator) and `noisy_beam`. `fluency_boost` filters
 n-best lists.
 """
