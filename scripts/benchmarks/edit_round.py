@@ -91,13 +91,13 @@ def main() -> None:
                     encoded = ours.encode(ids)
                     ours.screen(encoded)
                     ours.score(encoded, passing)
-        return args.rounds * args.batch
+        return int(args.rounds * args.batch)
 
     def run_classifier() -> int:
         with torch.inference_mode():
             for _ in range(args.rounds):
                 theirs(input_ids=ids, attention_mask=mask)
-        return args.rounds * args.batch
+        return int(args.rounds * args.batch)
 
     form = "factorized" if args.factorized else "unfactorized"
     names = (f"edit tagger, {form}, {args.kind}", "BertForTokenClassification, float32")

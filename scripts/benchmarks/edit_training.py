@@ -44,7 +44,8 @@ def tagger(args: argparse.Namespace, **options: Any) -> EditTagger:
     }
     torch.manual_seed(1)
     cfg = EditTaggerConfig(**sizes, edit_unfactorized=args.unfactorized, **options)
-    return EditTagger.build_model(cfg, task).to(args.device)
+    model: EditTagger = EditTagger.build_model(cfg, task).to(args.device)
+    return model
 
 
 def sentences(args: argparse.Namespace) -> Tensor:
@@ -94,7 +95,7 @@ class Trainer:
             text=True,
             env={**os.environ, "PYTHONPATH": str(checkout)},
         )
-        self.tokens = args.batch * (args.length - 1)
+        self.tokens = int(args.batch * (args.length - 1))
         self.memory = 0
 
     def __call__(self) -> int:
