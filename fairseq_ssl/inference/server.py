@@ -182,8 +182,9 @@ class _Endpoints:
         return response
 
     async def health(self, request: Request) -> Response:
-        """Return that the server runs, and the number of requests that are not answered yet."""
-        return self._json({"status": "ok", "active": self._active})
+        """Return that the server runs, and how many requests are active and wait for a batch."""
+        counts = {"active": self._active, "waiting": self._batcher.waiting}
+        return self._json({"status": "ok", **counts})
 
     async def correct(self, request: Request) -> Response:
         """Correct the text of a request."""
@@ -335,6 +336,11 @@ class RequestBatcher:
     """Seconds that a request waits for others before its batch begins."""
     _parts: deque[_Part] = field(default_factory=deque, init=False)
     _has_parts: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a batch."""
+        return sum(not part.corrected.done() for part in self._parts)
 
     async def correct(self, lines: list[str]) -> list[CorrectedLine]:
         """Return a corrected line for each line.

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +20,8 @@ import httpx
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.inference.server import ServerLimits, correction_app
+from fairseq_ssl.inference.correction import CorrectedLine
+from fairseq_ssl.inference.server import RequestBatcher, ServerLimits, correction_app
 from tests.cli.conftest import ServerProcess
 from tests.conftest import until
 
@@ -33,10 +35,19 @@ def post(server: ServerProcess, content: Any) -> httpx.Response:
 
 def active(server: ServerProcess) -> int:
     """Return the number of requests that are not answered yet."""
-    health = httpx.get(f"{server.url}/healthz", timeout=60).json()
-    assert health.keys() == {"status", "active"}
-    assert health["status"] == "ok"
-    return int(health["active"])
+    return health(server)["active"]
+
+
+def waiting(server: ServerProcess) -> int:
+    """Return the number of requests that wait for a batch."""
+    return health(server)["waiting"]
+
+
+def health(server: ServerProcess) -> dict[str, int]:
+    content: dict[str, Any] = httpx.get(f"{server.url}/healthz", timeout=60).json()
+    assert content.pop("status") == "ok"
+    assert content.keys() == {"active", "waiting"}
+    return content
 
 
 @pytest.fixture
@@ -85,7 +96,8 @@ def test_50_concurrent_requests_are_corrected_in_few_calls(
     first = block(server, clients)
     texts = [f"go {number}\nend {number}" for number in range(49)]
     answers = [clients.submit(post, server, {"text": text}) for text in texts]
-    until(lambda: active(server) == 50)
+    until(lambda: waiting(server) == 49)
+    assert active(server) == 50
     server.open_gate()
     assert first.result().json()["text"] == "wait"
     for number, answer in enumerate(answers):
@@ -101,9 +113,9 @@ def test_a_long_request_takes_turns_with_short_ones(
     server = start_server("--batch-size", 10)
     first = block(server, clients)
     long = clients.submit(post, server, {"lines": [f"go {number}" for number in range(25)]})
-    until(lambda: active(server) == 2)
+    until(lambda: waiting(server) == 1)
     short = clients.submit(post, server, {"text": "end"})
-    until(lambda: active(server) == 3)
+    until(lambda: waiting(server) == 2)
     server.open_gate()
     assert short.result().json()["text"] == "the end"
     assert long.result().json()["text"].split("\n") == [f"goes {n}" for n in range(25)]
@@ -221,11 +233,11 @@ def test_requests_of_disconnected_clients_are_dropped(
         head = f"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
         client.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
         gone.append(client)
-    until(lambda: active(server) == 4)
+    until(lambda: (active(server), waiting(server)) == (4, 2))
     for client in gone:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()  # a reset, as that of a killed client
-    until(lambda: active(server) == 1)
+    until(lambda: (active(server), waiting(server)) == (1, 0))
     server.open_gate()
     assert first.result().json()["text"] == "wait"
     assert post(server, {"text": "go"}).json()["text"] == "goes"
@@ -242,7 +254,7 @@ def test_a_client_killed_during_its_correction(
     client = subprocess.Popen([sys.executable, "-c", script, f"{server.url}/correct"])
     until(lambda: server.calls() == [["wait for me"]])
     other = clients.submit(post, server, {"text": "go"})
-    until(lambda: active(server) == 2)
+    until(lambda: waiting(server) == 1)
     client.kill()
     client.wait()
     until(lambda: active(server) == 1)
@@ -258,9 +270,9 @@ def test_an_exception_fails_only_its_request_and_no_text_is_logged(
     first = block(server, clients)
     texts = ("go", "secret fail", "end")
     answers = []
-    for number, text in enumerate(texts, 2):
+    for number, text in enumerate(texts, 1):
         answers.append(clients.submit(post, server, {"text": text}))
-        until(lambda number=number: active(server) == number)  # type: ignore[misc]
+        until(lambda number=number: waiting(server) == number)  # type: ignore[misc]
     server.open_gate()
     statuses = [answer.result().status_code for answer in (first, *answers)]
     assert statuses == [200, 200, 500, 200]
@@ -335,6 +347,58 @@ def test_a_slow_body_is_rejected() -> None:
     assert start["status"] == 408
     error = "The body was not received within 0.01 seconds."
     assert json.loads(body["body"]) == {"error": error}
+
+
+def echo(lines: list[str]) -> list[CorrectedLine]:
+    return [CorrectedLine(line, line, ()) for line in lines]
+
+
+def test_a_request_waits_for_others_before_its_batch_begins() -> None:
+    calls = []
+
+    def compute(lines: list[str]) -> list[CorrectedLine]:
+        calls.append(lines)
+        return echo(lines)
+
+    async def correct() -> None:
+        batcher = RequestBatcher(compute, 10, delay=0.5)
+        running = asyncio.create_task(batcher.run())
+        first = asyncio.create_task(batcher.correct(["first"]))
+        for _ in range(20):  # turns of the loop, in which a batch without delay would begin
+            await asyncio.sleep(0)
+        assert await batcher.correct(["second"]) == echo(["second"])
+        assert await first == echo(["first"])
+        running.cancel()
+
+    asyncio.run(correct())
+    assert calls == [["first", "second"]]
+
+
+def test_a_failed_batch_is_repeated_without_requests_that_were_canceled() -> None:
+    calls = []
+    is_computing, is_canceled = threading.Event(), threading.Event()
+
+    def compute(lines: list[str]) -> list[CorrectedLine]:
+        calls.append(lines)
+        if len(lines) > 1:
+            is_computing.set()
+            is_canceled.wait(60)
+            raise ValueError
+        return echo(lines)
+
+    async def correct() -> None:
+        batcher = RequestBatcher(compute, 10, delay=0)
+        running = asyncio.create_task(batcher.run())
+        tasks = [asyncio.create_task(batcher.correct([line])) for line in ("kept", "gone")]
+        while not is_computing.is_set():
+            await asyncio.sleep(0.001)
+        tasks[1].cancel()
+        is_canceled.set()
+        assert await tasks[0] == echo(["kept"])
+        running.cancel()
+
+    asyncio.run(correct())
+    assert calls == [["kept", "gone"], ["kept"]]
 
 
 def test_an_address_in_use(capsys: pytest.CaptureFixture[str]) -> None:
