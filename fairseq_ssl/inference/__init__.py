@@ -15,23 +15,20 @@ scores of a model to an n-best list, as features for `fairseq_ssl.rerank`.
 """
 
 from fairseq_ssl.inference.back_translation import (
-    BackTranslationSummary,
     TranslationModel,
     back_translate,
     back_translate_file,
     load_model,
 )
 from fairseq_ssl.inference.correction import CorrectionConfig, Corrector, correct_file
-from fairseq_ssl.inference.nbest_scores import NBestScoresSummary, score_nbest_file
+from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.inference.translation import DecodingConfig
 
 __all__ = [
-    "BackTranslationSummary",
     "CorrectionConfig",
     "Corrector",
     "DecodingConfig",
-    "NBestScoresSummary",
     "ScoringConfig",
     "TranslationModel",
     "back_translate",
