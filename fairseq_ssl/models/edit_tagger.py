@@ -112,8 +112,8 @@ class EditTaggerConfig(FairseqDataclass):
     edit_autocast: bool = field(
         default=False,
         metadata={
-            "help": "use bfloat16 autocast with float32 weights; about twice as fast on CPUs with "
-            "bfloat16 support; fairseq's --bf16 implies --tpu"
+            "help": "train with bfloat16 autocast and float32 weights, about twice as fast on CPUs "
+            "with bfloat16 support; decoding is in float32; fairseq's --bf16 implies --tpu"
         },
     )
     edit_freeze_encoder_updates: int = field(
@@ -314,7 +314,8 @@ class EditTagger(BaseFairseqModel):
 
     def _autocast(self) -> torch.autocast:
         weight = self.scores.edits.weight
-        enabled = self.cfg.edit_autocast and weight.dtype == torch.float32
+        is_float32 = weight.dtype == torch.float32
+        enabled = self.cfg.edit_autocast and is_float32 and not self.is_decoding
         return torch.autocast(weight.device.type, torch.bfloat16, enabled=enabled)
 
     @property

@@ -233,7 +233,7 @@ def test_wrong_models(
     assert "broken.pt" in capsys.readouterr().err
     subwords = trained(corpus / "bin", folder / "subwords", "CASE_upper", *SMALL)
     assert correct(subwords, "text") == 2
-    assert "needs the folder of the training data" in capsys.readouterr().err
+    assert "needs the folder of the data" in capsys.readouterr().err
     Path("tokens").write_text("the cat\n")
     words = ("--tokenized", "--data-dir", corpus / "bin", "-o", "out")
     assert correct(subwords, "tokens", *words) == 0
@@ -325,3 +325,17 @@ def test_wrong_onnx_models(folder: Path, model: Path, capsys: pytest.CaptureFixt
     assert str(model) in capsys.readouterr().err
     with pytest.raises(UsageError, match="the engine onnx needs cpu"):
         CorrectionConfig((model,), engine="onnx", device="cuda")
+
+
+def test_models_trained_in_bfloat16_are_decoded_in_float32(
+    folder: Path, corpus: Path, model: Path
+) -> None:
+    flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"), "--edit-autocast")
+    path = trained(corpus / "bin", folder / "bf16", "CASE_upper", *flags)
+    seen: list[torch.dtype] = []
+    for int8 in (False, True):
+        one = corrector(path, int8=int8)
+        (tagger,) = one._tagger.models
+        tagger.register_forward_hook(lambda *parts: seen.append(parts[-1].edits.dtype))
+        assert one.correct(["the cat"])[0].text == "THE CAT"
+    assert set(seen) == {torch.float32}
