@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens, token_edits
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.inference.loading import load_tagger, torch_device
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
@@ -160,7 +160,7 @@ class Corrector:
         """Load the models of a config. Call `fairseq_ssl.register` first."""
         self.config = config
         self._segment = LineSegmenter.of(config.tokenizer, config.language)
-        self._annotator = Annotator(config.spacy_model) if config.explain else None
+        self._annotator = _annotator(config.spacy_model) if config.explain else None
         self._tagger = _load_tagger(config)
 
     @classmethod
@@ -214,6 +214,19 @@ class Corrector:
             (TokenEdit(edit.start, edit.end, tuple(edit.correction.split())), edit.type)
             for edit in self._annotator.edits(" ".join(source), " ".join(target))
         ]
+
+
+def _annotator(model: str) -> Annotator:
+    try:
+        return Annotator(model)
+    except MissingPackageError as error:
+        if error.__cause__ is None:  # errant or spaCy is missing
+            raise
+        raise DataError(
+            f"{model} is not an installed or readable spaCy pipeline, which the types of edits "
+            f"need. Install one: python -m spacy download {MODEL}. Or set `spacy_model` to the "
+            "folder of a pipeline."
+        ) from None
 
 
 def _token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
