@@ -47,8 +47,15 @@ def candidates(some: list[Any], task: Any, screen: float = 0.0) -> EditCandidate
     return EditCandidateFinder(some, words, EDITS, screen=screen)(Spans.of(rows), CPU)
 
 
+def first(some: EditCandidates, count: int) -> EditCandidates:
+    """Return the first positions."""
+    parts: list[Any] = [part[:count] for part in some]
+    return EditCandidates(*parts)
+
+
 def check(whole: EditCandidates, found: EditCandidates, passes: np.ndarray) -> None:
-    for one, other in zip(found, whole, strict=True):
+    pairs: list[tuple[Any, Any]] = [*zip(found, whole, strict=True)]
+    for one, other in pairs:
         np.testing.assert_allclose(one[passes], other[passes], rtol=1e-4, atol=1e-6)
     assert (found.other[~passes] == -np.inf).all()
     assert (found.deleted[~passes] == -np.inf).all()
@@ -97,7 +104,7 @@ def test_without_a_detection_head(task: Any, on_words: bool) -> None:
     assert 0 < passes.sum() < len(passes)
     found = candidates([model], task, threshold)
     short = len(passes)
-    check(*(EditCandidates(*(part[:short] for part in one)) for one in (whole, found)), passes)
+    check(first(whole, short), first(found, short), passes)
     kept = 1 - np.array(estimates)[~passes]
     np.testing.assert_allclose(found.kept[:short][~passes], kept, rtol=1e-3, atol=1e-6)
 
