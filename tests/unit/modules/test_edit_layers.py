@@ -203,7 +203,7 @@ def test_rows_are_placed_on_the_left_of_their_sentences(lengths: tuple[int, ...]
     sentence = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
     rows = Rows.of_sentences(sentence, len(lengths))
     wanted = torch.zeros(len(lengths), max(lengths), 2)
-    for place, one in enumerate(torch.split(vectors, lengths)):
+    for place, one in enumerate(torch.split(vectors, list(lengths))):
         wanted[place, : len(one)] = one
     assert torch.equal(rows.pad(vectors), wanted)
     assert torch.equal(rows.pack(wanted), vectors)
