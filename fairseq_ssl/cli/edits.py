@@ -129,13 +129,7 @@ def _add_prepare(steps: Steps) -> None:
             metavar=("SOURCE", "TARGET"),
             help=f"text to edit and corrected text of the {split} split (default: none)",
         )
-    for side, lang in (("source", "src"), ("target", "trg")):
-        step.add_argument(
-            *(f"-{side[0]}", f"--{side}-lang"),
-            default=lang,
-            metavar="LANG",
-            help=f"name of the {side} side in file names (default: {lang})",
-        )
+    options.add_sides(step)
     _add_labels(step, "all")
     options.add_replace(step)
     options.add_jobs(step)

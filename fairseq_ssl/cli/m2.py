@@ -32,13 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     step = steps.add("to-text", "write sentences and corrected sentences as parallel text", _text)
     options.add_files(step, file=M2_FILE)
     options.add_output(step, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX")
-    for side, lang in (("source", "src"), ("target", "trg")):
-        step.add_argument(
-            *(f"-{side[0]}", f"--{side}-lang"),
-            default=lang,
-            metavar="LANG",
-            help=f"{side} language, suffix of the output (default: {lang})",
-        )
+    options.add_sides(step)
     _add_annotator(step, "; all: every annotator, N into PREFIX.trg.N")
     step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
     options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")

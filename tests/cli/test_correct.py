@@ -15,17 +15,11 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference import CorrectionConfig, Corrector
 from tests import pretrained
-from tests.conftest import PACKAGE
-from tests.learning.learner_sentences import write
-from tests.plugin.edit_corpus import binarize
+from tests.plugin.edit_corpus import trained, write_corpus
 from tests.unit.metrics.small_pipeline import small_pipeline
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq import options  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from fairseq_cli import train  # noqa: E402
-
 from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
 from fairseq_ssl.generation import edit_corrector  # noqa: E402
 
@@ -33,12 +27,7 @@ pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent Py
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-TRAINING = (
-    *("--user-dir", str(PACKAGE), "--task", "edit_labeling", "--criterion", "edit_cross_entropy"),
-    *("--arch", "edit_tagger", "--edit-unfactorized", "--optimizer", "adam", "--lr", "0.01"),
-    *("--max-tokens", "2000", "--no-epoch-checkpoints", "--cpu", "--num-workers", "0"),
-    *("--max-source-positions", "100", "--max-update", "1", "--disable-validation"),
-)
+FEW = ("--edit-unfactorized", "--max-update", "1", "--disable-validation")
 SMALL = (
     *("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"),
     *("--encoder-attention-heads", "2"),
@@ -47,12 +36,9 @@ TEXT = ' The  "small"\tcats see it.  They run!\n\nHALLO 12\n'
 UPPER = ' THE  "SMALL"\tCATS SEE IT.  THEY RUN!\n\nHALLO 12\n'
 
 
-def trained(bin_folder: Path, folder: Path, label: str, *flags: str) -> Path:
+def tagger(bin_folder: Path, folder: Path, label: str, *flags: str) -> Path:
     """Train for one update, then make the model choose a label for all words."""
-    words = [str(bin_folder), *TRAINING, "--save-dir", str(folder), *flags]
-    parser = options.get_training_parser()
-    train.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words)))
-    path = folder / "checkpoint_last.pt"
+    path = trained(bin_folder, folder, *FEW, *flags)
     state = torch.load(path, weights_only=False)
     state["model"]["scores.edits.weight"].zero_()
     bias = state["model"]["scores.edits.bias"].zero_()
@@ -64,9 +50,7 @@ def trained(bin_folder: Path, folder: Path, label: str, *flags: str) -> Path:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    write(folder, "train", 60, seed=1)
-    write(folder, "valid", 20, seed=2)
-    binarize(folder, "--groups", "all")
+    write_corpus(folder, "--groups", "all")
     pretrained.bert(folder / "bert")
     pretrained.roberta(folder / "roberta")
     return folder
@@ -76,7 +60,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(corpus: Path) -> Path:
     """A tagger that chooses CASE_upper. Its data and its encoder are not needed for decoding."""
     flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"))
-    return trained(corpus / "bin", corpus / "upper", "CASE_upper", *flags)
+    return tagger(corpus / "bin", corpus / "upper", "CASE_upper", *flags)
 
 
 @pytest.fixture
@@ -140,7 +124,7 @@ def test_diff_marks_edits(folder: Path, model: Path, monkeypatch: pytest.MonkeyP
 def test_insertions_in_a_diff(folder: Path, corpus: Path) -> None:
     label = next(name for name in _labels(corpus) if name.startswith("APPEND_"))
     flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"))
-    model = trained(corpus / "bin", folder / "append", label, *flags)
+    model = tagger(corpus / "bin", folder / "append", label, *flags)
     Path("line").write_text("Dogs run.\n")
     word = label.removeprefix("APPEND_")
     assert correct(model, "line", "--diff", "-o", "out") == 0
@@ -187,7 +171,7 @@ def test_thresholds(folder: Path, model: Path) -> None:
 
 def test_ensembles_of_different_encoders(folder: Path, corpus: Path, model: Path) -> None:
     flags = ("--edit-unit", "word", "--edit-init", str(corpus / "roberta"))
-    lower = trained(corpus / "bin", folder / "lower", "CASE_lower", *flags)
+    lower = tagger(corpus / "bin", folder / "lower", "CASE_lower", *flags)
     words = ["correct", "text", "--model", str(model), str(lower), "--jobs", "1"]
     words += ["--iterations", "1", "-o", "out", "--force"]
     assert main([*words, "--weights", "3,1"]) == 0
@@ -232,7 +216,7 @@ def test_wrong_models(
     Path("broken.pt").write_bytes(model.read_bytes()[:999])
     assert correct(folder / "broken.pt", "text") == 1
     assert "broken.pt" in capsys.readouterr().err
-    subwords = trained(corpus / "bin", folder / "subwords", "CASE_upper", *SMALL)
+    subwords = tagger(corpus / "bin", folder / "subwords", "CASE_upper", *SMALL)
     assert correct(subwords, "text") == 2
     assert "needs the folder of the data" in capsys.readouterr().err
     Path("tokens").write_text("the cat\n")
@@ -332,11 +316,11 @@ def test_models_trained_in_bfloat16_are_decoded_in_float32(
     folder: Path, corpus: Path, model: Path
 ) -> None:
     flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"), "--edit-autocast")
-    path = trained(corpus / "bin", folder / "bf16", "CASE_upper", *flags)
+    path = tagger(corpus / "bin", folder / "bf16", "CASE_upper", *flags)
     seen: list[torch.dtype] = []
     for int8 in (False, True):
         one = corrector(path, int8=int8)
-        (tagger,) = one._tagger.models
-        tagger.register_forward_hook(lambda *parts: seen.append(parts[-1].edits.dtype))
+        (loaded,) = one._tagger.models
+        loaded.register_forward_hook(lambda *parts: seen.append(parts[-1].edits.dtype))
         assert one.correct(["the cat"])[0].text == "THE CAT"
     assert set(seen) == {torch.float32}

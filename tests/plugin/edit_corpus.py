@@ -1,14 +1,43 @@
-"""Binarized text with edit labels, for the tests of edit taggers."""
+"""Binarized text with edit labels, and training on it, for the tests of edit taggers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from fairseq import options
-from fairseq_cli import preprocess
 
+import fairseq_ssl
 from fairseq_ssl.cli.main import main
+from tests.conftest import PACKAGE
+from tests.learning.learner_sentences import write
+
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq_cli import preprocess, train  # noqa: E402
+
+TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
+TRAINING = (
+    *(*TASK, "--criterion", "edit_cross_entropy", "--arch", "edit_tagger", "--optimizer", "adam"),
+    *("--lr", "0.01", "--clip-norm", "1", "--max-tokens", "2000", "--max-source-positions", "100"),
+    *("--no-epoch-checkpoints", "--seed", "1", "--cpu", "--num-workers", "0"),
+)
+WORDS = ("--edit-unit", "word")
+
+
+def write_corpus(folder: Path, *flags: str) -> None:
+    """Write and binarize sentences of learners. `flags` are options of edits dictionary."""
+    write(folder, "train", 60, seed=1)
+    write(folder, "valid", 20, seed=2)
+    binarize(folder, *flags)
+
+
+def trained(data: Path, folder: Path, *flags: str) -> Path:
+    """Train on a data folder with `TRAINING` and `flags`. Return the last checkpoint."""
+    words = [str(data), *TRAINING, "--save-dir", str(folder), *flags]
+    parser = options.get_training_parser()
+    train.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words)))
+    return folder / "checkpoint_last.pt"
 
 
 def binarize(folder: Path, *flags: str) -> None:

@@ -18,30 +18,19 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.inference.loading import load_tagger
 from tests import pretrained
-from tests.conftest import PACKAGE, Run
-from tests.learning.learner_sentences import write
-from tests.plugin.edit_corpus import binarize
+from tests.conftest import Run
+from tests.plugin.edit_corpus import TASK, WORDS, trained, write_corpus
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq import options  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from fairseq_cli import train  # noqa: E402
-
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
-TRAINING = (
-    *(*TASK, "--criterion", "edit_cross_entropy", "--optimizer", "adam", "--lr", "0.02"),
-    *("--arch", "edit_tagger", "--clip-norm", "1", "--max-tokens", "2000", "--max-update", "3"),
-    *("--no-epoch-checkpoints", "--seed", "1", "--cpu", "--num-workers", "0"),
-    *("--max-source-positions", "36", "--disable-validation"),
-)
-WORD = ("--edit-unit", "word", "--edit-init")
+FEW = ("--lr", "0.02", "--max-update", "3", "--max-source-positions", "36", "--disable-validation")
+WORD = (*WORDS, "--edit-init")
 SIZES = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8")
 MODELS = {
     "bert": (*WORD, "bert"),
@@ -55,17 +44,12 @@ LINES = ("two dog sees a apple .", "Zyx SEES brontosaurus ツ", "", "a dog " * 3
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus, and taggers with different encoders: bert.pt, electra.pt and token.pt."""
     folder = tmp_path_factory.mktemp("corpus")
-    write(folder, "train", 60, seed=1)
-    write(folder, "valid", 10, seed=2)
-    binarize(folder)
+    write_corpus(folder)
     pretrained.bert(folder / "bert")
     pretrained.electra(folder / "electra", seed=2)
     for name, flags in MODELS.items():
-        words = [str(folder / "bin"), *TRAINING, "--save-dir", str(folder / name)]
-        words += [str(folder / flag) if flag in ("bert", "electra") else flag for flag in flags]
-        parsed = options.parse_args_and_arch(options.get_training_parser(), words)
-        train.main(convert_namespace_to_omegaconf(parsed))
-        (folder / name / "checkpoint_last.pt").rename(folder / f"{name}.pt")
+        paths = [str(folder / flag) if flag in ("bert", "electra") else flag for flag in flags]
+        trained(folder / "bin", folder / name, *FEW, *paths).rename(folder / f"{name}.pt")
     return folder
 
 
@@ -79,8 +63,8 @@ def probabilities(found: Any) -> torch.Tensor:
     dictionary = found.task.source_dictionary
     rows = [["<s>", *line.split()] for line in LINES[:2]]
     text = Spans.of([np.array([dictionary.index(word) for word in row]) for row in rows])
-    edits, errors = found.generator.candidates.probabilities(text, None, torch.device("cpu"))
-    return torch.cat([edits, errors.unsqueeze(1)], dim=1)
+    each = found.generator.candidates.probabilities(text, None, torch.device("cpu"))
+    return torch.cat([each.edits, each.errors.unsqueeze(1)], dim=1)
 
 
 @pytest.mark.parametrize("names", ["bert electra", "token electra", "electra bert token"])

@@ -11,8 +11,7 @@ import torch
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
 from tests import pretrained
-from tests.learning.learner_sentences import write
-from tests.plugin.edit_corpus import binarize
+from tests.plugin.edit_corpus import WORDS, trained, write_corpus
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -21,7 +20,6 @@ fairseq_ssl.register()
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
-from tests.plugin.test_word_edit_training import trained  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -32,17 +30,15 @@ pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent Py
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    write(folder, "train", 60, seed=1)
-    write(folder, "valid", 20, seed=2)
-    binarize(folder)
+    write_corpus(folder)
     pretrained.bert(folder / "bert")
     return folder
 
 
 @pytest.fixture(scope="module")
 def checkpoint(corpus: Path) -> Path:
-    flags = ("--edit-init", str(corpus / "bert"), "--edit-unfactorized")
-    return trained(corpus, corpus / "run", *flags)
+    flags = ("--edit-init", str(corpus / "bert"), "--edit-unfactorized", "--max-update", "4")
+    return trained(corpus / "bin", corpus / "run", *WORDS, *flags)
 
 
 def export(checkpoint: Path, output: Path, *flags: str | Path) -> int:

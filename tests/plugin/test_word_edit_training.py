@@ -12,54 +12,37 @@ import torch
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
 from tests import pretrained
-from tests.conftest import PACKAGE, Run
-from tests.learning.learner_sentences import write
-from tests.plugin.edit_corpus import binarize
+from tests.conftest import Run
+from tests.plugin.edit_corpus import TASK, WORDS, trained, write_corpus
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq import options  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from fairseq_cli import train  # noqa: E402
-
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
-TRAINING = (
-    *(*TASK, "--edit-unit", "word", "--criterion", "edit_cross_entropy", "--arch", "edit_tagger"),
-    *("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1", "--max-tokens", "2000"),
-    *("--no-epoch-checkpoints", "--seed", "1", "--cpu", "--num-workers", "0"),
-    *("--max-source-positions", "100", "--max-update", "4"),
-)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A binarized corpus of words with labels, and a tiny BERT of letters."""
     folder = tmp_path_factory.mktemp("corpus")
-    write(folder, "train", 60, seed=1)
-    write(folder, "valid", 20, seed=2)
-    binarize(folder)
+    write_corpus(folder)
     pretrained.bert(folder / "bert")
     return folder
 
 
-def trained(corpus: Path, folder: Path, *flags: str) -> Path:
-    words = [str(corpus / "bin"), *TRAINING, "--save-dir", str(folder), *flags]
-    parser = options.get_training_parser()
-    train.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words)))
-    return folder / "checkpoint_last.pt"
+def trained_on_words(corpus: Path, folder: Path, *flags: str) -> Path:
+    return trained(corpus / "bin", folder, *WORDS, "--max-update", "4", *flags)
 
 
 @pytest.fixture(scope="module")
 def model(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A factorized tagger whose pretrained folder is gone."""
     encoder = shutil.copytree(corpus / "bert", tmp_path_factory.mktemp("encoder") / "bert")
-    path = trained(corpus, tmp_path_factory.mktemp("model"), "--edit-init", str(encoder))
+    path = trained_on_words(corpus, tmp_path_factory.mktemp("model"), "--edit-init", str(encoder))
     shutil.rmtree(encoder)
     return path
 
@@ -107,13 +90,13 @@ def test_random_weights_with_a_tokenizer_resume(
 ) -> None:
     sizes = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8")
     words = ("--edit-tokenizer", str(corpus / "bert"), *sizes, "--encoder-attention-heads", "2")
-    whole = trained(corpus, tmp_path / "whole", *words, *flags)
-    trained(corpus, tmp_path / "part", *words, *flags, "--max-update", "2")
-    resumed = trained(corpus, tmp_path / "part", *words, *flags)
+    whole = trained_on_words(corpus, tmp_path / "whole", *words, *flags)
+    trained_on_words(corpus, tmp_path / "part", *words, *flags, "--max-update", "2")
+    resumed = trained_on_words(corpus, tmp_path / "part", *words, *flags)
     one, other = (torch.load(path, weights_only=False)["model"] for path in (whole, resumed))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_a_tokenizer_is_required(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="--edit-unit word needs the tokenizer"):
-        trained(corpus, tmp_path)
+        trained_on_words(corpus, tmp_path)
