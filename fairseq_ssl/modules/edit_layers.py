@@ -210,9 +210,9 @@ class EditEncoder(nn.Module):
         rows = Rows.of_mask(~is_padding)
         is_padded = torch.compiler.is_compiling() or rows.index is not None
         mask = ~is_padding[:, None, None, :] if is_padded else None
-        embedded = self.tokens(rows.pack(tokens.unsqueeze(-1)).squeeze(-1))
-        embedded = embedded + self.positions(rows.pack(positions.unsqueeze(-1)).squeeze(-1))
-        states = self.dropout(self.norm(embedded))
+        # Not of packed ids: classifiers replace the embeddings by perturbed ones of the batch.
+        embedded = self.tokens(tokens) + self.positions(positions)
+        states = self.dropout(self.norm(rows.pack(embedded)))
         keys_values = []
         for layer in self.layers:
             states, own = layer(states, rows, mask)
