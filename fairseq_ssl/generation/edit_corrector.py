@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.data import encoders
 from torch import nn
 
+from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.edit_rounds import AppliedEdit
 
@@ -85,8 +87,9 @@ class EditCorrector(nn.Module):
         if len(self.task.source_dictionary.surfaces) > MAX_UNKNOWN_WORDS:
             self._forget_unknown_words()
         lines = self.encode(sentences)
-        lengths = [len(line) for line in lines]
-        data = self.task.build_dataset_for_inference(lines, lengths)
+        lengths = np.array([len(line) for line in lines])
+        # The generator looks up subwords itself, for each round.
+        data = EditDataset(lines, lengths, self.task.source_dictionary, shuffle=False)
         order = sorted(range(len(lines)), key=lambda one: -lengths[one])
         corrections: list[Any] = [None] * len(lines)
         for begin in range(0, len(order), batch_size):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -46,7 +45,6 @@ Small blocks keep all cores busy on a short text. Large blocks fill the batches 
 """
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options in the signature of `BackTranslationSummary`."""
-logger = logging.getLogger(__name__)
 
 
 class TranslationModel:
@@ -287,10 +285,7 @@ class _BackTranslationJob:
 
         Yield the output bytes of each block, and the state after the block.
         """
-        if state:
-            self.text.position = state["position"]
-            self.totals.update(state["totals"])
-            logger.warning("resuming after line %s", self.totals["lines"])
+        self.text.resume(state, self.totals)
         outputs = self.outputs or {OUTPUT: Path()}
         translator = BlockTranslator(
             DECODERS[self.engine],

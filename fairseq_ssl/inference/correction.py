@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +42,6 @@ from fairseq_ssl.text.raw_text import (
 ENGINES = ("torch", "onnx")
 BLOCK_KIB = 64
 """Default block size in KiB."""
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -418,10 +416,7 @@ class _CorrectionJob:
 
         Yield the output of each block, and the state after the block.
         """
-        if state:
-            self.text.position = state["position"]
-            self.totals.update(state["totals"])
-            logger.warning("resuming after line %s", self.totals["lines"])
+        self.text.resume(state, self.totals)
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
         correct = BlockCorrector(self.config, self.format_line, compressed)
         report = self.progress("correct", "lines")

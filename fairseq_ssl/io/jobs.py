@@ -7,6 +7,7 @@ chunks of its outputs to `run_job`. `run_job` writes the outputs and resumes int
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -233,6 +234,16 @@ class TextInput:
                 if end is not None:
                     share = (result.end - start) / (end - start)
                 yield result, share
+
+    def resume(self, state: JobState, totals: Counter[str]) -> None:
+        """Move to the position of an interrupted run, and add its counts to `totals`.
+
+        Do nothing for an empty state.
+        """
+        if state:
+            self.position = state["position"]
+            totals.update(state["totals"])
+            logger.warning("resuming after line %s", totals["lines"])
 
     def lines_before(self) -> int:
         """Count the lines of the file before the shard."""

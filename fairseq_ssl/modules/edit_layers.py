@@ -210,7 +210,7 @@ class EditEncoder(nn.Module):
         rows = Rows.of_mask(~is_padding)
         is_padded = torch.compiler.is_compiling() or rows.index is not None
         mask = ~is_padding[:, None, None, :] if is_padded else None
-        # Not of packed ids: classifiers replace the embeddings by perturbed ones of the batch.
+        # Before packing, because classifiers replace the embeddings of a batch by perturbed ones.
         embedded = self.tokens(tokens) + self.positions(positions)
         states = self.dropout(self.norm(rows.pack(embedded)))
         keys_values = []

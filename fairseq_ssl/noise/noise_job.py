@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import logging
 import os
 import shutil
 import tempfile
@@ -48,7 +47,6 @@ from fairseq_ssl.text.vocabulary import count_words, read_counts, write_counts
 TOTALS = ("lines", "skipped", "tokens", "changed")
 BLOCKS = 8
 """Number of blocks per task of a worker process."""
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -292,10 +290,7 @@ class _NoiseJob:
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Yield the outputs of each block and the job state after it. Resume from `state`."""
-        if state:
-            self.text.position = state["position"]
-            self.totals.update(state["totals"])
-            logger.warning("resuming after line %s", self.totals["lines"])
+        self.text.resume(state, self.totals)
         compressed = {name: path.suffix == ".gz" for name, path in self.outputs.items()}
         noise = corpus_noise(
             self.method, self._resources(), self.seed, compressed or {"noisy": False}
