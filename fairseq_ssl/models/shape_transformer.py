@@ -24,12 +24,16 @@ EMBEDDING_INITS = ("normal", "glorot")
 DEFAULTS = {
     "shape_positions": "shifted",
     "shape_max_shift": 500,
+    "shape_shared_shift": False,
+    "shape_shift_warmup": 0,
     "shape_eval_offset": 0,
     "shape_relative_limit": 16,
     "shape_relative_one_table": False,
     "shape_embedding_init": "normal",
 }
 """Defaults of the options, as in the thesis, which does not specify the embedding init."""
+SHIFT_OPTIONS = ("shape_max_shift", "shape_shared_shift", "shape_shift_warmup")
+"""Options of shifted positions. Without shifts, they are 0 or False."""
 
 
 @register_model("shape_transformer")
@@ -37,8 +41,8 @@ class ShapeTransformerModel(TransformerModel):
     """fairseq's Transformer with one of three position encodings.
 
     shifted: sinusoids, shifted in training by random numbers drawn separately for source and
-    target. absolute: sinusoids, bit for bit as in the stock Transformer. relative: relative
-    self-attention.
+    target, or with `shape_shared_shift` once for both. absolute: sinusoids, bit for bit as in the
+    stock Transformer. relative: relative self-attention.
     """
 
     @classmethod
@@ -57,14 +61,7 @@ class ShapeTransformerModel(TransformerModel):
             "training (SHAPE); relative, learned distances in self-attention (Shaw et al., 2018) "
             f"(default: {DEFAULTS['shape_positions']})",
         )
-        parser.add_argument(
-            "--shape-max-shift",
-            type=int,
-            metavar="K",
-            help="maximum shift in training (shifted only), K in the thesis, 0 or more tokens; the "
-            "shift is drawn uniformly from 0 to K for each sequence and step, separately for "
-            f"source and target (default: {DEFAULTS['shape_max_shift']})",
-        )
+        _add_shift_args(parser)
         parser.add_argument(
             "--shape-eval-offset",
             type=int,
@@ -105,16 +102,46 @@ class ShapeTransformerModel(TransformerModel):
                 _make_relative(side, args)
             else:
                 _make_shifted(side, args)
+        if args.shape_shared_shift:
+            model.decoder.embed_positions.follow(model.encoder.embed_positions)
         if args.shape_embedding_init == "glorot":
             _init_embeddings_glorot(model)
         return model
 
 
+def _add_shift_args(parser: ArgumentParser) -> None:
+    """Add the flags of shifted positions."""
+    parser.add_argument(
+        "--shape-max-shift",
+        type=int,
+        metavar="K",
+        help="maximum shift in training (shifted only), K in the thesis, 0 or more tokens; the "
+        "shift is drawn uniformly from 0 to K for each sequence and step, separately for "
+        f"source and target (default: {DEFAULTS['shape_max_shift']})",
+    )
+    parser.add_argument(
+        "--shape-shared-shift",
+        action="store_true",
+        default=None,
+        help="draw one shift for both source and target of a pair (shifted only); not in the "
+        "thesis (default: separately for source and target)",
+    )
+    parser.add_argument(
+        "--shape-shift-warmup",
+        type=int,
+        metavar="N",
+        help="number of updates in which K grows linearly from 0 (shifted only), 0 or more; "
+        f"not in the thesis (default: {DEFAULTS['shape_shift_warmup']})",
+    )
+
+
 def _make_shifted(side: Any, args: Any) -> None:
     """Replace the sinusoids of an encoder or decoder by shifted ones. Absolute means no shift."""
-    max_shift = args.shape_max_shift if args.shape_positions == "shifted" else 0
     side.embed_positions = ShiftedSinusoidalPositions.from_stock(
-        side.embed_positions, max_shift, args.shape_eval_offset
+        side.embed_positions,
+        args.shape_max_shift,
+        args.shape_eval_offset,
+        args.shape_shift_warmup,
     )
 
 
@@ -139,11 +166,15 @@ def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
 
 def _check(args: Any) -> None:
     """Reject values out of range, and options that would disable the position encoding."""
-    minima = {"shape_max_shift": 0, "shape_eval_offset": 0, "shape_relative_limit": 1}
-    for name, minimum in minima.items():
+    for name, minimum, unit in (
+        ("shape_max_shift", 0, "tokens"),
+        ("shape_shift_warmup", 0, "updates"),
+        ("shape_eval_offset", 0, "tokens"),
+        ("shape_relative_limit", 1, "tokens"),
+    ):
         value = getattr(args, name)
         if value < minimum:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected {minimum} or more tokens.")
+            raise ConfigurationError(f"{flag(name)} is {value}; expected {minimum} or more {unit}.")
     if args.shape_positions not in POSITIONS:  # Hydra does not check choices
         raise ConfigurationError(
             f"--shape-positions is {args.shape_positions!r}; expected {', '.join(POSITIONS)}."
@@ -159,8 +190,20 @@ def _check(args: Any) -> None:
                 f"{flag(name)} cannot be used with shape_transformer, which has its own position "
                 "encoding. Remove the option, or use one of fairseq's architectures."
             )
+    if args.shape_positions != "shifted":
+        _check_no_shift(args)
     if args.shape_positions == "relative":
         _check_attention(args)
+
+
+def _check_no_shift(args: Any) -> None:
+    """Reject options of shifts, which would have no effect."""
+    for name in SHIFT_OPTIONS:
+        if getattr(args, name):
+            raise ConfigurationError(
+                f"{flag(name)} cannot be used with --shape-positions {args.shape_positions}, which "
+                "has no shifts. Remove it, or use --shape-positions shifted."
+            )
 
 
 def _check_attention(args: Any) -> None:
@@ -186,6 +229,9 @@ def _architecture(stock_arch: str) -> Callable[[Any], None]:
     """Return a function that sets the options of this model and the sizes of `stock_arch`."""
 
     def fill(args: Any) -> None:
+        fill_defaults(args, shape_positions=DEFAULTS["shape_positions"])
+        if args.shape_positions != "shifted":
+            fill_defaults(args, shape_max_shift=0)
         fill_defaults(args, **DEFAULTS)
         ARCH_CONFIG_REGISTRY[stock_arch](args)
 

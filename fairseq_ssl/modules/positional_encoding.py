@@ -290,14 +290,24 @@ def _table(limit: int, dim: int) -> nn.Parameter:
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * limit + 1, dim)))
 
 
+class LastShift:
+    """The shift of the last batch of an encoder, which the decoder of its model can share."""
+
+    value: Tensor | None = None
+    """[batch, 1], or None for no shift."""
+
+
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     """Sinusoidal positions with a random shift of each sequence (thesis, equation 6.2).
 
-    Position i has the embedding PE(i + k, m), with k ~ U{0, ..., `max_shift`}.
+    Position i has the embedding PE(i + k, m), with k ~ U{0, ..., K}.
 
     The shift k is drawn at each training step from torch's generator, which fairseq seeds with the
     update number, so that resumed runs draw the same shifts. In evaluation, k is `eval_offset`.
     Without shift and offset, the output equals that of the base class bit for bit.
+
+    K is `max_shift`. In the first `warmup_updates` updates, K grows linearly from 0 to `max_shift`.
+    It depends only on the number of updates, so it is the same in resumed runs and all processes.
     """
 
     weights: Tensor
@@ -310,10 +320,15 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         max_shift: int,
         init_size: int,
         eval_offset: int = 0,
+        warmup_updates: int = 0,
     ) -> None:
         super().__init__(embedding_dim, padding_idx, init_size + max(max_shift, eval_offset))
         self.max_shift = max_shift
         self.eval_offset = eval_offset
+        self.warmup_updates = warmup_updates
+        self.num_updates = 0
+        self.last_shift = LastShift()
+        self.leader: LastShift | None = None
         # fairseq 0.12.2 does not register the table as a buffer, so .to(device) would not move it.
         table = self.weights
         del self.weights
@@ -321,11 +336,30 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
 
     @classmethod
     def from_stock(
-        cls, stock: SinusoidalPositionalEmbedding, max_shift: int, eval_offset: int = 0
+        cls,
+        stock: SinusoidalPositionalEmbedding,
+        max_shift: int,
+        eval_offset: int = 0,
+        warmup_updates: int = 0,
     ) -> ShiftedSinusoidalPositions:
         """Build shifted positions with the dimension and the table size of `stock`."""
-        lengths = stock.weights.size(0)
-        return cls(stock.embedding_dim, stock.padding_idx, max_shift, lengths, eval_offset)
+        sizes = stock.embedding_dim, stock.padding_idx, max_shift, stock.weights.size(0)
+        return cls(*sizes, eval_offset, warmup_updates)
+
+    def follow(self, encoder: ShiftedSinusoidalPositions) -> None:
+        """Draw no shifts in training, but reuse those of the encoder's last batch."""
+        self.leader = encoder.last_shift
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Set the number of updates, on which the warm-up depends. fairseq's trainer calls it."""
+        self.num_updates = num_updates
+
+    @property
+    def current_max_shift(self) -> int:
+        """K at the current update."""
+        if self.num_updates >= self.warmup_updates:
+            return self.max_shift
+        return self.max_shift * self.num_updates // self.warmup_updates
 
     def forward(
         self,
@@ -339,18 +373,28 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         Padding gets zeros. With `incremental_state`, only the last position is embedded, and time
         is 1. A module in training mode does not shift incremental decoding.
         """
-        largest = self.max_shift if self.training else self.eval_offset
-        if largest == 0 or (self.training and incremental_state is not None):
+        shift = None
+        if not (self.training and incremental_state is not None):
+            shift = self.last_shift.value = self._shift(input)
+        if shift is None:
             stock: Tensor = super().forward(input, incremental_state, timestep, positions)
             return stock
-        batch, time = input.shape
-        smallest = 0 if self.training else self.eval_offset
-        shift = torch.randint(smallest, largest + 1, (batch, 1), device=input.device)
-        table = self._table_of(time + largest)
+        time = input.size(1)
+        table = self._table_of(time + max(self.max_shift, self.eval_offset))
         if incremental_state is not None:  # `input` has all tokens so far
             return table[self.padding_idx + time + shift]
         index = make_positions(input, self.padding_idx) + shift * input.ne(self.padding_idx)
         return table[index]
+
+    def _shift(self, input: Tensor) -> Tensor | None:
+        """Return the shifts [batch, 1] of a batch, or None for no shift."""
+        if self.training and self.leader is not None:
+            return self.leader.value
+        largest = self.current_max_shift if self.training else self.eval_offset
+        if largest == 0:
+            return None
+        smallest = 0 if self.training else largest
+        return torch.randint(smallest, largest + 1, (input.size(0), 1), device=input.device)
 
     def _table_of(self, positions: int) -> Tensor:
         """Return the table [rows, dim], extended if it has fewer than `positions` positions."""

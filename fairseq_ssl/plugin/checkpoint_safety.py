@@ -31,11 +31,13 @@ def protect_fairseq() -> None:
     import fairseq
     from fairseq import checkpoint_utils, options
     from fairseq.dataclass import utils
+    from fairseq.distributed import utils as distributed_utils
 
     allow_plain_globals()
     if isinstance(checkpoint_utils.torch, _RestrictedTorch):
         return
     checkpoint_utils.torch = _RestrictedTorch()
+    distributed_utils.torch = _PeerTorch()
     checkpoint_utils.load_model_ensemble_and_task = _require_data_folder(
         checkpoint_utils.load_model_ensemble_and_task
     )
@@ -47,14 +49,18 @@ def protect_fairseq() -> None:
     sys.excepthook = _shorten_user_errors(sys.excepthook)
 
 
-class _RestrictedTorch(ModuleType):
-    """A wrapper of torch for `fairseq.checkpoint_utils`. Its `load` reads plain values only."""
+class _TorchWrapper(ModuleType):
+    """A wrapper of torch for a module of fairseq. Subclasses define another `load`."""
 
     def __init__(self) -> None:
         super().__init__("torch")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
+
+
+class _RestrictedTorch(_TorchWrapper):
+    """A wrapper of torch for `fairseq.checkpoint_utils`. Its `load` reads plain values only."""
 
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
@@ -63,6 +69,20 @@ class _RestrictedTorch(ModuleType):
         Further arguments of `torch.load` are ignored.
         """
         return load_checkpoint(file, str(getattr(file, "name", "The checkpoint")))
+
+
+class _PeerTorch(_TorchWrapper):
+    """A wrapper of torch for `fairseq.distributed.utils`. Its `load` reads any object.
+
+    To resume or fine-tune in several processes, the first process reads the checkpoint safely, and
+    sends it to the others. PyTorch 2.6 and later reject its options there, which are no longer
+    plain values.
+    """
+
+    @staticmethod
+    def load(message: Any, **options: Any) -> Any:
+        """Load an object that another process of the same training has sent."""
+        return torch.load(message, **options, weights_only=False)
 
 
 def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ import torch
 
 from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
 from fairseq_ssl.cli.main import main
-from tests.conftest import PACKAGE, Run, run_command
+from tests.conftest import PACKAGE, Run, run_command, train
 
 BEAM = ("--beam", "5", "--gen-subset", "valid", "--cpu")
 LINES = 200
@@ -56,6 +56,22 @@ def test_plain_fairseq_loads_it_without_the_plug_in(
     beside = json.loads((tmp_path / "plain.pt.json").read_text())
     assert (beside["to"], beside["arch"]) == ("fairseq", "shape_transformer_tiny")
     assert torch.serialization.get_unsafe_globals_in_checkpoint(plain) == []
+
+
+def test_training_continued_with_shifts_is_exported(toy_data: Path, tmp_path: Path) -> None:
+    once = ("--no-epoch-checkpoints", "--max-update")
+    train(toy_data, tmp_path / "first", "--shape-positions", "absolute", *once, "60")
+    first = tmp_path / "first/checkpoint_last.pt"
+    shifts = ("--shape-max-shift", "8", "--shape-shared-shift", "--shape-shift-warmup", "10")
+    start = ("--finetune-from-model", str(first))
+    assert "Loaded checkpoint" in train(toy_data, tmp_path / "tuned", *shifts, *start, *once, "20")
+    tuned = tmp_path / "tuned/checkpoint_last.pt"
+    expected = generate(toy_data, tuned, "--user-dir", PACKAGE)
+    assert expected != generate(toy_data, first, "--user-dir", PACKAGE)
+    export(tuned, tmp_path / "plain.pt", "--to", "fairseq")
+    assert_same(generate(toy_data, tmp_path / "plain.pt"), expected)
+    pytest.importorskip("ctranslate2")
+    export(tuned, tmp_path / "ct2", "--to", "ctranslate2", "--data-dir", toy_data)
 
 
 def test_ctranslate2_gives_the_same_translations(

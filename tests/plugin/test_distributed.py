@@ -14,23 +14,41 @@ from tests.conftest import PACKAGE, ROOT, TINY, Run, train, weights
 FLAGS = ("--shape-max-shift", "0", "--dropout", "0", "--max-update", "20", "--no-epoch-checkpoints")
 
 
+LAUNCHER = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
+
+
+def train_in_two_processes(run: Run, data: Path, save_dir: Path, *flags: str) -> None:
+    words = (data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *flags)
+    launched = ("bash", "-euo", "pipefail", "-c", LAUNCHER, "launch", *words)
+    done = run(*launched, "--save-dir", save_dir, LAUNCH="cpu", PROCESSES="2")
+    assert "distributed_world_size': 2" in done.stdout + done.stderr
+
+
 def test_two_processes_equal_one_with_double_accumulation(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
     train(toy_data, tmp_path / "one", *FLAGS, "--update-freq", "2")
-    words = (toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *FLAGS)
-    launcher = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
-    done = run(
-        *("bash", "-euo", "pipefail", "-c", launcher, "launch", *words),
-        *("--save-dir", tmp_path / "two"),
-        LAUNCH="cpu",
-        PROCESSES="2",
-    )
-    assert "distributed_world_size': 2" in done.stdout + done.stderr
+    train_in_two_processes(run, toy_data, tmp_path / "two", *FLAGS)
     one = weights(tmp_path / "one/checkpoint_last.pt")
     two = weights(tmp_path / "two/checkpoint_last.pt")
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=0, msg=name)
+
+
+def test_shared_shifts_and_their_warm_up_resume_in_two_processes(
+    run: Run, toy_data: Path, tmp_path: Path
+) -> None:
+    flags = (
+        *("--shape-max-shift", "50", "--shape-shared-shift", "--shape-shift-warmup", "12"),
+        *("--dropout", "0.2", "--no-epoch-checkpoints", "--max-update"),
+    )
+    train_in_two_processes(run, toy_data, tmp_path / "whole", *flags, "10")
+    for updates in ("5", "10"):
+        train_in_two_processes(run, toy_data, tmp_path / "resumed", *flags, updates)
+    whole, resumed = (
+        weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
+    )
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
 SPAWN = """
@@ -68,7 +86,6 @@ def test_spawned_workers_register_the_architecture(
 
 
 def test_documented_launch_commands(run: Run) -> None:
-    launcher = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
     nodes = {"NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first"}
     begins = {
         "single": "fairseq-train data-bin --arch",
@@ -78,9 +95,9 @@ def test_documented_launch_commands(run: Run) -> None:
         "slurm": "srun --ntasks-per-node 1 fairseq-train data-bin --arch",
     }
     for way, begin in begins.items():
-        words = ("bash", "-euc", launcher, "launch", "data-bin", "--arch", "a b")
+        words = ("bash", "-euc", LAUNCHER, "launch", "data-bin", "--arch", "a b")
         shown = run(*words, LAUNCH=way, DRY_RUN="1", **nodes).stdout
         assert shown.startswith(begin)
         assert r"a\ b" in shown, "arguments with spaces must not be split"
-    shown = run("bash", "-euc", launcher, "launch", LAUNCH="gpus", code=2).stderr
+    shown = run("bash", "-euc", LAUNCHER, "launch", LAUNCH="gpus", code=2).stderr
     assert "Expected single, node, cpu, torchrun or slurm" in shown

@@ -14,6 +14,8 @@ FLAGS = {
     "shape_transformer": {
         "--shape-positions": "default: shifted",
         "--shape-max-shift": "default: 500",
+        "--shape-shared-shift": "not in the thesis",
+        "--shape-shift-warmup": "not in the thesis",
         "--shape-eval-offset": "default: 0",
         "--shape-relative-limit": "default: 16",
         "--shape-relative-one-table": "default: two",

@@ -13,7 +13,8 @@ import torch
 from tests.conftest import PACKAGE, TINY, environment, train, weights
 
 FLAGS = (
-    *("--shape-max-shift", "50", "--dropout", "0.2", "--max-update", "120"),
+    *("--shape-max-shift", "50", "--shape-shift-warmup", "60"),
+    *("--dropout", "0.2", "--max-update", "120"),
     *("--save-interval-updates", "7", "--keep-interval-updates", "2"),
 )
 

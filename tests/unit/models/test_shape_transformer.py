@@ -14,7 +14,7 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.shape_transformer import DEFAULTS
 from tests.conftest import trained_only
 
@@ -115,6 +115,31 @@ class FixedPositions(torch.nn.Module):
         return self.embeddings
 
 
+def test_a_shared_shift_is_that_of_the_source() -> None:
+    model = build(shape_max_shift=30, shape_shared_shift=True).train()
+    torch.manual_seed(4)
+    shift = torch.randint(31, (4, 1))
+    torch.manual_seed(4)
+    shifted = logits(model)
+    for side, tokens in ((model.encoder, SOURCE), (model.decoder, PREVIOUS)):
+        table = side.embed_positions.weights
+        index = (tokens.ne(PAD).cumsum(1) + shift) * tokens.ne(PAD) + PAD
+        side.embed_positions = FixedPositions(table[index])
+    torch.testing.assert_close(logits(model), shifted)
+
+
+def test_a_warm_up_follows_the_updates_of_the_trainer() -> None:
+    model = build(shape_max_shift=30, shape_shift_warmup=10).train()
+    unshifted = logits(build(shape_max_shift=0).train())
+    model.set_num_updates(0)
+    assert torch.equal(logits(model), unshifted)
+    for update, expected in ((5, 15), (10, 30), (99, 30)):
+        model.set_num_updates(update)
+        sides = (model.encoder.embed_positions, model.decoder.embed_positions)
+        assert [side.current_max_shift for side in sides] == [expected] * 2
+        assert not torch.allclose(logits(model), unshifted)
+
+
 def test_shifts_change_at_each_step_and_depend_on_the_seed() -> None:
     model = build(shape_max_shift=30).train()
     torch.manual_seed(4)
@@ -128,6 +153,7 @@ KINDS: list[dict[str, Any]] = [
     {"shape_positions": "absolute"},
     {"shape_positions": "shifted"},
     {"shape_positions": "shifted", "shape_eval_offset": 40},
+    {"shape_shared_shift": True, "shape_shift_warmup": 9},
     {"shape_positions": "relative"},
     {"shape_positions": "relative", "shape_relative_limit": 2, "shape_relative_one_table": True},
 ]
@@ -304,6 +330,17 @@ def test_glorot_embeddings_are_uniform() -> None:
         ({"shape_embedding_init": "xavier"}, "normal or glorot"),
         ({"shape_relative_limit": 0}, "--shape-relative-limit"),
         ({"shape_positions": "relative", "shape_eval_offset": 3}, "--shape-eval-offset"),
+        ({"shape_shift_warmup": -1}, "--shape-shift-warmup is -1; expected 0 or more updates"),
+        *[
+            ({"shape_positions": positions, name: value}, f"{flag(name)} cannot .* {positions}")
+            for positions in ("absolute", "relative")
+            for name, value in (
+                ("shape_max_shift", 20),
+                ("shape_max_shift", 500),
+                ("shape_shared_shift", True),
+                ("shape_shift_warmup", 9),
+            )
+        ],
         ({"shape_positions": "relative", "cross_self_attention": True}, "--cross-self-attention"),
         (
             {"shape_positions": "relative", "encoder_xformers_att_config": "{}"},

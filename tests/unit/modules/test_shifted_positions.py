@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -35,8 +37,38 @@ def plain_positions(tokens: torch.Tensor, shifts: list[int]) -> torch.Tensor:
     return torch.tensor(rows)
 
 
-def layer(max_shift: int = MAX_SHIFT, size: int = 32) -> ShiftedSinusoidalPositions:
-    return ShiftedSinusoidalPositions(DIM, PAD, max_shift, size)
+def layer(
+    max_shift: int = MAX_SHIFT, size: int = 32, warmup: int = 0
+) -> ShiftedSinusoidalPositions:
+    return ShiftedSinusoidalPositions(DIM, PAD, max_shift, size, warmup_updates=warmup)
+
+
+def both_sides(
+    max_shift: int = MAX_SHIFT, warmup: int = 0
+) -> tuple[ShiftedSinusoidalPositions, ShiftedSinusoidalPositions]:
+    """Return positions of an encoder, and of a decoder that follows it, both in training."""
+    encoder, decoder = (layer(max_shift, warmup=warmup).train() for _ in range(2))
+    decoder.follow(encoder)
+    return encoder, decoder
+
+
+def shifts_of(positions: torch.Tensor, tokens: torch.Tensor, largest: int = 64) -> list[int]:
+    """Return the only shift of each row with which equation 6.2 gives these positions."""
+    found = []
+    for row, ids in zip(positions, tokens, strict=True):
+        fits = [
+            k
+            for k in range(largest + 1)
+            if torch.allclose(row, plain_positions(ids[None], [k])[0], atol=1e-4, rtol=0)
+        ]
+        assert len(fits) == 1
+        found += fits
+    return found
+
+
+def plain_max_shift(max_shift: int, warmup: int, update: int) -> int:
+    """Count the shifts up to K that the warm-up has allowed before an update."""
+    return sum(1 for k in range(1, max_shift + 1) if k * warmup <= max_shift * update)
 
 
 @pytest.mark.parametrize("tokens", [LEFT_PADDED, RIGHT_PADDED], ids=["left", "right"])
@@ -101,3 +133,91 @@ def test_padding_is_zero_and_half_precision_is_preserved() -> None:
     assert got.dtype == torch.float16
     assert not got[LEFT_PADDED == PAD].any()
     assert "weights" not in layer().state_dict(), "the table is computed, not stored"
+
+
+def test_both_sides_of_an_item_share_the_shift() -> None:
+    encoder, decoder = both_sides()
+    torch.manual_seed(6)
+    for _ in range(3):  # a new shift for each batch
+        expected = shifts_of(encoder(LEFT_PADDED), LEFT_PADDED)
+        target = LEFT_PADDED.flip(1)
+        assert shifts_of(decoder(target), target) == expected
+        again = decoder(target[:, :3]), target[:, :3]
+        assert shifts_of(*again) == expected, "a second call of the decoder has the same source"
+        assert len(set(expected)) > 1, "each item has its own shift"
+
+
+def test_shared_shifts_are_those_of_the_encoder_alone() -> None:
+    encoder, decoder = both_sides()
+    torch.manual_seed(6)
+    alone = shifts_of(layer().train()(LEFT_PADDED), LEFT_PADDED)
+    torch.manual_seed(6)
+    assert shifts_of(encoder(LEFT_PADDED), LEFT_PADDED) == alone
+    state = torch.get_rng_state()
+    decoder(LEFT_PADDED)
+    assert torch.equal(torch.get_rng_state(), state), "the decoder draws no random numbers"
+
+
+def test_a_copy_of_both_sides_shares_its_own_shift() -> None:
+    """As the copy of a model for exponential moving averages."""
+    sides = both_sides()
+    encoder, decoder = copy.deepcopy(sides)
+    torch.manual_seed(6)
+    expected = shifts_of(encoder(LEFT_PADDED), LEFT_PADDED)
+    sides[0](LEFT_PADDED)
+    assert shifts_of(decoder(LEFT_PADDED), LEFT_PADDED) == expected
+
+
+def test_no_shared_shift_in_evaluation_and_incremental_decoding() -> None:
+    encoder, decoder = both_sides()
+    encoder(LEFT_PADDED)
+    step = decoder(torch.tensor([[4, 5, 6]]), incremental_state={})
+    torch.testing.assert_close(step[0, 0], torch.tensor(plain_embedding(PAD + 3)))
+    assert shifts_of(decoder.eval()(LEFT_PADDED), LEFT_PADDED) == [0, 0, 0]
+    assert shifts_of(encoder.eval()(LEFT_PADDED), LEFT_PADDED) == [0, 0, 0]
+    assert shifts_of(decoder.train()(LEFT_PADDED), LEFT_PADDED) == [0, 0, 0], "as the source"
+
+
+def drawn_by_update(warmup: int, updates: Sequence[int]) -> list[list[int]]:
+    """Return the shifts of updates, each seeded as in fairseq's trainer: seed + update."""
+    tokens = torch.full((40, 2), 5)
+    encoder, found = layer(warmup=warmup).train(), []
+    for update in updates:
+        torch.manual_seed(11 + update)
+        encoder.set_num_updates(update)
+        found.append(shifts_of(encoder(tokens), tokens))
+    return found
+
+
+def test_the_warm_up_grows_linearly_from_0_to_the_max_shift() -> None:
+    for warmup in (1, 5, 14, 100):
+        encoder = layer(warmup=warmup)
+        for update in range(2 * warmup):
+            encoder.set_num_updates(update)
+            expected = plain_max_shift(MAX_SHIFT, warmup, update)
+            assert encoder.current_max_shift == expected, (warmup, update)
+        encoder.set_num_updates(0)
+        assert encoder.current_max_shift == 0
+    drawn = [max(shifts) for shifts in drawn_by_update(14, range(0, 20, 2))]
+    assert drawn == [0, 1, 2, 3, 4, 5, 6, 7, 7, 7]
+
+
+def test_a_resumed_warm_up_draws_the_same_shifts() -> None:
+    whole = drawn_by_update(20, range(30))
+    assert drawn_by_update(20, range(13, 30)) == whole[13:]
+
+
+def test_during_a_warm_up_shifts_are_uniform_up_to_the_current_one() -> None:
+    tokens = torch.full((4000, 1), 5)
+    encoder, decoder = both_sides(warmup=20)
+    for side in (encoder, decoder):
+        side.set_num_updates(9)  # 7 * 9 / 20 = 3.15
+    torch.manual_seed(1)
+    encoder(tokens)
+    first_sine = decoder(tokens)[:, 0, 0]
+    expected = torch.tensor([math.sin(PAD + 1 + k) for k in range(4)])
+    counts = (first_sine[:, None] - expected).abs().lt(1e-4).sum(0)
+    assert counts.sum() == 4000
+    # 1000 of each are expected, with a standard deviation of 27.
+    assert counts.min() > 860
+    assert counts.max() < 1140
