@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.metrics.errant import Annotator
+from fairseq_ssl.metrics.edit_extraction import Annotator
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2

@@ -136,7 +136,7 @@ def _counts(by: m2.EditApplier) -> str:
 
 
 def _from_text(args: argparse.Namespace) -> None:
-    from fairseq_ssl.metrics.errant import annotate_texts
+    from fairseq_ssl.metrics.edit_extraction import annotate_texts
 
     found = annotate_texts(args.source, args.reference, _model(args), args.jobs)
     _write(args, found, [args.source, *args.reference])
@@ -150,7 +150,7 @@ def _from_json(args: argparse.Namespace) -> None:
 
 
 def _model(args: argparse.Namespace) -> str | None:
-    from fairseq_ssl.metrics.errant import MODEL
+    from fairseq_ssl.metrics.edit_extraction import MODEL
 
     if args.untyped and args.model:
         raise UsageError("--untyped does not use --model. Drop one of them.")

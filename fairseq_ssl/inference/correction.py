@@ -27,7 +27,7 @@ from fairseq_ssl.io.jobs import (
 )
 from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk
-from fairseq_ssl.metrics.errant import MODEL, Annotator
+from fairseq_ssl.metrics.edit_extraction import MODEL, Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,

@@ -21,14 +21,14 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import parse_json, read_lines
-from fairseq_ssl.metrics.errant import (
+from fairseq_ssl.metrics.edit_extraction import (
     MODEL,
-    UNKNOWN_TYPE,
     UNTYPED,
     Annotator,
     EditSpan,
     load_annotator,
 )
+from fairseq_ssl.metrics.errant import UNKNOWN_TYPE
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, check_m2
 
 PUNCTUATION = str.maketrans(

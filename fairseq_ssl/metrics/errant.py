@@ -1,29 +1,28 @@
 """ERRANT (Bryant et al., 2017): F score of automatically extracted and classified edits.
 
-The package errant extracts the edits with a spaCy pipeline. Counts are the same as those of
-``errant_compare`` for span-based correction.
+Counts are the same as those of ``errant_compare`` for span-based correction.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError, MissingPackageError, import_optional
-from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.io.text_files import read_parallel
+from fairseq_ssl.metrics.edit_extraction import (
+    MODEL,
+    AnnotateBlock,
+    AnnotatedPair,
+    load_annotator,
+    packages,
+)
 from fairseq_ssl.metrics.metric import (
-    BLOCK,
     HYPOTHESES,
     EditMetric,
     MetricScore,
@@ -38,24 +37,16 @@ from fairseq_ssl.text.m2 import (
     NO_CORRECTION,
     M2Edit,
     M2Sentence,
-    check_m2,
     main_type,
     operation,
     read_m2,
 )
 
-log = logging.getLogger(__name__)
-
-MODEL = "en_core_web_sm"
 UNKNOWN_TYPE = "UNK"
 """Type of an error that an annotator marked but did not correct."""
-UNTYPED = "NA"
-PURPOSE = "Extracting edits by ERRANT"
 
 TypeTotals = tuple[int, int, int]
 """Numbers of edits: true positives, false positives, false negatives."""
-EditSpan = tuple[int, int, int, int]
-"""Start and end of an edit in the source, then start and end in the corrected sentence."""
 
 
 @dataclass(frozen=True)
@@ -73,66 +64,6 @@ class TypedCounts:
     def of(self, kind: str) -> TypeTotals:
         """Return the numbers of correct, wrong and missing edits of one type."""
         return self.correct[kind], self.wrong[kind], self.missing[kind]
-
-
-class Annotator:
-    """Extractor of the edits between two sentences.
-
-    Args:
-        model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
-            speech, edits have no types, and some are merged differently.
-    """
-
-    def __init__(self, model: str | None) -> None:
-        errant, spacy = (import_optional(name, PURPOSE, "gec") for name in ("errant", "spacy"))
-        self.typed = model is not None
-        pipeline = _pipeline(spacy, model) if model is not None else _blank_pipeline(spacy)
-        self._errant: Any = errant.load("en", pipeline)
-        self._parsed: tuple[str, Any] = "", None
-        """Last source and its parse, cached because a source can have several corrections."""
-
-    def edits(self, source: str, corrected: str) -> list[M2Edit]:
-        """Return the edits from `source` to `corrected`, in the order of the source."""
-        if source.split() == corrected.split():
-            return []
-        before, after = self._parse_source(source), self._errant.parse(corrected)
-        if self.typed:
-            edits = self._errant.annotate(before, after)
-        else:
-            edits = self._errant.merge(self._errant.align(before, after))
-        return [_m2_edit(edit, self.typed) for edit in edits]
-
-    def sentence(self, source: str, corrected: Sequence[str], line: int = 0) -> M2Sentence:
-        """Return an M2 sentence with one annotator per corrected sentence.
-
-        `line` is the line number of the source, for error messages.
-        """
-        annotators = {number: self.edits(source, text) for number, text in enumerate(corrected)}
-        return M2Sentence(tuple(source.split()), annotators, line)
-
-    def classify(self, source: str, corrected: str, spans: Iterable[EditSpan]) -> list[str]:
-        """Return the error type of each edit span."""
-        before, after = self._parse_source(source), self._errant.parse(corrected)
-        edits = (self._errant.import_edit(before, after, list(span), min=False) for span in spans)
-        return [edit.type for edit in edits]
-
-    def parse_text(self, text: str) -> Any:
-        """Return the spaCy document of a text, tokenized and parsed."""
-        return self._errant.nlp(text)
-
-    def tokenize(self, text: str) -> list[str]:
-        """Tokenize a text with spaCy. Return the tokens."""
-        return [token.text for token in self._errant.nlp.make_doc(text)]
-
-    def _parse_source(self, source: str) -> Any:
-        if self._parsed[1] is None or self._parsed[0] != source:
-            self._parsed = source, self._errant.parse(source)
-        return self._parsed[1]
-
-
-def packages() -> str:
-    """Return the versions of errant and spaCy, for a signature."""
-    return f"errant-{version('errant')},spacy-{version('spacy')}"
 
 
 def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCounts:
@@ -237,34 +168,6 @@ def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
     return types
 
 
-def _m2_edit(edit: Any, typed: bool) -> M2Edit:
-    correction = " ".join(token.text for token in edit.c_toks)
-    return M2Edit(edit.o_start, edit.o_end, edit.type if typed else UNTYPED, correction)
-
-
-def _blank_pipeline(spacy: Any) -> Any:
-    """Return a spaCy pipeline that splits text into tokens and sentences, without tagging."""
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    return pipeline
-
-
-def _pipeline(spacy: Any, model: str) -> Any:
-    try:
-        return spacy.load(model, disable=["ner"])
-    except OSError as error:
-        if Path(model).exists():
-            reason = f"a readable spaCy pipeline ({model} is not one)"
-        else:
-            reason = model
-        raise MissingPackageError(
-            reason,
-            "Classifying errors by ERRANT",
-            f"python -m spacy download {MODEL}. Or set `model` to the folder of a pipeline, or "
-            "`untyped` to score without types",
-        ) from error
-
-
 class Errant(EditMetric):
     """F score of ERRANT for span-based correction, as in ``errant_compare`` (Bryant et al., 2017).
 
@@ -333,13 +236,27 @@ class Errant(EditMetric):
 
     def typed_counts(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> list[TypedCounts]:
         """Return the edit counts of each hypothesis by error type."""
-        check_lengths(self._label, len(self.gold), label, len(hypotheses))
-        pairs: list[tuple[str, tuple[str, ...]]] = [
-            (" ".join(gold.words), (line,))
-            for gold, line in zip(self.gold, hypotheses, strict=True)
-        ]
-        edits = [sentence.annotators[0] for sentence in self._annotate(pairs, label)]
-        return self._compare(edits, self.gold)
+        return self.typed_counts_of_systems({label: hypotheses})[label]
+
+    def typed_counts_of_systems(
+        self, systems: Mapping[str, Sequence[str]]
+    ) -> dict[str, list[TypedCounts]]:
+        """Return the edit counts of the hypotheses of several systems, by the systems' labels.
+
+        Sentences that occur in several systems, such as the sources, are parsed once.
+        """
+        for label, hypotheses in systems.items():
+            check_lengths(self._label, len(self.gold), label, len(hypotheses))
+        if not systems:
+            return {}
+        sources = [" ".join(gold.words) for gold in self.gold]
+        pairs = list(zip(sources, zip(*systems.values(), strict=True), strict=True))
+        label = next(iter(systems)) if len(systems) == 1 else HYPOTHESES
+        annotated = self._annotate(pairs, label)
+        return {
+            label: self._compare([each.annotators[number] for each in annotated], self.gold)
+            for number, label in enumerate(systems)
+        }
 
     def typed_counts_of_file(self, path: Path) -> list[TypedCounts]:
         """Return the edit counts of each sentence by error type, for the edits of an M2 file.
@@ -383,64 +300,8 @@ class Errant(EditMetric):
     def _annotate(self, pairs: list[tuple[str, tuple[str, ...]]], label: str) -> list[M2Sentence]:
         self._is_extracting = True
         load_annotator(self._model)  # fail before starting workers if the model is missing
-        return self._map(_AnnotateBlock(self._model), [(*pair, 0) for pair in pairs], label)
-
-
-@dataclass(frozen=True)
-class _AnnotateBlock:
-    """Picklable function that extracts the edits of a block. Each process loads the model once."""
-
-    model: str | None
-
-    def __call__(self, block: Sequence[tuple[str, tuple[str, ...], int]]) -> list[M2Sentence]:
-        annotator = load_annotator(self.model)
-        return [annotator.sentence(*pair) for pair in block]
-
-
-@lru_cache(maxsize=1)
-def load_annotator(model: str | None) -> Annotator:
-    """Return the annotator of a spaCy pipeline. The last annotator of the process is cached."""
-    return Annotator(model)
-
-
-def annotate_texts(
-    source: Path,
-    references: Sequence[Path],
-    model: str | None = MODEL,
-    jobs: int = 1,
-    progress: ProgressFactory = silent_progress,
-) -> Iterator[M2Sentence]:
-    """Yield the M2 sentences of a text, with the edits from the source to each reference.
-
-    Empty lines of the source are dropped, as in ``errant_parallel``.
-
-    Args:
-        source: tokenized text, one sentence per line
-        references: one corrected text per annotator
-        model: name or folder of a spaCy pipeline; None: a blank pipeline, for edits without types
-        jobs: number of processes, 1 or more; does not change the result
-        progress: called with the number of sentences done
-    """
-    load_annotator(model)
-    empty = 0
-
-    def numbered() -> Iterator[tuple[str, tuple[str, ...], int]]:
-        nonlocal empty
-        for line, (before, *after) in enumerate(read_parallel([source, *references]), 1):
-            if before.strip():
-                yield before, tuple(after), line
-            else:
-                empty += 1
-
-    rows, advance = numbered(), progress("m2 from-text", "sentences")
-    blocks = iter(lambda: list(islice(rows, BLOCK)), [])
-    for sentences in LocalExecutor(jobs).imap(_AnnotateBlock(model), blocks):
-        for sentence in sentences:
-            check_m2(sentence, f"{source}:{sentence.line}")
-            yield sentence
-        advance(len(sentences))
-    if empty:
-        log.warning("%s: dropped %d empty lines, as errant_parallel does", source, empty)
+        work: list[AnnotatedPair] = [(*pair, 0) for pair in pairs]
+        return self._map(AnnotateBlock(self._model), work, label)
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:

@@ -275,7 +275,7 @@ def score_systems(
     """
     paths = dict.fromkeys(chain(*systems.values(), baseline))
     texts = {path: read_output(path) for path in paths}
-    outputs = {path: _score_output(metric, path, lines) for path, lines in texts.items()}
+    outputs = _score_outputs(metric, texts)
     scores = SystemScores(
         metric, {name: [outputs[path] for path in files] for name, files in systems.items()}
     )
@@ -284,12 +284,20 @@ def score_systems(
     return scores
 
 
-def _score_output(metric: Metric, path: Path, lines: list[str]) -> ScoredOutput:
+def _score_outputs(metric: Metric, texts: Mapping[Path, list[str]]) -> dict[Path, ScoredOutput]:
     if not isinstance(metric, Errant):
-        return ScoredOutput(metric.statistics(lines, str(path)))
-    is_m2 = path.name.endswith(M2_SUFFIXES)
-    typed = metric.typed_counts_of_file(path) if is_m2 else metric.typed_counts(lines, str(path))
-    return ScoredOutput(edit_statistics(typed), typed)
+        return {
+            path: ScoredOutput(metric.statistics(lines, str(path))) for path, lines in texts.items()
+        }
+    typed = metric.typed_counts_of_systems(
+        {str(path): lines for path, lines in texts.items() if not path.name.endswith(M2_SUFFIXES)}
+    )
+    for path in texts:
+        if path.name.endswith(M2_SUFFIXES):
+            typed[str(path)] = metric.typed_counts_of_file(path)
+    return {
+        path: ScoredOutput(edit_statistics(typed[str(path)]), typed[str(path)]) for path in texts
+    }
 
 
 def read_output(path: Path) -> list[str]:

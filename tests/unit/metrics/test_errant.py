@@ -14,14 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.metrics.edit_extraction import Annotator, packages
 from fairseq_ssl.metrics.errant import (
     TIERS,
-    Annotator,
     choose_annotator,
     compare_edits,
     count_categories,
     errant_scores,
-    packages,
 )
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2, main_type
 from tests.unit.metrics.small_pipeline import small_pipeline

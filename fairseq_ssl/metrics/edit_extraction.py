@@ -1,0 +1,377 @@
+"""Edits and their types by ERRANT (Bryant et al., 2017).
+
+A spaCy pipeline tags and parses the sentences. The package errant merges and classifies their
+differences. Sentences are aligned here, because errant reads a spaCy token for each cell of the
+alignment table.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.errors import MissingPackageError, import_optional
+from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.text_files import read_parallel
+from fairseq_ssl.metrics.metric import BLOCK
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, check_m2
+
+log = logging.getLogger(__name__)
+
+MODEL = "en_core_web_sm"
+UNTYPED = "NA"
+PURPOSE = "Extracting edits by ERRANT"
+LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
+"""Costs of a substitution by another lemma, and by another part of speech: between two open classes
+and otherwise."""
+
+TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
+"""Packages for spaCy pipelines that need torch."""
+
+EditSpan = tuple[int, int, int, int]
+"""Start and end of an edit in the source, then start and end in the corrected sentence."""
+AlignmentStep = tuple[str, int, int, int, int]
+"""Operation and span of a step.
+
+M is a match, S a substitution, D a deletion, I an insertion, and T2 a transposition of two tokens.
+"""
+AnnotatedPair = tuple[str, Sequence[str], int]
+"""Source, its corrected sentences, and the line number of the source for error messages."""
+
+
+class Annotator:
+    """Extractor of the edits between two sentences.
+
+    Args:
+        model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
+            speech, edits have no types, and some are merged differently.
+    """
+
+    def __init__(self, model: str | None) -> None:
+        with _unneeded_torch_hidden():
+            errant, spacy = (import_optional(name, PURPOSE, "gec") for name in ("errant", "spacy"))
+        self.typed = model is not None
+        self._nlp = _pipeline(spacy, model) if model is not None else _blank_pipeline(spacy)
+        self._new_document: Any = spacy.tokens.Doc
+        self._errant: Any = errant.load("en", self._nlp)
+        self._parsed: tuple[str, Any] = "", None
+        """Last source and its parse, cached because a source can have several corrections."""
+
+    def edits(self, source: str, corrected: str) -> list[M2Edit]:
+        """Return the edits from `source` to `corrected`, in the order of the source."""
+        if source.split() == corrected.split():
+            return []
+        return self._edits(self._parse_source(source), self._errant.parse(corrected))
+
+    def sentence(self, source: str, corrected: Sequence[str], line: int = 0) -> M2Sentence:
+        """Return an M2 sentence with one annotator per corrected sentence.
+
+        `line` is the line number of the source, for error messages.
+        """
+        return self.sentences([(source, corrected, line)])[0]
+
+    def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
+        """Return an M2 sentence per source, with one annotator per corrected sentence.
+
+        The pipeline parses the distinct sentences as one batch, without unchanged sources.
+        """
+        words = [(source.split(), [text.split() for text in texts]) for source, texts, _ in pairs]
+        changed = {
+            tuple(sentence): None
+            for before, several in words
+            for after in several
+            if before != after
+            for sentence in (before, after)
+        }
+        documents = (self._new_document(self._nlp.vocab, list(each)) for each in changed)
+        parses = dict(zip(changed, self._nlp.pipe(documents), strict=True))
+        sentences = []
+        for (before, several), (*_, line) in zip(words, pairs, strict=True):
+            annotators = {
+                number: self._edits(parses[tuple(before)], parses[tuple(after)])
+                if before != after
+                else []
+                for number, after in enumerate(several)
+            }
+            sentences.append(M2Sentence(tuple(before), annotators, line))
+        return sentences
+
+    def classify(self, source: str, corrected: str, spans: Iterable[EditSpan]) -> list[str]:
+        """Return the error type of each edit span."""
+        before, after = self._parse_source(source), self._errant.parse(corrected)
+        edits = (self._errant.import_edit(before, after, list(span), min=False) for span in spans)
+        return [edit.type for edit in edits]
+
+    def parse_text(self, text: str) -> Any:
+        """Return the spaCy document of a text, tokenized and parsed."""
+        return self._nlp(text)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Tokenize a text with spaCy. Return the tokens."""
+        return [token.text for token in self._nlp.make_doc(text)]
+
+    def _parse_source(self, source: str) -> Any:
+        if self._parsed[1] is None or self._parsed[0] != source:
+            self._parsed = source, self._errant.parse(source)
+        return self._parsed[1]
+
+    def _edits(self, before: Any, after: Any) -> list[M2Edit]:
+        """Return the edits between two parsed sentences."""
+        steps = align_documents(before, after)
+        edits = self._errant.merge(_Alignment(before, after, steps))
+        return [_m2_edit(self._errant.classify(edit) if self.typed else edit) for edit in edits]
+
+
+@dataclass(frozen=True)
+class _Alignment:
+    """Alignment with the attributes that errant's merging rules read."""
+
+    orig: Any
+    cor: Any
+    align_seq: list[AlignmentStep]
+
+
+def align_documents(before: Any, after: Any) -> list[AlignmentStep]:
+    """Return the cheapest alignment of two parsed spaCy documents, as errant's `Alignment` does."""
+    attributes = ["ORTH", "LOWER", "LEMMA", "POS"]
+    rows, columns = before.to_array(attributes), after.to_array(attributes)
+    length, width = len(rows), len(columns)
+    # A match never costs more than another step, so the alignment ends with the common suffix.
+    shared = min(length, width)
+    differs = rows[length - shared :, 0] != columns[width - shared :, 0]
+    suffix = int(differs[::-1].argmax()) if differs.any() else shared
+    rows, columns = rows[: length - suffix], columns[: width - suffix]
+    costs = _substitution_costs(before, after, rows, columns)
+    same = (rows[:, None, 0] == columns[None, :, 0]).tolist()
+    table = _fill_table(same, costs.tolist(), rows[:, 1].tolist(), columns[:, 1].tolist())
+    steps = _trace_back(table)
+    steps += [
+        ("M", length - at, length - at + 1, width - at, width - at + 1)
+        for at in range(suffix, 0, -1)
+    ]
+    return steps
+
+
+def _substitution_costs(
+    before: Any, after: Any, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
+) -> NDArray[np.float64]:
+    """Return the cost of each pair of tokens, 0 if they only differ in case, [rows, columns]."""
+    process, distance = (
+        import_optional(f"rapidfuzz.{name}", PURPOSE, "gec") for name in ("process", "distance")
+    )
+    parts = import_optional("spacy.parts_of_speech", PURPOSE, "gec")
+    open_classes = np.array([parts.ADJ, parts.ADV, parts.NOUN, parts.VERB], dtype=np.uint64)
+    words = [[token.text for token in document] for document in (before, after)]
+    letters: NDArray[np.float64] = process.cdist(
+        words[0][: len(rows)],
+        words[1][: len(columns)],
+        scorer=distance.Indel.normalized_distance,
+        dtype=np.float64,
+    )
+    equal = rows[:, None, :] == columns[None, :, :]
+    is_open = [np.isin(each[:, 3], open_classes) for each in (rows, columns)]
+    both_open = is_open[0][:, None] & is_open[1][None, :]
+    lemmas = np.where(equal[..., 2], 0.0, LEMMA_COST)
+    classes = np.where(equal[..., 3], 0.0, np.where(both_open, OPEN_CLASS_COST, CLASS_COST))
+    costs: NDArray[np.float64] = lemmas + classes + letters
+    costs[equal[..., 1]] = 0
+    return costs
+
+
+def _fill_table(
+    same: list[list[bool]], costs: list[list[float]], before: list[int], after: list[int]
+) -> list[list[str]]:
+    """Return the operation of each cell of a Damerau-Levenshtein table.
+
+    Ties are broken as in errant: transposition, substitution, insertion, deletion.
+
+    Args:
+        same: True for equal tokens, [source, corrected]
+        costs: costs of substitutions, [source, corrected]
+        before: ids of the lower-case tokens of the source
+        after: ids of the lower-case tokens of the corrected sentence
+    """
+    total = [[float(at) for at in range(len(after) + 1)]]
+    table = [["O", *["I"] * len(after)]]
+    shared = set(before) & set(after)
+    can_move = [word in shared for word in after]
+    for row, word in enumerate(before):
+        above, here, operations = total[row], [row + 1.0], ["D"]
+        total.append(here)
+        table.append(operations)
+        for column, (is_same, cost) in enumerate(zip(same[row], costs[row], strict=True)):
+            if is_same:
+                here.append(above[column])
+                operations.append("M")
+                continue
+            best, operation = above[column] + cost, "S"
+            if here[column] + 1 < best:
+                best, operation = here[column] + 1, "I"
+            if above[column + 1] + 1 < best:
+                best, operation = above[column + 1] + 1, "D"
+            # Few cells pass these tests, which saves calls.
+            if (
+                word in shared
+                and can_move[column]
+                and row
+                and column
+                and above[column] != total[row - 1][column - 1]
+            ):
+                moved = _transposed(total, before, after, row, column)
+                if moved:
+                    cost = total[row - moved][column - moved] + moved
+                    if cost <= best:
+                        best, operation = cost, f"T{moved + 1}"
+            here.append(best)
+            operations.append(operation)
+    return table
+
+
+def _transposed(
+    total: list[list[float]], before: list[int], after: list[int], row: int, column: int
+) -> int:
+    """Return the cost of the shortest transposition that ends at a cell, or 0.
+
+    A transposition contains no match. Its cost is its number of tokens minus 1.
+    """
+    for cost in range(1, min(row, column) + 1):
+        top, left = row - cost, column - cost
+        if total[top + 1][left + 1] == total[top][left]:
+            return 0
+        if sorted(before[top : row + 1]) == sorted(after[left : column + 1]):
+            return cost
+    return 0
+
+
+def _trace_back(table: list[list[str]]) -> list[AlignmentStep]:
+    """Return the steps from the start of the table to its last cell."""
+    row, column = len(table) - 1, len(table[0]) - 1
+    steps: list[AlignmentStep] = []
+    while row or column:
+        operation = table[row][column]
+        size = int(operation[1:] or 1)
+        top = row - size * (operation != "I")
+        left = column - size * (operation != "D")
+        steps.append((operation, top, row, left, column))
+        row, column = top, left
+    return steps[::-1]
+
+
+def packages() -> str:
+    """Return the versions of errant and spaCy, for a signature."""
+    return f"errant-{version('errant')},spacy-{version('spacy')}"
+
+
+@contextmanager
+def _unneeded_torch_hidden() -> Iterator[None]:
+    """Hide torch from spaCy's first import, unless a package for pipelines with torch is installed.
+
+    spaCy imports torch whenever it is installed, which takes longer than loading a pipeline, and a
+    process with torch cannot fork workers that share the pipeline.
+    """
+    if {"torch", "thinc"} & sys.modules.keys() or any(map(find_spec, TORCH_PIPELINES)):
+        yield
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]  # as Python marks a missing module
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
+
+
+def _m2_edit(edit: Any) -> M2Edit:
+    correction = " ".join(token.text for token in edit.c_toks)
+    return M2Edit(edit.o_start, edit.o_end, edit.type, correction)
+
+
+def _blank_pipeline(spacy: Any) -> Any:
+    """Return a spaCy pipeline that splits text into tokens and sentences, without tagging."""
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("sentencizer")
+    return pipeline
+
+
+def _pipeline(spacy: Any, model: str) -> Any:
+    try:
+        return spacy.load(model, disable=["ner"])
+    except OSError as error:
+        if Path(model).exists():
+            reason = f"a readable spaCy pipeline ({model} is not one)"
+        else:
+            reason = model
+        raise MissingPackageError(
+            reason,
+            "Classifying errors by ERRANT",
+            f"python -m spacy download {MODEL}. Or set `model` to the folder of a pipeline, or "
+            "`untyped` to score without types",
+        ) from error
+
+
+@dataclass(frozen=True)
+class AnnotateBlock:
+    """Picklable function that extracts the edits of a block. Each process loads the model once."""
+
+    model: str | None
+
+    def __call__(self, block: Sequence[AnnotatedPair]) -> list[M2Sentence]:
+        """Return the M2 sentences of the pairs."""
+        return load_annotator(self.model).sentences(block)
+
+
+@lru_cache(maxsize=1)
+def load_annotator(model: str | None) -> Annotator:
+    """Return the annotator of a spaCy pipeline. The last annotator of the process is cached."""
+    return Annotator(model)
+
+
+def annotate_texts(
+    source: Path,
+    references: Sequence[Path],
+    model: str | None = MODEL,
+    jobs: int = 1,
+    progress: ProgressFactory = silent_progress,
+) -> Iterator[M2Sentence]:
+    """Yield the M2 sentences of a text, with the edits from the source to each reference.
+
+    Empty lines of the source are dropped, as in ``errant_parallel``.
+
+    Args:
+        source: tokenized text, one sentence per line
+        references: one corrected text per annotator
+        model: name or folder of a spaCy pipeline; None: a blank pipeline, for edits without types
+        jobs: number of processes, 1 or more; does not change the result
+        progress: called with the number of sentences done
+    """
+    load_annotator(model)
+    empty = 0
+
+    def numbered() -> Iterator[AnnotatedPair]:
+        nonlocal empty
+        for line, (before, *after) in enumerate(read_parallel([source, *references]), 1):
+            if before.strip():
+                yield before, tuple(after), line
+            else:
+                empty += 1
+
+    rows, advance = numbered(), progress("m2 from-text", "sentences")
+    blocks = iter(lambda: list(islice(rows, BLOCK)), [])
+    for sentences in LocalExecutor(jobs).imap(AnnotateBlock(model), blocks):
+        for sentence in sentences:
+            check_m2(sentence, f"{source}:{sentence.line}")
+            yield sentence
+        advance(len(sentences))
+    if empty:
+        log.warning("%s: dropped %d empty lines, as errant_parallel does", source, empty)

@@ -1,0 +1,135 @@
+"""Alignment and batches of ERRANT's edits, compared with errant itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from fairseq_ssl.metrics import Errant, score_systems
+from fairseq_ssl.metrics.edit_extraction import Annotator, align_documents
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence
+from tests.unit.metrics.small_pipeline import TABLE, small_pipeline
+
+Alignment: Any = import_module("errant.alignment").Alignment
+parsed: Counter[str] = Counter()
+"""Numbers of parses by sentence."""
+
+
+@Language.component("count_parses")
+def count_parses(document: Any) -> Any:
+    parsed[document.text.strip()] += 1
+    return document
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = small_pipeline(tmp_path_factory.mktemp("model"))
+    pipeline = spacy.load(path)
+    pipeline.add_pipe("count_parses")
+    pipeline.to_disk(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pipeline(model: Path) -> Any:
+    return spacy.load(model)
+
+
+words = [line.split()[0] for line in TABLE.splitlines()]
+several = st.lists(st.sampled_from([*words, "The", "caat"]), max_size=7)
+
+
+@settings(max_examples=200, deadline=None)
+@given(several, st.permutations(range(7)), several)
+def test_alignment_equals_that_of_errant(
+    pipeline: Any, source: list[str], order: list[int], others: list[str]
+) -> None:
+    """Corrected sentences have the words of the source in another order, and other words."""
+    moved = [source[at] for at in order if at < len(source)]
+    before = _parse(pipeline, [*others, *source])
+    for corrected in (moved, others, [*others[:2], *moved], ["cats", *others[1:], *moved, *source]):
+        after = _parse(pipeline, corrected)
+        assert align_documents(before, after) == Alignment(before, after).align_seq
+
+
+def test_cost_of_a_transposition_is_rounded_as_in_errant(pipeline: Any) -> None:
+    """A transposition wins ties only if its cost is summed in the same order."""
+    before, after = (
+        _parse(pipeline, text.split()) for text in ("cat on cats at", "dog cats at on")
+    )
+    expected = [("S", 0, 1, 0, 1), ("T3", 1, 4, 1, 4)]
+    assert align_documents(before, after) == Alignment(before, after).align_seq == expected
+
+
+SOURCES = ["the cat sit on mat .", "a caat sat .", "the cats sat at the mat .", "a dog sits ."]
+SYSTEMS = (
+    ["the cat sits on the mat .", "a cat sat .", "the cat sat on mat .", "a dog sits ."],
+    ["the cat sat on mat .", "a  cat sat . ", "", "a dog sits ."],
+)
+
+
+def test_a_batch_has_the_edits_of_errant(model: Path, pipeline: Any) -> None:
+    errant: Any = import_module("errant").load("en", pipeline)
+    pairs = [
+        (source, texts, line)
+        for line, (source, *texts) in enumerate(zip(SOURCES, *SYSTEMS, strict=True), 1)
+    ]
+    expected = [
+        M2Sentence(
+            tuple(source.split()),
+            {
+                number: [
+                    M2Edit(edit.o_start, edit.o_end, edit.type, edit.c_str)
+                    for edit in errant.annotate(errant.parse(source), errant.parse(text))
+                ]
+                for number, text in enumerate(texts)
+            },
+            line,
+        )
+        for source, texts, line in pairs
+    ]
+    annotator = Annotator(str(model))
+    parsed.clear()
+    assert annotator.sentences(pairs) == expected
+    changed = {" ".join(text.split()) for text in [*SOURCES[:3], *SYSTEMS[0][:3], *SYSTEMS[1][:3]]}
+    assert parsed == dict.fromkeys(changed, 1)
+
+
+def test_systems_share_the_parses_of_sources(model: Path, tmp_path: Path) -> None:
+    names = ["first", "second"]
+    for name, lines in zip(names, SYSTEMS, strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    metric = Errant.from_references(SOURCES, [SYSTEMS[0]], model=str(model))
+    alone = [metric.statistics(lines).tolist() for lines in SYSTEMS]
+    parsed.clear()
+    scores = score_systems(metric, {name: [tmp_path / name] for name in names})
+    assert [scores.systems[name][0].rows.tolist() for name in names] == alone
+    assert set(parsed.values()) == {1}
+
+
+def test_spacy_does_not_import_torch() -> None:
+    """The import would take longer than the pipeline, and workers could not be forked."""
+    code = (
+        "import sys\n"
+        "from fairseq_ssl.metrics.edit_extraction import Annotator\n"
+        "assert Annotator(None).edits('a b', 'a')\n"
+        "assert 'torch' not in sys.modules\n"
+        "from importlib.util import find_spec\n"
+        "assert find_spec('torch')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _parse(pipeline: Any, tokens: list[str]) -> Any:
+    return pipeline(Doc(pipeline.vocab, tokens))
