@@ -1,5 +1,6 @@
-"""Variants of Adam: without weight decay of vectors, as in BERT, and lazy for sparse gradients."""
+"""Variants of Adam: BERT's weight decay, lazy updates of sparse gradients, a fused kernel."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from fairseq import utils
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 
 @dataclass
@@ -144,3 +146,67 @@ class LazyAdam(FairseqAdam):
             elif weight.grad is not None:
                 gradients.append(weight.grad.data)
         return gradients
+
+
+def can_fuse(optimizer: torch.optim.Optimizer) -> bool:
+    """Return True if the fused kernel supports an optimizer's weights, gradients and options."""
+    return not any(group.get("amsgrad") for group in optimizer.param_groups) and all(
+        weight.device.type == "cpu"
+        and weight.dtype is torch.float32
+        and (weight.grad is None or _is_plain(weight.grad))
+        for group in optimizer.param_groups
+        for weight in group["params"]
+    )
+
+
+def _is_plain(gradient: Tensor) -> bool:
+    return gradient.dtype is torch.float32 and not gradient.is_sparse
+
+
+@torch.no_grad()
+def fused_step(optimizer: torch.optim.Optimizer) -> None:
+    """Update the weights as fairseq's Adam does, with the same state.
+
+    fairseq adds epsilon to the root of the second moment before the bias correction, PyTorch after
+    it. Epsilon is divided by the correction to compensate.
+    """
+    for group in optimizer.param_groups:
+        beta1, beta2 = group["betas"]
+        for step, weights in _group_by_step(optimizer, group["params"]).items():
+            states = [optimizer.state[weight] for weight in weights]
+            adamw(
+                weights,
+                [weight.grad for weight in weights if weight.grad is not None],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                [torch.tensor(float(step - 1)) for _ in weights],  # the kernel adds 1
+                fused=True,
+                amsgrad=False,
+                beta1=beta1,
+                beta2=beta2,
+                lr=group["lr"],
+                weight_decay=group["weight_decay"],
+                eps=group["eps"] / (1 - beta2**step) ** 0.5,
+                maximize=False,
+            )
+
+
+def _group_by_step(
+    optimizer: torch.optim.Optimizer, weights: list[Tensor]
+) -> dict[int, list[Tensor]]:
+    """Count a step for each weight that has a gradient. Return these weights by number of steps."""
+    by_step = defaultdict(list)
+    for weight in weights:
+        if weight.grad is None:
+            continue
+        state: dict[str, Any] = optimizer.state[weight]
+        if not state:
+            state.update(
+                step=0, exp_avg=torch.zeros_like(weight), exp_avg_sq=torch.zeros_like(weight)
+            )
+        for name in ("exp_avg", "exp_avg_sq"):
+            state[name] = state[name].to(weight)  # loaded checkpoints may have half precision
+        state["step"] += 1
+        by_step[state["step"]].append(weight)
+    return by_step

@@ -32,6 +32,7 @@ def apply_patches() -> None:
     from fairseq.file_io import PathManager
     from fairseq.models.ema.ema import EMA
     from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+    from fairseq.optim.adam import Adam
     from fairseq.tasks import FairseqTask
     from fairseq.trainer import Trainer
 
@@ -45,6 +46,7 @@ def apply_patches() -> None:
     for dictionary in (MaskedLMDictionary, BertDictionary):
         _replace(dictionary, "__init__", _accept_special_symbols)
     _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
+    _replace(Adam, "step", _fuse_adam)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
     _replace(Trainer, "load_checkpoint", _release_ema_state)
@@ -175,6 +177,20 @@ def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
         self.can_use_fastpath = False
 
     return init
+
+
+def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Use PyTorch's fused kernel for weights on a CPU. fairseq makes ten passes over memory."""
+    from fairseq_ssl.optim.adam import can_fuse, fused_step
+
+    def step(self: Any, closure: Callable[[], Any] | None = None) -> Any:
+        if not can_fuse(self):
+            return stock(self, closure)
+        loss = None if closure is None else closure()
+        fused_step(self)
+        return loss
+
+    return step
 
 
 def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
