@@ -42,7 +42,7 @@ build_data() { # NAME EDITS DICTIONARY-FLAGS...
 count_edits() { # NAME FLAGS...
   local text="$WORK/text/$1" edits="$WORK/edits/$1"
   build "$edits" run fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" \
-    -o "$edits/edits.txt" --size "$EDIT_SIZE" --max-ngram "$EDIT_LONGEST" \
+    -o "$edits/edits.txt" --max-ngram "$EDIT_LONGEST" \
     --label-dict "$edits/labels.txt" "${@:2}"
   build "$WORK/stats/$1.json" into "$WORK/stats/$1.json" fairseq-ssl edits stats \
     "$text/valid.src" "$text/valid.trg" --dictionary "$edits/edits.txt" --format json
@@ -51,7 +51,7 @@ count_edits() { # NAME FLAGS...
 words() { # TASK FOLD
   local name="$1.$2" dictionary
   word_text "$1" "$2"
-  count_edits "$name" --transforms none
+  count_edits "$name" --size "$EDIT_SIZE" --transforms none
   binarize "$name" "$name" --joined-dictionary
   if [[ " $KINDS " == *" augmented "* ]]; then
     more_words "$1" "$2" "$COPIES" "$SEED"
@@ -114,7 +114,7 @@ grammar() {
   local dictionary=(--srcdict "$words" --tgtdict "$words")
   [[ -n "$SPELL_CHECK" ]] || headline "no SPELL_CHECK is set: the sets are not spell-checked, as in the paper"
   build "$text" real_text
-  count_edits gec --transforms "$TRANSFORMS"
+  count_edits gec --size "$GEC_EDIT_SIZE" --transforms "$TRANSFORMS" --groups "$EDIT_GROUPS"
   build "$WORK/dictionary" vocabulary
   binarize gec gec "${dictionary[@]}"
   build "$raw/words.json" run fairseq-ssl learner-errors "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \

@@ -44,7 +44,8 @@ train() { # TASK FOLD KIND
   local folder="$RUNS/$1.$2.$3" FLAGS
   if [[ "$1" == gec ]]; then
     starting_point "$2" real
-    stage "$2" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$folder" "${FLAGS[@]}"
+    stage "$2" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$GEC_EPOCHS" "$GEC_LR" "$folder" \
+      "${FLAGS[@]}"
   else
     words_flags "$1" "$3"
     LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
@@ -58,8 +59,8 @@ train() { # TASK FOLD KIND
 train_synthetic() { # MODEL
   local FLAGS
   starting_point "$1" synthetic
-  stage "$1" "$WORK/data/gec.$1" "$WORK/text/gec.$1/train.src" "$CLEAN_LINES" "$(synthetic "$1")" \
-    "${FLAGS[@]}"
+  stage "$1" "$WORK/data/gec.$1" "$WORK/text/gec.$1/train.src" "$CLEAN_LINES" "$SYNTHETIC_EPOCHS" \
+    "$SYNTHETIC_LR" "$(synthetic "$1")" "${FLAGS[@]}"
 }
 
 # Set FLAGS to the initialization of a stage.
@@ -76,19 +77,19 @@ starting_point() { # MODEL synthetic|real
   fi
 }
 
-stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN FOLDER FLAGS...
+stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN EPOCHS LR FOLDER FLAGS...
   local lines="$4" updates
   [[ -n "${DRY_RUN:-}" ]] || lines="$(wc -l <"$3")"
-  updates="$((GEC_EPOCHS * ((lines + GEC_BATCH - 1) / GEC_BATCH)))"
+  updates="$(($5 * ((lines + GEC_BATCH - 1) / GEC_BATCH)))"
   # shellcheck disable=SC2086  # words apart
-  quietly "$5/train.log" launch_train "$2" --user-dir "$USER_DIR" \
-    --task edit_labeling --source-lang src --target-lang trg --arch "$GEC_ARCH" "${@:6}" \
+  quietly "$7/train.log" launch_train "$2" --user-dir "$USER_DIR" \
+    --task edit_labeling --source-lang src --target-lang trg --arch "$GEC_ARCH" "${@:8}" \
     --criterion edit_cross_entropy --edit-copy-weight "$GEC_COPY_WEIGHT" --sentence-avg \
     --optimizer bert_adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-6 --weight-decay 0.01 \
-    --clip-norm 1 --batch-size "$GEC_SHARE" --skip-invalid-size-inputs-valid-test --max-epoch "$GEC_EPOCHS" \
-    --lr "$GEC_LR" --lr-scheduler polynomial_decay --warmup-updates "$((updates / 10))" \
+    --clip-norm 1 --batch-size "$GEC_SHARE" --skip-invalid-size-inputs-valid-test --max-epoch "$5" \
+    --lr "$6" --lr-scheduler polynomial_decay --warmup-updates "$((updates / 10))" \
     --total-num-update "$updates" --best-checkpoint-metric f05 --maximize-best-checkpoint-metric \
-    --seed "$1" --save-dir "$5" --no-epoch-checkpoints \
+    --seed "$1" --save-dir "$7" --no-epoch-checkpoints \
     --save-interval-updates 5000 --keep-interval-updates 1 \
     --log-format simple --log-interval 100 $AUTOCAST ${TAGGER_FLAGS:-}
 }

@@ -97,7 +97,9 @@ if [[ "$SCALE" == small ]]; then
   GEC_UNIT="${GEC_UNIT:-word}" CLEAN="${CLEAN:-imdb.txt}"
   GEC_MODELS="${GEC_MODELS:-1 2 3}"
   CLEAN_LINES="${CLEAN_LINES:-500000}" CLEAN_STEP="${CLEAN_STEP:-300000}" REAL_LINES="${REAL_LINES:-58000}"
-  GEC_EPOCHS="${GEC_EPOCHS:-4}" GEC_LR="${GEC_LR:-5e-5}"
+  GEC_EDIT_SIZE="${GEC_EDIT_SIZE:-2500}" EDIT_GROUPS="${EDIT_GROUPS:-all}"
+  SYNTHETIC_EPOCHS="${SYNTHETIC_EPOCHS:-1}" GEC_EPOCHS="${GEC_EPOCHS:-4}"
+  GEC_LR="${GEC_LR:-5e-4}"                    # a small encoder learns nothing with 1e-4
   GEC_ARCH="${GEC_ARCH:-edit_tagger}"         # its sizes are those of BERT
 fi
 METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
@@ -110,6 +112,8 @@ expect GEC_UNIT "word subword" "$GEC_UNIT"
 expect METRICS "m2 errant" $METRICS
 GEC_SETS="${GEC_SETS:-$SETS}"                 # valid and other sets, DATA_DIR/SET.src, such as jfleg
 TRANSFORMS="${TRANSFORMS:-english}"           # table 10; none: table 6, row 5
+GEC_EDIT_SIZE="${GEC_EDIT_SIZE:-$EDIT_SIZE}"
+EDIT_GROUPS="${EDIT_GROUPS:-none}"            # groups of transforms of words, not in the paper
 SYNTHETIC="${SYNTHETIC-yes}"                  # empty: only real errors, table 6, row 2
 GEC_INIT="${GEC_INIT-bert}"                   # empty: random weights, table 6, row 6
 GEC_MODELS="${GEC_MODELS:-1 2 3 4 5}"         # models of the ensemble, section 3.1.1
@@ -117,11 +121,13 @@ NOISE="${NOISE:-learner}"                     # A.3; learner:measured uses stati
 CLEAN_LINES="${CLEAN_LINES:-8865347}"         # lines for each model, as in the authors' first part
 CLEAN_STEP="${CLEAN_STEP:-5000000}"           # offset in lines between the data of two models
 REAL_LINES="${REAL_LINES:-1200000}"           # 3.1, for dry runs; otherwise counted
-GEC_EPOCHS="${GEC_EPOCHS:-2}"                 # 3.1, on synthetic errors and on real errors
+GEC_EPOCHS="${GEC_EPOCHS:-2}"                 # 3.1, on real errors
+SYNTHETIC_EPOCHS="${SYNTHETIC_EPOCHS:-2}"     # 3.1
 GEC_BATCH="${GEC_BATCH:-64}"                  # 3.1, sentences
 gpus 1
 GEC_SHARE="$(divided "$GEC_BATCH" GPUS)"      # sentences of the batch on each GPU
 GEC_LR="${GEC_LR:-2e-5}"                      # 3.1
+SYNTHETIC_LR="${SYNTHETIC_LR:-$GEC_LR}"
 GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 also has edit_tagger_base
 GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # rounds of correction; several as in table 4: "1 2 3 4"
