@@ -35,8 +35,7 @@ LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # for words; not in the paper
 COPIES="${COPIES:-5}"                         # for augmented: copies of each word with new errors
 DECODE_BATCH="${DECODE_BATCH:-128}"           # decoding batch size in sentences, for both kinds
 MEASURED="${MEASURED:-test}"                  # set on which words/s are measured
-# bfloat16 doubles the speed of matrix products on CPUs with support. AUTOCAST= to disable.
-AUTOCAST="${AUTOCAST---edit-autocast}"
+AUTOCAST="${AUTOCAST---amp}"                  # AUTOCAST= for single precision
 
 expect SCALE "tiny small paper" "$SCALE"
 prepared

@@ -109,13 +109,6 @@ class EditTaggerConfig(FairseqDataclass):
             "edit"
         },
     )
-    edit_autocast: bool = field(
-        default=False,
-        metadata={
-            "help": "train with bfloat16 autocast and float32 weights, about twice as fast on CPUs "
-            "with bfloat16 support; decoding is in float32; fairseq's --bf16 implies --tpu"
-        },
-    )
     edit_freeze_encoder_updates: int = field(
         default=0,
         metadata={
@@ -254,7 +247,7 @@ class EditTagger(BaseFairseqModel):
 
     def encode(self, src_tokens: Tensor, subwords: SubwordBatch | None = None) -> EncodedWords:
         """Return the states h of each <s> and token of a batch. The arguments are as in forward."""
-        with self._autocast(), torch.set_grad_enabled(self._trains_encoder):
+        with torch.set_grad_enabled(self._trains_encoder):
             if self.subwords is None:
                 return self._encode_tokens(src_tokens)
             if subwords is None:
@@ -273,11 +266,10 @@ class EditTagger(BaseFairseqModel):
         It is the output of the error detection head or, without this head, computed from the terms
         of equation 3 that depend on h alone.
         """
-        with self._autocast():
-            if self.errors is not None:
-                probability: Tensor = self.errors(encoded.hidden).squeeze(-1).float().sigmoid()
-                return probability
-            return self.scores.edit_probabilities(encoded.own, encoded.hidden)
+        if self.errors is not None:
+            probability: Tensor = self.errors(encoded.hidden).squeeze(-1).float().sigmoid()
+            return probability
+        return self.scores.edit_probabilities(encoded.own, encoded.hidden)
 
     def score(self, encoded: EncodedWords, which: Tensor | None = None) -> EditLogits:
         """Return the logits of all edits at the positions `which`. None: at all positions."""
@@ -286,12 +278,11 @@ class EditTagger(BaseFairseqModel):
         if which is not None:
             own, hidden = None if own is None else own[which], hidden[which]
             words = words.select(which)
-        with self._autocast():
-            if isinstance(self.encoder, EditEncoder) and self.encoder.factorized:
-                with torch.set_grad_enabled(self._trains_encoder):
-                    units = self.encoder.encode_units(encoded.tokens, words)
-            edits = self.scores(self._embeddings, own, hidden, *units)
-            errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
+        if isinstance(self.encoder, EditEncoder) and self.encoder.factorized:
+            with torch.set_grad_enabled(self._trains_encoder):
+                units = self.encoder.encode_units(encoded.tokens, words)
+        edits = self.scores(self._embeddings, own, hidden, *units)
+        errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
         return EditLogits(edits, errors)
 
     def _encode_tokens(self, src_tokens: Tensor) -> EncodedWords:
@@ -311,12 +302,6 @@ class EditTagger(BaseFairseqModel):
         hidden = pool_words(encoded.states, batch, self.cfg.edit_pooling)
         words = Words.of_spans(word_spans(batch), len(batch.ids))
         return EncodedWords(encoded, words, own, hidden)
-
-    def _autocast(self) -> torch.autocast:
-        weight = self.scores.edits.weight
-        is_float32 = weight.dtype == torch.float32
-        enabled = self.cfg.edit_autocast and is_float32 and not self.is_decoding
-        return torch.autocast(weight.device.type, torch.bfloat16, enabled=enabled)
 
     @property
     def _trains_encoder(self) -> bool:

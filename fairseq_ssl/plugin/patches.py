@@ -47,6 +47,7 @@ def apply_patches() -> None:
         _replace(dictionary, "__init__", _accept_special_symbols)
     _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
     _replace(Adam, "step", _fuse_adam)
+    _replace(FairseqTask, "train_step", _autocast_on_cpus)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
     _replace(Trainer, "load_checkpoint", _release_ema_state)
@@ -191,6 +192,31 @@ def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
         return loss
 
     return step
+
+
+def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Train in bfloat16 with float32 weights if --amp is set on a CPU. fairseq supports only CUDA.
+
+    bfloat16 has the exponents of float32, so that the loss is not scaled.
+    """
+    import torch
+    from fairseq.optim.amp_optimizer import AMPOptimizer
+
+    def train_step(
+        self: Any, sample: Any, model: Any, criterion: Any, optimizer: Any, *more: Any, **named: Any
+    ) -> Any:
+        on_cpu = next(model.parameters()).device.type == "cpu"
+        if not on_cpu or not isinstance(optimizer, AMPOptimizer):
+            return stock(self, sample, model, criterion, optimizer, *more, **named)
+
+        @torch.autocast("cpu", torch.bfloat16)
+        def compute_loss(model: Any, sample: Any) -> Any:
+            return criterion(model, sample)
+
+        plain = optimizer.fp32_optimizer
+        return stock(self, sample, model, compute_loss, plain, *more, **named)
+
+    return train_step
 
 
 def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:

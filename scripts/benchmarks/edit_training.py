@@ -29,7 +29,7 @@ LABELS = 2 + 2 * GRAMS + TRANSFORMS
 """5,001 labels, as many as GECToR has."""
 
 
-def tagger(args: argparse.Namespace, **options: Any) -> EditTagger:
+def tagger(args: argparse.Namespace) -> EditTagger:
     """Return an edit tagger with random weights."""
     words = models.words(WORDS)
     edits = argparse.Namespace(
@@ -43,7 +43,7 @@ def tagger(args: argparse.Namespace, **options: Any) -> EditTagger:
         "encoder_attention_heads": args.dim // 64,
     }
     torch.manual_seed(1)
-    cfg = EditTaggerConfig(**sizes, edit_unfactorized=args.unfactorized, **options)
+    cfg = EditTaggerConfig(**sizes, edit_unfactorized=args.unfactorized)
     model: EditTagger = EditTagger.build_model(cfg, task).to(args.device)
     return model
 
@@ -58,7 +58,7 @@ def sentences(args: argparse.Namespace) -> Tensor:
 
 def serve(args: argparse.Namespace) -> None:
     """Do a training step for each line of the standard input, and print the peak memory in KiB."""
-    model = tagger(args, edit_autocast=args.bf16).train()
+    model = tagger(args).train()
     criterion = EditCrossEntropy(argparse.Namespace(), 0.4, 1.0, 0.1, False)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     ids = sentences(args)
@@ -72,7 +72,8 @@ def serve(args: argparse.Namespace) -> None:
         "nsentences": len(ids),
     }
     for _ in sys.stdin:
-        loss, _, _ = criterion(model, sample)
+        with torch.autocast(args.device, torch.bfloat16, enabled=args.bf16):
+            loss, _, _ = criterion(model, sample)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -117,7 +118,7 @@ def main() -> None:
     options.add_argument("--length", type=int, default=26, help="tokens of a sentence, with ends")
     options.add_argument("--batch", type=int, default=64, help="sentences in a batch")
     options.add_argument("--unfactorized", action="store_true")
-    options.add_argument("--bf16", action="store_true", help="train with --edit-autocast here")
+    options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast here")
     options.add_argument("--goal", type=float)
     options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = harness.parse(options)

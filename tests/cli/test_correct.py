@@ -315,7 +315,7 @@ def test_wrong_onnx_models(folder: Path, model: Path, capsys: pytest.CaptureFixt
 def test_models_trained_in_bfloat16_are_decoded_in_float32(
     folder: Path, corpus: Path, model: Path
 ) -> None:
-    flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"), "--edit-autocast")
+    flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"), "--amp")
     path = tagger(corpus / "bin", folder / "bf16", "CASE_upper", *flags)
     seen: list[torch.dtype] = []
     for int8 in (False, True):

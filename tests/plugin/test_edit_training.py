@@ -120,7 +120,7 @@ def test_frozen_encoder_does_not_change(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--edit-unfactorized", "--edit-gap-inserts", "--edit-autocast", "--sentence-avg"]
+    "flag", ["--edit-unfactorized", "--edit-gap-inserts", "--amp", "--sentence-avg"]
 )
 def test_training_options_learn(flag: str, data: Path, tmp_path: Path) -> None:
     losses = [

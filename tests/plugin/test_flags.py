@@ -33,7 +33,6 @@ FLAGS = {
         "--edit-init": "default: random",
         "--edit-layer-norm-eps": "default: 1e-12",
         "--edit-detection": "whether it has any edit",
-        "--edit-autocast": "bfloat16 autocast",
         "--edit-freeze-encoder-updates": "default: 0",
     },
     "pseudo_bidirectional_transformer": {

@@ -318,7 +318,7 @@ def test_words_are_corrected_as_in_tables_12_and_13() -> None:
         (words,) = called(dry("small", "train", **flags, **autocast), "fairseq-train")
         args = training(words)
         assert (args.dropout, args.max_update) == (0.3, 9)
-        assert hasattr(args, "edit_autocast") == (not autocast)
+        assert args.amp == (not autocast)
 
 
 def test_grammar_is_trained_as_in_section_3_1() -> None:

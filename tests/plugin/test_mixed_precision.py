@@ -1,0 +1,74 @@
+"""--amp on a CPU: training in bfloat16 with float32 weights."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fairseq_ssl
+from tests.conftest import train, weights
+
+fairseq_ssl.register()
+from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
+from fairseq.tasks import FairseqTask  # noqa: E402
+
+
+class Linear(nn.Linear):
+    def set_num_updates(self, updates: int) -> None:
+        """Do nothing. fairseq calls it."""
+
+
+def criterion(model: Linear, sample: Tensor) -> tuple[Tensor, int, dict[str, Any]]:
+    out = model(sample)
+    return out.float().square().sum(), len(sample), {"dtype": out.dtype}
+
+
+@pytest.mark.parametrize("kind", ["amp", "plain"])
+def test_only_amp_computes_in_bfloat16(kind: str) -> None:
+    model = Linear(4, 2)
+    plain = SimpleNamespace(backward=lambda loss: loss.backward())
+    optimizer = plain
+    if kind == "amp":
+        optimizer = AMPOptimizer.__new__(AMPOptimizer)
+        optimizer.fp32_optimizer = plain
+    _, size, log = FairseqTask.train_step(
+        FairseqTask(SimpleNamespace()), torch.ones(3, 4), model, criterion, optimizer, 1
+    )
+    assert size == 3
+    assert log["dtype"] is (torch.bfloat16 if kind == "amp" else torch.float32)
+    assert model.weight.dtype is model.weight.grad.dtype is torch.float32
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def losses(printed: str) -> list[float]:
+    return [float(loss) for loss in re.findall(r"\bloss=([\d.]+)", printed)]
+
+
+@pytest.mark.parametrize("arch", ["shape_transformer_tiny", "pointer_transformer_tiny"])
+def test_loss_curve_is_that_of_single_precision(arch: str, toy_data: Path, tmp_path: Path) -> None:
+    flags = ("--max-update", "60", "--log-interval", "20", "--no-epoch-checkpoints")
+    single = losses(train(toy_data, tmp_path / "single", *flags, arch=arch))
+    mixed = losses(train(toy_data, tmp_path / "mixed", *flags, "--amp", arch=arch))
+    assert single[2] < 0.8 * single[0]
+    assert mixed == pytest.approx(single, rel=0.03)
+    assert mixed != single
+    assert all(each.dtype is not torch.bfloat16 for each in stored(tmp_path / "mixed").values())
+
+
+def stored(folder: Path) -> dict[str, Tensor]:
+    return weights(folder / "checkpoint_last.pt")
+
+
+def test_resumed_run_equals_an_uninterrupted_run(toy_data: Path, tmp_path: Path) -> None:
+    flags = ("--amp", "--no-epoch-checkpoints", "--dropout", "0.1")
+    train(toy_data, tmp_path / "once", *flags, "--max-update", "12")
+    for updates in ("6", "12"):
+        train(toy_data, tmp_path / "twice", *flags, "--max-update", updates)
+    for name, weight in stored(tmp_path / "once").items():
+        assert torch.equal(weight, stored(tmp_path / "twice")[name]), name
