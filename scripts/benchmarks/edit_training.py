@@ -13,7 +13,6 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import harness
 import models

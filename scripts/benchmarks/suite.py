@@ -186,6 +186,31 @@ SUITE = (
         note=SCREEN,
     ),
     Entry(
+        "correction.float32",
+        "correction of learner sentences, a tagger on MiniLM over gotutiyan/gector with the same "
+        "weights, sentences/s",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind float32 --threads 1 --pairs 3",
+    ),
+    Entry(
+        "correction.int8",
+        "the same in int8",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind int8 --threads 1 --pairs 3",
+    ),
+    Entry(
+        "correction.onnx",
+        "the same in ONNX format",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind onnx --threads 1 --pairs 3",
+    ),
+    Entry(
+        "correction.onnx-int8",
+        "the same in ONNX format and int8",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind onnx-int8 --threads 1 --pairs 3",
+    ),
+    Entry(
         "edit_training",
         "training of a factorized edit tagger, 6 layers of dimension 384, over commit 10b781d, "
         "tokens/s",

@@ -42,6 +42,7 @@ def test_only_amp_computes_in_bfloat16(kind: str) -> None:
     )
     assert size == 3
     assert log["dtype"] is (torch.bfloat16 if kind == "amp" else torch.float32)
+    assert model.weight.grad is not None
     assert model.weight.dtype is model.weight.grad.dtype is torch.float32
     assert not torch.is_autocast_enabled("cpu")
 
