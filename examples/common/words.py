@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 Pair = tuple[str, str]
@@ -51,11 +52,12 @@ def main() -> None:
     parser.add_argument("words", type=Path, help="file of ocrpp, such as klk.0.train or klk.0.test")
     parser.add_argument("source", type=Path, help="output file of the misread words")
     parser.add_argument("target", type=Path, help="output file of the correct words")
+    parser.add_argument("--first", type=int, help="convert only the first N words (default: all)")
     args = parser.parse_args()
     lines = iter(args.words.read_text("utf-8").removesuffix("\n").split("\n"))
     read = side_by_side if args.words.suffix == ".test" else aligned
     try:
-        pairs = list(read(lines))
+        pairs = list(islice(read(lines), args.first))
     except ValueError as error:
         sys.exit(f"{args.words}: {error}")
     for path, side in ((args.source, 0), (args.target, 1)):

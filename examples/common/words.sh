@@ -3,7 +3,8 @@
 # by a recipe with the settings SCALE, WORK and DATA_DIR.
 #
 #   word_text TASK FOLD       build WORK/text/TASK.FOLD/{train,valid,test}.{src,trg} for ocr or spell, from
-#                             toy words at SCALE=tiny, else from ocrpp in DATA_DIR
+#                             toy words at SCALE=tiny, else from ocrpp in DATA_DIR; with TRAIN_WORDS,
+#                             from as many of the first training words
 #   more_words TASK FOLD COPIES SEED
 #                             build WORK/text/TASK.FOLD.augmented: the same words, and COPIES copies of
 #                             the training words with new errors of the same distribution
@@ -14,7 +15,7 @@ WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 word_text() { build "$WORK/text/$1.$2" build_words "$@"; } # TASK FOLD
 
 build_words() { # TASK FOLD
-  local text="$WORK/text/$1.$2" prefix folder split
+  local text="$WORK/text/$1.$2" prefix folder split first
   [[ "$1" == ocr ]] && prefix="klk.$2" || prefix="twitter.$2"
   if [[ "$SCALE" == tiny ]]; then
     folder="$WORK/toy"
@@ -24,8 +25,10 @@ build_words() { # TASK FOLD
     folder="$DATA_DIR"
   fi
   for split in train:train dev:valid test:test; do
+    first=()
+    if [[ "$split" == train:* && -n "${TRAIN_WORDS:-}" ]]; then first=(--first "$TRAIN_WORDS"); fi
     run python "$WORDS/words.py" "$folder/$1/$prefix.${split%:*}" \
-      "$text/${split#*:}.src" "$text/${split#*:}.trg"
+      "$text/${split#*:}.src" "$text/${split#*:}.trg" "${first[@]}"
   done
 }
 

@@ -10,7 +10,9 @@
 # FOLDS     splits of ocr and spell
 # KINDS     transformer; pbd; augmented: pbd trained with additional synthetic errors, as in PIE's
 #           recipe; no_future: pbd without the source as pseudo future; unshared: pbd with separate
-#           layers for encoder and decoder (table 2)
+#           layers for encoder and decoder (table 2); aligned: pbd with --pseudo-future-alignment
+#           prefix, which is not in the paper. aligned is trained only if KINDS has it
+# TRAIN_WORDS  number of training words, the first ones of a fold (default: all)
 # DEPTHS    layers of the encoder, and of the decoder
 # FLAGS, DECODING_FLAGS   flags appended to fairseq-train and fairseq-generate
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -50,7 +52,7 @@ esac
 # shellcheck disable=SC2086  # words apart
 expect TASKS "ocr spell$([[ "$SCALE" == tiny ]] || echo " gec")" $TASKS
 # shellcheck disable=SC2086
-expect KINDS "transformer pbd augmented no_future unshared" $KINDS
+expect KINDS "transformer pbd augmented no_future unshared aligned" $KINDS
 # shellcheck disable=SC2086
 expect SETS "valid test" $SETS
 
@@ -66,6 +68,7 @@ updates() { # TASK KIND: 20 and 80 epochs; for augmented 10 and 40 epochs over 1
   echo "$number"
 }
 COPIES="${COPIES:-5}"                         # copies of each word with new errors; not in the paper
+TRAIN_WORDS="${TRAIN_WORDS:-}"
 BEAM="${BEAM:-5}"
 
 # Text: gec, section 4.1.
@@ -143,6 +146,7 @@ architecture() { # TASK KIND LAYERS
   fi
   ARCH+=(--encoder-layers "$3" "${sizes[@]}")
   case "$2" in
+    aligned) ARCH+=(--pseudo-future-alignment prefix) ;;
     no_future) ARCH+=(--no-pseudo-future) ;;
     unshared) ARCH+=(--no-share-encoder-decoder) ;;
   esac

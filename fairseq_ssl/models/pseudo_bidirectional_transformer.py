@@ -29,6 +29,7 @@ from fairseq_ssl.modules.attention import (
     TargetContext,
     TeacherForcedTarget,
 )
+from fairseq_ssl.modules.prefix_alignment import AlignedIncrementalTarget, PrefixAlignment
 from fairseq_ssl.modules.transformer_layers import BlockSizes, DecoderLayer, TransformerBlock
 
 STATE = "pseudo_bidirectional"
@@ -78,6 +79,14 @@ class PseudoBidirectionalConfig(FairseqDataclass):
         metadata={
             "help": "source states that a decoder layer uses as its pseudo future: the input or "
             "the output of the encoder layer with the same index (default: input)"
+        },
+    )
+    pseudo_future_alignment: ChoiceEnum(["position", "prefix"]) = field(  # type: ignore[valid-type]
+        default="position",
+        metadata={
+            "help": "begin of the pseudo future in the source: after the position of the target "
+            "token, or after the source prefix closest to the target prefix by edit distance, "
+            "which is not in the paper (default: position)"
         },
     )
     no_pseudo_future: bool = field(
@@ -135,7 +144,7 @@ class SharedEncoder(FairseqEncoder):
             keys_values.append(own)
         states = self.layer_norm(states)
         encoded = EncodedSource(
-            states, tuple(layer_states), tuple(keys_values), ~is_padding, is_padded
+            src_tokens, states, tuple(layer_states), tuple(keys_values), ~is_padding, is_padded
         )
         return _encoder_out(states.transpose(0, 1), is_padding, encoded)
 
@@ -165,6 +174,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         self.max_length = cfg.max_target_positions
         self.has_future = not cfg.no_pseudo_future
         self.is_shared = not cfg.no_share_encoder_decoder
+        self.is_aligned = self.has_future and str(cfg.pseudo_future_alignment) == "prefix"
         self.copies_output = str(cfg.pseudo_future_layer) == "output"
         self.need_attn = True
         self.layers = nn.ModuleList(
@@ -195,13 +205,11 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         """
         assert encoder_out is not None
         encoder, encoded = self._encoder[0], encoder_out["encoded"][0]
-        target: TargetContext
         if incremental_state is None:
-            real = prev_output_tokens.ne(encoder.padding)
-            target = TeacherForcedTarget(real, encoded, self._future(encoded))
+            target: TargetContext = self._teacher_forced(prev_output_tokens, encoded)
             source = self._source(encoded)
         else:
-            target, source = self._step(encoded, incremental_state)
+            target, source = self._step(prev_output_tokens[:, -1:], encoded, incremental_state)
         states = encoder.embed(prev_output_tokens, is_step=incremental_state is not None)
         attn = None
         for i, (layer, block) in enumerate(self.parts):
@@ -211,18 +219,32 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         norm = encoder.layer_norm if self.is_shared else self.layer_norm
         return norm(states), {"attn": [attn], "inner_states": []}
 
+    def _teacher_forced(self, tokens: Tensor, encoded: EncodedSource) -> TeacherForcedTarget:
+        """Return the context of self-attention for the complete targets `tokens` [rows, time]."""
+        real, consumed = tokens.ne(self._encoder[0].padding), None
+        if self.is_aligned:
+            rows = encoded.row_indices()
+            alignment = PrefixAlignment(encoded.tokens[rows], encoded.real[rows])
+            consumed = alignment.extend_all(tokens, real)
+        return TeacherForcedTarget(real, encoded, self._future(encoded), consumed)
+
     def _step(
-        self, encoded: EncodedSource, state: dict[str, Any]
-    ) -> tuple[IncrementalTarget, SourceContext]:
-        """Return the contexts of self-attention and source attention for the next token.
+        self, tokens: Tensor, encoded: EncodedSource, state: dict[str, Any]
+    ) -> tuple[IncrementalTarget | AlignedIncrementalTarget, SourceContext]:
+        """Return the contexts of self-attention and source attention for `tokens` [rows, 1].
 
         They are stored in the incremental state.
         """
         if STATE not in state:
-            started = IncrementalTarget(encoded, self._future(encoded))
+            future = self._future(encoded)
+            started = (
+                AlignedIncrementalTarget(encoded, future)
+                if self.is_aligned and future is not None
+                else IncrementalTarget(encoded, future)
+            )
             state[STATE] = (started, self._source(encoded))
         target, source = state[STATE]
-        target.advance()
+        target.advance(tokens)
         return target, source
 
     def _future(self, encoded: EncodedSource) -> list[KeysValues] | None:
@@ -333,10 +355,13 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
             f"--encoder-embed-dim {cfg.encoder_embed_dim} is not a multiple of "
             f"--encoder-attention-heads {cfg.encoder_attention_heads}."
         )
-    if str(cfg.pseudo_future_layer) not in ("input", "output"):
-        raise ConfigurationError(
-            f"--pseudo-future-layer is {str(cfg.pseudo_future_layer)!r}; expected input or output."
-        )
+    for name, first, second in (
+        ("pseudo_future_layer", "input", "output"),
+        ("pseudo_future_alignment", "position", "prefix"),
+    ):
+        if (value := str(getattr(cfg, name))) not in (first, second):
+            flag = name.replace("_", "-")
+            raise ConfigurationError(f"--{flag} is {value!r}; expected {first} or {second}.")
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:

@@ -135,6 +135,8 @@ def attend_from_units(
 class EncodedSource:
     """Encoder output, with each sentence stored once, whatever its number of hypotheses."""
 
+    tokens: Tensor
+    """[sentences, time], the ids of the source."""
     states: Tensor
     """[sentences, time, dim], the output of the encoder."""
     layer_states: tuple[Tensor, ...]
@@ -151,6 +153,12 @@ class EncodedSource:
     def select_rows(self, order: Tensor) -> EncodedSource:
         """Select the target rows `order`. Only `rows` changes, the sentences are not copied."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
+
+    def row_indices(self) -> Tensor:
+        """Return the sentence index of each target row [rows]."""
+        if self.rows is not None:
+            return self.rows
+        return torch.arange(len(self.real), device=self.real.device)
 
     def rows_per_sentence(self) -> int:
         """Return the number of target rows per sentence, or 0 if it varies or rows are unsorted."""
@@ -230,18 +238,25 @@ class SourceContext:
 class TargetContext(Protocol):
     """Keys and values of self-attention for all decoder layers: target prefix and pseudo future."""
 
-    mask: Tensor | None
-    """[rows or 1, 1, queries, keys], True where a query may attend. None: no mask."""
+    def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
+        """Return the attention output [rows, time, dim] of the current positions.
 
-    def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return all keys and values of a layer, including `own` of the current positions."""
+        Args:
+            attention: self-attention of the layer.
+            layer: index of the layer.
+            states: [rows, time, dim], its input at the current positions.
+        """
 
 
 class TeacherForcedTarget:
     """The context of complete targets, as in training. Target keys come before source keys."""
 
     def __init__(
-        self, real: Tensor, encoded: EncodedSource, future: Sequence[KeysValues] | None
+        self,
+        real: Tensor,
+        encoded: EncodedSource,
+        future: Sequence[KeysValues] | None,
+        consumed: Tensor | None = None,
     ) -> None:
         """Build the mask, and select the pseudo future of each target row.
 
@@ -249,32 +264,39 @@ class TeacherForcedTarget:
             real: [rows, time], True at target positions that are not padding.
             encoded: the encoder output.
             future: keys and values of the pseudo future for each layer. None: no pseudo future.
+            consumed: see `pseudo_bidirectional_mask`.
         """
         source = None if future is None else encoded.real
         if future is not None and encoded.rows is not None:
             source = encoded.real[encoded.rows]
             future = [one.select_rows(encoded.rows) for one in future]
         self.future = future
-        self.mask: Tensor | None = pseudo_bidirectional_mask(real, source)
+        self.mask: Tensor | None = pseudo_bidirectional_mask(real, source, consumed)
 
-    def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return the keys and values of a layer: first of the target, then of the pseudo future."""
-        return own if self.future is None else own.concat(self.future[layer])
+    def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
+        """Return the attention output of a layer. See `TargetContext`."""
+        query, own = attention.project(states)
+        joined = own if self.future is None else own.concat(self.future[layer])
+        return attention.attend(query, joined, self.mask)
 
 
-def pseudo_bidirectional_mask(targets: Tensor, sources: Tensor | None) -> Tensor:
+def pseudo_bidirectional_mask(
+    targets: Tensor, sources: Tensor | None, consumed: Tensor | None = None
+) -> Tensor:
     """Return the mask of PBD, figure 2: True where a target position may attend.
 
     Args:
         targets: [batch, time], True at target positions that are not padding.
         sources: [batch, source time], True at source positions that are not padding. None: no
             pseudo future.
+        consumed: [batch, time], the source position after which the pseudo future of each target
+            position begins. None: the position of the target itself.
 
     Returns:
         [batch or 1, 1, time, time + source time], with the keys of the target first
     """
     time = targets.size(1)
-    positions = targets.cumsum(1) - 1
+    positions = targets.cumsum(1) - 1 if consumed is None else consumed
     causal = torch.ones(time, time, dtype=torch.bool, device=targets.device).tril()
     diagonal = torch.eye(time, dtype=torch.bool, device=targets.device)
     past = causal & (targets[:, None, :] | diagonal)
@@ -300,16 +322,14 @@ class IncrementalTarget:
         if future is None:
             return
         lengths = encoded.real.sum(1)
-        rows = encoded.rows
-        if rows is None:
-            rows = torch.arange(len(lengths), device=lengths.device)
+        rows = encoded.row_indices()
         if encoded.is_padded:
             future = [one.remove_left_padding(encoded.real) for one in future]
             self.lengths = lengths[rows]
         self.cache = [one.select_rows(rows) for one in future]
 
-    def advance(self) -> None:
-        """Advance to the next token, and update the mask."""
+    def advance(self, tokens: Tensor) -> None:
+        """Advance to `tokens` [rows, 1], and update the mask."""
         self.step += 1
         if self.lengths is not None:
             end = max(self.step + 1, int(self.cache[0].keys.size(2)))
@@ -317,8 +337,12 @@ class IncrementalTarget:
             mask = (position < self.lengths[:, None]) | (position <= self.step)
             self.mask = mask[:, None, None, :]
 
-    def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Write the keys and values of the current token to the layer's cache. Return the cache."""
+    def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
+        """Extend the cache of a layer. Return the attention output. See `TargetContext`."""
+        query, own = attention.project(states)
+        return attention.attend(query, self._join(layer, own), self.mask)
+
+    def _join(self, layer: int, own: KeysValues) -> KeysValues:
         if layer == len(self.cache):  # the first token, without a pseudo future
             self.cache.append(own)
         elif self.step == self.cache[layer].keys.size(2):

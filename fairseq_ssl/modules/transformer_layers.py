@@ -126,8 +126,7 @@ class DecoderLayer(nn.Module):
         entered = norm.enter(states)
         if self.segments is not None:
             entered = entered + self.segments[TARGET]
-        query, own = attention.project(entered)
-        attended = attention.attend(query, target.join(layer, own), target.mask)
+        attended = target.attend(attention, layer, entered)
         states = norm.leave(states, attended)
         norm = self.encoder_attn_layer_norm
         query = self.encoder_attn.project_queries(norm.enter(states))

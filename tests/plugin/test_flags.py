@@ -47,6 +47,7 @@ FLAGS = {
         "--max-source-positions": "default: 1024",
         "--max-target-positions": "default: 1024",
         "--pseudo-future-layer": "default: input",
+        "--pseudo-future-alignment": "default: position",
         "--no-pseudo-future": "past only",
         "--no-share-encoder-decoder": "its own layers",
     },

@@ -46,10 +46,10 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
 
 
 def test_words_are_trained_equally_at_both_depths() -> None:
-    kinds = "transformer pbd no_future unshared"
+    kinds = "transformer pbd no_future unshared aligned"
     settings = {"SCALE": "small", "FOLDS": "3", "TASKS": "ocr spell", "KINDS": kinds}
     found = [training(words) for words in called(dry("train", **settings), "fairseq-train")]
-    assert len(found) == 2 * 2 * 4
+    assert len(found) == 2 * 2 * 5
     for args in found:
         assert (args.user_dir, args.task) == (PACKAGE.name, "translation")
         assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (200, 400)
@@ -60,15 +60,17 @@ def test_words_are_trained_equally_at_both_depths() -> None:
         assert args.lr_scheduler == "polynomial_decay"
         assert args.save_dir.endswith(f"-{args.encoder_layers}")
         assert args.best_checkpoint_metric == "nll_loss"
-    for stock, ours, past, apart in (found[i : i + 4] for i in range(0, 16, 4)):
+    for stock, ours, past, apart, aligned in (found[i : i + 5] for i in range(0, 20, 5)):
+        assert vars(aligned).get("pseudo_future_alignment") == "prefix"
+        assert "pseudo_future_alignment" not in past
         assert stock.arch == "transformer"
         assert stock.decoder_layers == stock.encoder_layers == ours.encoder_layers
         assert stock.decoder_normalize_before
         off = [
             [flag for flag in ("no_pseudo_future", "no_share_encoder_decoder") if flag in args]
-            for args in (ours, past, apart)
+            for args in (ours, past, apart, aligned)
         ]
-        assert off == [[], ["no_pseudo_future"], ["no_share_encoder_decoder"]]
+        assert off == [[], ["no_pseudo_future"], ["no_share_encoder_decoder"], []]
 
 
 def test_grammar_is_trained_as_in_section_4_1() -> None:
@@ -184,6 +186,17 @@ def test_more_words_are_learned_by_the_same_model() -> None:
     assert copies[copies.index("--copies") + 1] == "5"
     gec = {"SCALE": "paper", "TASKS": "gec", "KINDS": "augmented"}
     assert not called(dry("train", **gec), "fairseq-train")
+
+
+def test_training_words_can_be_limited() -> None:
+    settings = {"SCALE": "small", "FOLDS": "3", "TRAIN_WORDS": "3000"}
+    conversions = [
+        words for words in dry("prepare", **settings) if any(w.endswith("/words.py") for w in words)
+    ]
+    limits = [
+        words[words.index("--first") + 1 :] if "--first" in words else [] for words in conversions
+    ]
+    assert limits == [["3000"], [], []]
 
 
 @pytest.mark.parametrize(

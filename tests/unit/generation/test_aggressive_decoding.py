@@ -156,7 +156,7 @@ def test_output_equals_greedy_search(sources: list[list[int]], options: dict[str
     assert_same(*both([ByRule(fickle)], sources, **options))
 
 
-@pytest.mark.parametrize("kinds", [("input",), ("no-future",), ("unshared", "output")])
+@pytest.mark.parametrize("kinds", [("input",), ("prefix",), ("no-future",), ("unshared", "output")])
 def test_single_models_and_ensembles(kinds: tuple[str, ...]) -> None:
     models = [tiny(kind) for kind in kinds]
     assert_same(*both(models, SENTENCES, max_len_b=30))

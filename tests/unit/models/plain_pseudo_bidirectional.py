@@ -7,22 +7,45 @@ at its beginning.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 
+def consumed_source(source: list[int], prefix: list[int]) -> int:
+    """Return the length of the source prefix with the minimum edit distance to `prefix`.
+
+    Ties are broken by the difference of the lengths, then in favor of the shorter one.
+    """
+
+    @cache
+    def distance(written: int, read: int) -> int:
+        if written == 0 or read == 0:
+            return written + read
+        return min(
+            distance(written - 1, read) + 1,
+            distance(written, read - 1) + 1,
+            distance(written - 1, read - 1) + (prefix[written - 1] != source[read - 1]),
+        )
+
+    end = len(prefix)
+    return min(range(len(source) + 1), key=lambda j: (distance(end, j), abs(j - end), j))
+
+
 class Plain:
     """Compute the scores of a model for one source and one target, as in PBD, section 3."""
 
-    def __init__(self, model: Any, layer: str, heads: int, before: bool) -> None:
+    def __init__(
+        self, model: Any, layer: str, heads: int, before: bool, aligned: bool = False
+    ) -> None:
         self.weights: dict[str, Tensor] = dict(model.named_parameters())
         self.layers = len(model.encoder.layers)
         self.copies_output = layer == "output"
         self.is_shared = model.decoder.is_shared
         self.has_future = model.decoder.has_future
-        self.heads, self.before = heads, before
+        self.heads, self.before, self.aligned = heads, before, aligned
         self.table: Tensor = model.encoder.embed_positions.weights
 
     def scores(self, source: list[int], previous: list[int]) -> Tensor:
@@ -34,9 +57,12 @@ class Plain:
         if self.before:
             memory = self.norm("encoder.layer_norm.", memory)
         target = self.embedded(previous)
+        begins = list(range(len(previous)))
+        if self.aligned:
+            begins = [consumed_source(source, previous[1 : t + 1]) for t in begins]
         for i in range(self.layers):
             copied = between[i + 1] if self.copies_output else between[i]
-            target = self.decoded(i, target, copied, memory)
+            target = self.decoded(i, target, copied, memory, begins)
         if self.before:
             target = self.norm(
                 "encoder.layer_norm." if self.is_shared else "decoder.layer_norm.", target
@@ -57,7 +83,9 @@ class Plain:
         states = self.leave(name + "self_attn_layer_norm.", states, torch.stack(found))
         return self.transformed(name, states)
 
-    def decoded(self, i: int, states: Tensor, copied: Tensor, memory: Tensor) -> Tensor:
+    def decoded(
+        self, i: int, states: Tensor, copied: Tensor, memory: Tensor, begins: list[int]
+    ) -> Tensor:
         own = f"decoder.layers.{i}."
         name = f"encoder.layers.{i}." if self.is_shared else f"decoder.blocks.{i}."
         entered = self.enter(name + "self_attn_layer_norm.", states)
@@ -69,7 +97,7 @@ class Plain:
         for t, query in enumerate(entered):
             seen = [entered[s] for s in range(t + 1)]
             if self.has_future:
-                seen += [future[j] for j in range(len(future)) if j > t]
+                seen += [future[j] for j in range(len(future)) if j > begins[t]]
             found.append(self.attended(name + "self_attn.", query, torch.stack(seen)))
         states = self.leave(name + "self_attn_layer_norm.", states, torch.stack(found))
         entered = self.enter(own + "encoder_attn_layer_norm.", states)

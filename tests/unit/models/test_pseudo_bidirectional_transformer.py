@@ -32,6 +32,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "output": {"pseudo_future_layer": "output"},
     "norms-before": {"encoder_normalize_before": True},
     "output-norms-before": {"pseudo_future_layer": "output", "encoder_normalize_before": True},
+    "prefix": {"pseudo_future_alignment": "prefix"},
+    "prefix-output-norms-before": {
+        "pseudo_future_alignment": "prefix",
+        "pseudo_future_layer": "output",
+        "encoder_normalize_before": True,
+    },
+    "prefix-unshared": {"pseudo_future_alignment": "prefix", "no_share_encoder_decoder": True},
     "no-future": {"no_pseudo_future": True},
     "unshared": {"no_share_encoder_decoder": True},
     "unshared-norms-before": {"no_share_encoder_decoder": True, "encoder_normalize_before": True},
@@ -91,7 +98,8 @@ def previous(targets: list[list[int]]) -> Tensor:
 def plain(model: Any, kind: str) -> Plain:
     options = KINDS[kind]
     layer = options.get("pseudo_future_layer", "input")
-    return Plain(model, layer, HEADS, options.get("encoder_normalize_before", False))
+    before = options.get("encoder_normalize_before", False)
+    return Plain(model, layer, HEADS, before, aligned="pseudo_future_alignment" in options)
 
 
 def forward(model: Any, source: Tensor, target: Tensor) -> Tensor:
@@ -129,8 +137,9 @@ def test_gradients_equal_the_reference(kind: str) -> None:
     assert all(gradient.abs().sum() > 0 for gradient in gradients[0].values())
 
 
-def test_left_padded_targets_have_the_same_scores() -> None:
-    model = tiny()
+@every_kind
+def test_left_padded_targets_have_the_same_scores(kind: str) -> None:
+    model = tiny(kind)
     right = previous(TARGETS)
     left = torch.tensor([[PAD] * (9 - len(t) - 1) + [EOS, *t] for t in TARGETS])
     source = batch(SENTENCES, left=True)
@@ -185,8 +194,9 @@ def test_reordered_beams_and_finished_sentences(kind: str) -> None:
             tokens = torch.cat([tokens[order], new], dim=1)
 
 
-def test_different_numbers_of_rows_per_sentence() -> None:
-    model = tiny()
+@every_kind
+def test_different_numbers_of_rows_per_sentence(kind: str) -> None:
+    model = tiny(kind)
     source, rows = batch(SENTENCES, left=True), torch.tensor([3, 0, 0, 1, 2, 2])
     target = torch.randint(4, 20, (6, 5))
     target[:, 0] = EOS
@@ -223,6 +233,21 @@ def test_pseudo_future_changes_the_scores() -> None:
     with torch.no_grad():
         scores = forward(with_future, source, target), forward(without, source, target)
     assert (scores[0] - scores[1]).abs().max() > 1e-3
+
+
+def test_alignment_matters_only_after_inserted_and_deleted_tokens() -> None:
+    by_position, by_prefix = tiny(), tiny("prefix")
+    with torch.no_grad():
+        for words, first in (
+            ([7, 8, 9, 10, 11, 12], 7),
+            ([7, 8, 13, 10, 11, 12], 7),
+            ([7, 13, 8, 9, 10, 11, 12], 3),
+            ([7, 9, 10, 11, 12], 3),
+        ):
+            source, target = batch([SENTENCES[1]]), previous([words])
+            expected = forward(by_position, source, target)[0]
+            is_same = (forward(by_prefix, source, target)[0] == expected).all(1)
+            assert is_same.tolist() == [t < first for t in range(len(words) + 1)]
 
 
 def test_without_future_and_sharing_it_equals_fairseq_transformer() -> None:
@@ -328,6 +353,8 @@ def test_invalid_options_are_rejected() -> None:
         build(encoder_embed_dim=10, encoder_attention_heads=4)
     with pytest.raises(ConfigurationError, match="expected input or output"):
         tiny(pseudo_future_layer="middle")
+    with pytest.raises(ConfigurationError, match="expected position or prefix"):
+        tiny(pseudo_future_alignment="source")
     task = SimpleNamespace(source_dictionary=dictionary(), target_dictionary=dictionary(21))
     with pytest.raises(ConfigurationError, match="--joined-dictionary"):
         ARCH_MODEL_REGISTRY[ARCH].build_model(PseudoBidirectionalConfig(), task)
