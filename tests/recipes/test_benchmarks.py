@@ -29,8 +29,8 @@ BENCHMARKS = {
     "edit_round": ("--factorized", "--screened", "0.5", "--rounds", "1"),
     "edit_training": ("--layers", "1", "--dim", "64", "--batch", "2", "--threads", "1"),
     "pseudo_bidirectional": (
-        *("--arch", "pseudo_bidirectional_transformer_small", "--against", "transformer_tiny"),
-        *("--sentences", "2"),
+        *("--arch", "pseudo_bidirectional_transformer_small", "--sentences", "2"),
+        "--alignment",
     ),
     "pointer_transformer": (
         *("--arch", "pointer_transformer_tiny", "--against", "transformer_tiny"),
