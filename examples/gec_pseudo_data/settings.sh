@@ -23,6 +23,7 @@
 # SETS      held-out sets. NAME is DATA_DIR/NAME.m2, or for BLIND sets DATA_DIR/NAME.src
 # ANALYZED  the set of step 8
 # BLIND     the SETS without public references: step 7 writes a file to submit for each model
+# FLAGS     flags appended to fairseq-train, which override the flags set here
 # SYSTEMS SEEDS FINAL   restrict them to run one cell of a table, for example in a Slurm array
 # SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, then exit
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

@@ -176,6 +176,12 @@ def test_each_scale_has_its_systems() -> None:
     assert weights[f"pretraining-direct-gigaword-{million}.1"] == pseudo
 
 
+def test_flags_of_the_user_override_those_of_the_recipe() -> None:
+    found = trainings("small", "train", SEEDS="1", FINAL="none", FLAGS="--amp --lr 0.25")
+    assert found
+    assert all(args.amp and args.lr == [0.25] for args in found.values())
+
+
 def test_the_paper_scale_is_that_of_tables_4_2_and_4_3() -> None:
     name = "noisy-gigaword-70000000-sse"
     found = trainings("paper", "train", SYSTEMS="baseline joint-direct-wikipedia-1400000")
