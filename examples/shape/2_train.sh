@@ -9,6 +9,7 @@ train() { # DATASET KIND SEED
   folder="$(folder "$@")"
   read -ra flags <<<"$(positions "$1" "$2")"
   [[ "$1" == extrapolate ]] && last="$EXTRAPOLATE_UPDATES"
+  [[ "$1" == lines.* ]] && last="$LINES_UPDATES" more=("${LINES_TRAINING[@]}")
   if [[ "$1" == interpolate ]]; then
     last="$INTERPOLATE_UPDATES"
     if [[ -n "${INTERPOLATE_FROM:-}" ]]; then
@@ -16,26 +17,30 @@ train() { # DATASET KIND SEED
         --finetune-from-model "$(model "$INTERPOLATE_FROM" "$2" "$3")")
     fi
   fi
+  if [[ -n "${SHIFT_FROM:-}" && "$2" == @(apart|shared)* ]]; then
+    more+=(--finetune-from-model "$(model "$1" "$SHIFT_FROM" "$3")")
+  fi
   [[ "$SCALE" == small ]] && more+=(--total-num-update "$last")
   quietly "$folder/train.log" launch_train "$WORK/data/$1" --user-dir "$USER_DIR" \
-    "${TRAINING[@]}" "${flags[@]}" "${more[@]}" \
+    "${TRAINING[@]}" \
     --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
     --max-update "$last" --seed "$3" --save-dir "$folder" \
-    --no-epoch-checkpoints --validate-interval 100000 \
+    --no-epoch-checkpoints --ignore-unused-valid-subsets --validate-interval 100000 \
     --validate-interval-updates "$((last < 5000 ? last : 5000))" \
-    --log-format simple --log-interval 50
+    --log-format simple --log-interval 50 "${more[@]}" "${flags[@]}"
   local chosen=("$folder/checkpoint_last.pt")
   ((AVERAGE > 1)) && chosen=("$folder" --last "$AVERAGE" --by update)
   quietly "$folder/train.log" run fairseq-ssl average "${chosen[@]}" -o "$(model "$@")"
 }
 
-headline "2/5 training: $DATASETS; $KINDS; seeds $SEEDS"
-# The data set that interpolate may be initialized from comes first.
-for dataset in $DATASETS; do
-  for seed in $SEEDS; do
-    for kind in $KINDS; do
+headline "2/5 training: $TASKS; seeds $SEEDS"
+# Data sets and kinds that others may be initialized from come first.
+for dataset in $TRANSLATED $CORRECTED; do
+  for kind in $(kinds "$dataset"); do
+    for seed in $SEEDS; do
       spawn build "$(folder "$dataset" "$kind" "$seed")" train "$dataset" "$kind" "$seed"
     done
+    [[ "$kind" != "${SHIFT_FROM:-}" ]] || settle
   done
   settle
 done

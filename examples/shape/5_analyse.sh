@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run the analyses of the chapter, each with a JSON file and a figure in WORK/analysis.
+# Run the analyses of the chapter on translations, each with a JSON file and a figure in WORK/analysis.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 OUT="$WORK/analysis"
@@ -8,7 +8,7 @@ plain=(--subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"})
 # Print the --checkpoint options of a data set.
 models() { # DATASET
   local kind seed
-  for kind in $KINDS; do
+  for kind in $(kinds "$1"); do
     for seed in $SEEDS; do printf -- '-c %s=%s ' "$kind" "$(model "$1" "$kind" "$seed")"; done
   done
 }
@@ -19,7 +19,7 @@ analyse() { # NAME VERB DATASET OPTIONS...
   build "$OUT/$1.json" run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
 }
 
-for dataset in $DATASETS; do
+for dataset in $TRANSLATED; do
   if [[ "$dataset" == interpolate ]]; then
     headline "5/5 the first sentence at its place and at the end (table 6.3)"
     analyse swapped swapped-bleu interpolate --lines "$SWAPPED_LINES" \

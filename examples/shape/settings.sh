@@ -5,23 +5,34 @@
 # SCALE     tiny   the bundled toy corpus: a smoke test of all steps, two minutes on a CPU
 #           small  Multi30k English to German, hours on two CPU cores or minutes on a GPU
 #           paper  WMT'16 English-German, 8 GPUs
-# DATASETS KINDS SEEDS    restrict them to run one cell of the table, for example in a Slurm array
+# TASKS     translation, as in the thesis; lines: lines of misread words and their correction,
+#           with fewer words in training than in the test. Not in the thesis, and not at the paper scale
+# KINDS     absolute, apart, shared, relative: positions. apart draws the shifts of source and target
+#           separately, as in the thesis. shared draws one shift for both, which is ours
+# SHIFT_FROM    kind whose model apart and shared continue from (default: none, from scratch)
+# SHIFT_FLAGS   flags appended to fairseq-train for apart and shared, such as --shape-shift-warmup 1000
+# DATASETS LINES_DATASETS KINDS SEEDS    restrict them to run one cell of the table, for example in a
+#           Slurm array
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
+# shellcheck source=examples/common/words.sh
+source "$HERE/../common/words.sh"
 
-CHOICES="DATASETS KINDS SEEDS"
+CHOICES="TASKS DATASETS LINES_DATASETS LINES_SETS KINDS SHIFTS SEEDS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/shape/$SCALE}"
-KINDS="${KINDS:-absolute shifted relative}"            # 6.2: APE, SHAPE, RPE
+TASKS="${TASKS:-translation}"
 SEPARATOR="<sep>"                                      # 6.3.1 (iii)
 RELATIVE_LIMIT="${RELATIVE_LIMIT:-16}"                 # table 6.2
 BEAM="${BEAM:-4}"                                      # table 6.2
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 6.2
 
 expect SCALE "tiny small paper" "$SCALE"
+# shellcheck disable=SC2086  # words apart
+expect TASKS "translation$([[ "$SCALE" == paper ]] || echo " lines")" $TASKS
 prepared
 case "$SCALE" in
   tiny)
@@ -46,6 +57,8 @@ case "$SCALE" in
       --optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 50
       --max-tokens 1000 --save-interval-updates 33 --keep-interval-updates 2)
     AVERAGE=2
+    PASSES="${PASSES:-1}" SHIFTS="${SHIFTS:-8}" LINES_UPDATES="${LINES_UPDATES:-$UPDATES}"
+    LINES_TRAINING=()
     ;;
   small)
     SOURCE=en TARGET=de SUBWORDS=sentencepiece MOSES=
@@ -77,6 +90,10 @@ case "$SCALE" in
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
       --max-tokens 1000 --save-interval-updates 500 --keep-interval-updates 1)
     AVERAGE=1                          # the learning rate decays to 0, so averaging is not needed
+    LINES_UPDATES="${LINES_UPDATES:-6000}"
+    LINES_TRAINING=(--encoder-embed-dim 64 --encoder-ffn-embed-dim 128
+      --decoder-embed-dim 64 --decoder-ffn-embed-dim 128
+      --validate-interval-updates 500)
     ;;
   paper)
     SOURCE=en TARGET=de SUBWORDS=subword-nmt MOSES=de
@@ -118,9 +135,28 @@ case "$SCALE" in
     ;;
 esac
 # shellcheck disable=SC2086  # words apart
-expect KINDS "absolute shifted relative" $KINDS
+expect KINDS "absolute apart shared relative" ${KINDS:-}
 # shellcheck disable=SC2086
 expect DATASETS "vanilla extrapolate interpolate" $DATASETS
+expect SHIFT_FROM absolute ${SHIFT_FROM:+"$SHIFT_FROM"}
+
+# Lines of OCR words: extrapolate has 1 to 4 words a line in training and up to 12 in the test,
+# interpolate 10 in both. valid has lines as in training, valid1 as in the test.
+LINES_DATASETS="${LINES_DATASETS:-extrapolate interpolate}"
+LINES_SETS="${LINES_SETS:-valid1 test}"
+FOLD="${FOLD:-0}"
+PASSES="${PASSES:-4}"                                  # lines that each word is in
+SHIFTS="${SHIFTS:-40 100}"                             # K of apart and shared
+LINES_BEAM="${LINES_BEAM:-1}"
+LINES_ENDS="${LINES_ENDS:-20 40 60 80}"                # source lengths in characters
+# shellcheck disable=SC2086  # words apart
+expect LINES_DATASETS "extrapolate interpolate" $LINES_DATASETS
+# shellcheck disable=SC2086
+expect LINES_SETS "valid valid1 test" $LINES_SETS
+# Data sets of translation and of lines, which have the prefix lines.
+TRANSLATED="$([[ " $TASKS " != *" translation "* ]] || echo "$DATASETS")"
+# shellcheck disable=SC2086  # words apart
+CORRECTED="$([[ " $TASKS " != *" lines "* ]] || printf 'lines.%s ' $LINES_DATASETS)"
 
 # SETS has pairs of a held-out split in fairseq and its file name in DATA_DIR.
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
@@ -131,13 +167,38 @@ RUNS="$WORK/runs"
 folder() { echo "$RUNS/$1.$2.$3"; }         # DATASET KIND SEED
 model() { echo "$(folder "$@")/final.pt"; } # DATASET KIND SEED
 
+# Print the kinds of a data set. Those of lines name K, such as apart-40.
+kinds() { # DATASET
+  local kind shift
+  if [[ "$1" != lines.* ]]; then
+    echo "${KINDS:-absolute apart relative}"         # 6.2: APE, SHAPE, RPE
+    return
+  fi
+  for kind in ${KINDS:-absolute apart shared relative}; do
+    case "$kind" in
+      apart | shared) for shift in $SHIFTS; do echo "$kind-$shift"; done ;;
+      *) echo "$kind" ;;
+    esac
+  done
+}
+
+# Print the held-out sets of a data set.
+held_out() { # DATASET
+  if [[ "$1" == lines.* ]]; then echo "$LINES_SETS"; else echo "$HELD_OUT"; fi
+}
+
 # Print the flags of a kind of positions.
 positions() { # DATASET KIND
-  local limit="$RELATIVE_LIMIT"
+  local limit="$RELATIVE_LIMIT" shift="$MAX_SHIFT" more
+  read -ra more <<<"${SHIFT_FLAGS:-}"
   [[ "$1" == extrapolate ]] && limit="$EXTRAPOLATE_RELATIVE_LIMIT"
-  case "$2" in
+  [[ "$2" == *-* ]] && shift="${2#*-}"
+  case "${2%-*}" in
     absolute) echo --shape-positions absolute ;;
-    shifted) echo --shape-positions shifted --shape-max-shift "$MAX_SHIFT" ;;
+    apart) echo --shape-positions shifted --shape-max-shift "$shift" "${more[@]}" ;;
+    shared)
+      echo --shape-positions shifted --shape-max-shift "$shift" --shape-shared-shift "${more[@]}"
+      ;;
     relative) echo --shape-positions relative --shape-relative-limit "$limit" ;;
   esac
 }

@@ -31,7 +31,7 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
             assert "| interpolate | relative |" in shown
             assert "(1) |" in shown
     swapped = json.loads((tmp_path / "analysis/swapped.json").read_text())
-    assert list(swapped["models"]) == ["absolute", "shifted", "relative"]
+    assert list(swapped["models"]) == ["absolute", "apart", "relative"]
     assert len(list((tmp_path / "analysis").glob("*.png"))) == 4
     for path in (STEPS[0], STEPS[1], STEPS[2], STEPS[4]):
         again = step(path, settings).stderr
@@ -50,6 +50,68 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
         assert re.search(rf"^  {setting} was '.*', is '{value}'", stopped, re.M), stopped
 
 
+def test_lines_run_at_the_tiny_scale(tmp_path: Path) -> None:
+    settings = {
+        **{"SCALE": "tiny", "TASKS": "lines", "WORK": str(tmp_path), "LINES_UPDATES": "66"},
+        **{"LINES_DATASETS": "extrapolate", "LINES_SETS": "test", "KINDS": "absolute shared"},
+        **{"SHIFT_FROM": "absolute", "SHIFT_FLAGS": "--shape-shift-warmup 5 --lr 0.001"},
+    }
+    for path in STEPS:
+        shown = step(path, settings).stdout
+        if path.name == "4_score.sh":
+            for row in (
+                "nothing done |  |",
+                r"absolute | \d.\d+ (1) |",
+                r"shared-8 | \d.\d+ (1) |",
+            ):
+                found = rf"^\| lines.extrapolate \| test \| {row}".replace(" | ", r" \| ")
+                assert re.search(found.replace("(1) |", r"\(1\) \|"), shown, re.M), shown
+            assert "BLEU" not in shown
+    text = tmp_path / "text/lines.extrapolate"
+    counts = {
+        part: {len(line.split("<sep>")) for line in (text / f"{part}.trg").read_text().splitlines()}
+        for part in ("train", "valid", "valid1", "test")
+    }
+    assert counts["train"] == counts["valid"] == {1, 2, 3, 4}
+    assert 10 <= max(counts["valid1"]) <= 12
+    assert 10 <= max(counts["test"]) <= 12
+    assert not (tmp_path / "text/translation").exists()
+
+
+def test_lines_have_all_kinds_and_k_at_the_small_scale() -> None:
+    commands = called(dry("small", "train", TASKS="lines"), "fairseq-train")
+    assert len(commands) == 2 * 6 * 3
+    found = [
+        options.parse_args_and_arch(options.get_training_parser(), words) for words in commands
+    ]
+    kinds = {args.save_dir.split(".")[-2]: args for args in found}
+    assert list(kinds) == [
+        *("absolute", "apart-40", "apart-100", "shared-40", "shared-100", "relative"),
+    ]
+    for kind, args in kinds.items():
+        assert args.shape_shared_shift == kind.startswith("shared")
+        shift = int(kind.rpartition("-")[2]) if "-" in kind else 0
+        assert args.shape_max_shift == shift
+        assert (args.encoder_embed_dim, args.decoder_embed_dim) == (64, 64)
+        assert (args.max_update, int(args.total_num_update)) == (6000, 6000)
+        assert args.finetune_from_model is None
+    decoding = called(dry("small", "decode", TASKS="lines translation"), "fairseq-generate")
+    assert len(decoding) == 2 * 6 * 3 * 2 + 3 * 3 * 3 * 2
+
+
+def test_shifts_continue_from_absolute_positions() -> None:
+    settings = {"SHIFT_FROM": "absolute", "SHIFT_FLAGS": "--shape-shift-warmup 900"}
+    commands = called(dry("small", "train", KINDS="absolute shared", **settings), "fairseq-train")
+    for first, second in zip(commands[:3], commands[3:6], strict=True):
+        before, after = (
+            options.parse_args_and_arch(options.get_training_parser(), words)
+            for words in (first, second)
+        )
+        assert before.shape_positions == "absolute"
+        assert after.finetune_from_model == f"{before.save_dir}/final.pt"
+        assert (after.shape_shift_warmup, after.shape_shared_shift) == (900, True)
+
+
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
     for scale, count in (("tiny", 3), ("small", 27), ("paper", 45)):
         commands = called(dry(scale, "train"), "fairseq-train")
@@ -57,7 +119,9 @@ def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
         for words in commands:
             parser = options.get_training_parser()
             args = options.parse_args_and_arch(parser, words)
-            assert args.save_dir.endswith(f".{args.shape_positions}.{args.seed}")
+            kind = args.shape_positions.replace("shifted", "apart")
+            assert args.save_dir.endswith(f".{kind}.{args.seed}")
+            assert not args.shape_shared_shift
             assert args.user_dir == PACKAGE.name
 
 
@@ -72,9 +136,10 @@ def test_the_paper_scale_is_that_of_table_6_2() -> None:
         assert (*sizes, args.decoder_layers, args.encoder_attention_heads) == (512, 2048, 6, 6, 8)
         assert (args.dropout, args.label_smoothing, args.clip_norm) == (0.1, 0.1, 0.0)
         assert (args.adam_betas, args.adam_eps) == ("(0.9, 0.98)", 1e-8)
-        assert (args.shape_max_shift, args.shape_relative_limit) == (500, 16)
+        max_shift = 500 if args.shape_positions == "shifted" else 0
+        assert (args.shape_max_shift, args.shape_relative_limit) == (max_shift, 16)
         assert (args.save_interval_updates, args.keep_interval_updates) == (5000, 10)
-    averaged = called(dry("paper", "train", SEEDS="1", KINDS="shifted"), "fairseq-ssl")
+    averaged = called(dry("paper", "train", SEEDS="1", KINDS="apart"), "fairseq-ssl")
     assert all(words[0] == "average" and "--last 10" in " ".join(words) for words in averaged)
     data = called(dry("paper", "prepare"), "fairseq-ssl")
     assert [words[1] for words in data] == ["extrapolate", "interpolate", "interpolate"]
@@ -116,7 +181,10 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
     ("settings", "code", "message"),
     [
         ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
-        ({"KINDS": "rotary"}, 2, "KINDS has 'rotary'. Expected absolute, shifted, relative."),
+        ({"KINDS": "rotary"}, 2, "KINDS has 'rotary'. Expected absolute, apart, shared, relative."),
+        ({"TASKS": "line"}, 2, "TASKS has 'line'. Expected translation, lines."),
+        ({"SCALE": "paper", "TASKS": "lines"}, 2, "TASKS has 'lines'. Expected translation."),
+        ({"SHIFT_FROM": "apart"}, 2, "SHIFT_FROM has 'apart'. Expected absolute."),
         ({"DATASETS": "vanila"}, 2, "DATASETS has 'vanila'. Expected vanilla, extrapolate,"),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
