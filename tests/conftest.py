@@ -59,34 +59,38 @@ TINY = (
 def environment(**changes: str) -> dict[str, str]:
     """The environment a command of a test gets: this Python's scripts, one thread.
 
-    Those of fairseq and of the package, and `python` with a benchmark, are run by a server that has
-    imported fairseq, unless `changes` have REAL_COMMANDS.
+    Those of fairseq and of the package, and `python` with a benchmark, are run by servers that have
+    imported what they need, unless `changes` have REAL_COMMANDS.
     """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     plain = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
     if "REAL_COMMANDS" not in {**os.environ, **changes}:
-        folder = command_server()
-        plain |= {"PATH": f"{folder}{os.pathsep}{path}", "COMMAND_SERVER": f"{folder}/socket"}
+        folder = command_servers()
+        plain |= {"PATH": f"{folder}{os.pathsep}{path}", "COMMAND_SERVERS": folder}
     return {**plain, **changes}
 
 
 @cache
-def command_server() -> str:
-    """The folder of stand-ins for commands; their server runs as long as the tests."""
+def command_servers() -> str:
+    """The folder of stand-ins for commands; their servers run as long as the tests."""
     folder = tempfile.mkdtemp(prefix="commands-")
+    atexit.register(shutil.rmtree, folder)
     names = ("train", "generate", "interactive", "preprocess", "validate", "ssl")
     for name in ("python", *(f"fairseq-{name}" for name in names)):
         (Path(folder) / name).symlink_to(ROOT / "tests/commands/client.py")
-    server = subprocess.Popen(
-        [sys.executable, ROOT / "tests/commands/server.py", f"{folder}/socket"],
-        env=environment(REAL_COMMANDS="1"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert server.stdout is not None
-    assert server.stdout.readline() == b"ready\n", "the server of commands did not start"
-    atexit.register(shutil.rmtree, folder)
-    atexit.register(server.kill)
+    servers = [
+        subprocess.Popen(
+            [sys.executable, ROOT / "tests/commands/server.py", f"{folder}/{name}"],
+            env=environment(REAL_COMMANDS="1"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for name in ("fairseq", "text")
+    ]
+    for server in servers:
+        atexit.register(server.kill)
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n", "a server of commands did not start"
     return folder
 
 

@@ -1,41 +1,41 @@
 #!/usr/bin/env -S python3 -IS
-"""Client of `server.py` that replaces a command: sends it and exits with its exit code.
-
-Verbs of `fairseq-ssl` that do not import fairseq run directly, which is faster than a fork.
-"""
+"""Client of `server.py` that replaces a command: sends it and exits with its exit code."""
 
 import json
 import os
 import socket
 import sys
 
-SERVED = {
-    *("average", "back-translate", "classify label", "classify predict", "edits tune", "export"),
-    *("filter learned", "rerank features", "shift-similarity", "token-wins"),
+WITH_FAIRSEQ = {
+    *("average", "back-translate", "classify label", "classify predict", "correct"),
+    *("edits prepare", "edits tune", "export", "filter learned", "rerank features"),
+    *("shift-similarity", "token-wins"),
 }
 """Verbs of `fairseq-ssl` that load models."""
 
 
-def served(command: str, *words: str) -> bool:
-    """Return True if a command is slow to start."""
+def server(command: str, *words: str) -> str | None:
+    """Return the name of the server that runs a command, or None if it must run itself."""
     if command == "python":
-        return any("/scripts/benchmarks/" in word for word in words[:1])
-    return command != "fairseq-ssl" or not SERVED.isdisjoint((" ".join(words[:2]), *words[:1]))
+        return "fairseq" if any("/scripts/benchmarks/" in word for word in words[:1]) else None
+    verbs = {" ".join(words[:2]), *words[:1]}
+    return "text" if command == "fairseq-ssl" and not verbs & WITH_FAIRSEQ else "fairseq"
 
 
 def main() -> int:
     """Send arguments, environment and open files of a command. Return its exit code."""
     command = os.path.basename(sys.argv[0])  # noqa: PTH119, pathlib is as long to import as all this
-    if not served(command, *sys.argv[1:]):
+    name = server(command, *sys.argv[1:])
+    if name is None:
         real = os.path.join(os.path.dirname(sys.executable), command)  # noqa: PTH118, PTH120
         os.execv(real, [real, *sys.argv[1:]])
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(os.environ["COMMAND_SERVER"])
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(f"{os.environ['COMMAND_SERVERS']}/{name}")
         folder = os.getcwd()  # noqa: PTH109
         given = json.dumps([sys.argv, dict(os.environ), folder]).encode() + b"\n"
-        sent = socket.send_fds(server, [given[:1]], [0, 1, 2])
-        server.sendall(given[sent:])
-        code = server.recv(1)
+        sent = socket.send_fds(connection, [given[:1]], [0, 1, 2])
+        connection.sendall(given[sent:])
+        code = connection.recv(1)
     return code[0] if code else 1
 
 

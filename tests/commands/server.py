@@ -1,7 +1,9 @@
-"""Server that runs commands and benchmarks of tests in forks of a process with fairseq imported.
+"""Server that runs commands and benchmarks of tests in forks of a process with their imports.
 
-The import takes longer than most commands of tests. `client.py`, which replaces a command, sends
-its arguments, environment, folder and three open files. The fork adopts them and calls the entry
+The imports take longer than most commands of tests. The server `fairseq` has imported fairseq. The
+server `text` has imported what verbs without torch need, because torch would change how they start
+processes. `client.py`, which replaces a command, sends its arguments, environment, folder and three
+open files. The fork adopts them and calls the entry
 point. Tests of the commands themselves, or that kill them, run the real ones with
 ``environment(REAL_COMMANDS="1")``.
 """
@@ -24,19 +26,37 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fairseq.checkpoint_utils
-import fairseq.options
-import fairseq.sequence_generator
-import fairseq.trainer
-import torch._dynamo  # imported by every optimizer
+IMPORTS = {
+    "fairseq": (
+        "fairseq.checkpoint_utils",
+        "fairseq.options",
+        "fairseq.sequence_generator",
+        "fairseq.trainer",
+        "torch._dynamo",  # imported by every optimizer
+        "fairseq_ssl",  # after fairseq, as by --user-dir: registers its names
+    ),
+    "text": ("numpy", "sacrebleu", "sentencepiece", "fairseq_ssl.metrics"),
+}
+"""Modules that a server imports, by its name."""
 
-import fairseq_ssl  # as --user-dir does
 
-del fairseq, torch, fairseq_ssl
+def preload(name: str) -> None:
+    """Import the modules of a server, and the verbs for `text`."""
+    for module in IMPORTS[name]:
+        importlib.import_module(module)
+    if name == "text":
+        from fairseq_ssl.cli.main import VERBS, load_verb
+        from fairseq_ssl.metrics.edit_extraction import Annotator
+
+        for verb in VERBS:
+            load_verb(verb)
+        Annotator(None)  # imports spaCy without torch
+        assert "torch" not in sys.modules
 
 
 def main(path: str) -> None:
-    """Serve at the socket `path` until stdin, held open by the test, is closed."""
+    """Serve at the socket `path`, whose name is the server's, until the test closes stdin."""
+    preload(Path(path).name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     gc.freeze()  # garbage collection in a fork would copy the memory it visits
     with socket.socket(socket.AF_UNIX) as listening:
@@ -88,6 +108,8 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    added = [str(Path(entry).resolve()) for entry in environment.get("PYTHONPATH", "").split(":")]
+    sys.path[:0] = [entry for entry in added if entry not in sys.path]
     sys.argv = words
     command = Path(sys.executable).with_name(Path(words[0]).name)
     sys.modules["__main__"].__file__ = str(command)  # imported by the worker processes it spawns
