@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fairseq_ssl.checkpoints.onnx_folder import (
     read_onnx_folder,
 )
 from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError, import_optional
@@ -28,6 +30,10 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.modules.edit_layers import EditLogits
 
 UNLIMITED = 10**9
+MIN_SHARE = 0.75
+"""Length of the shortest sentence of a group, relative to the longest."""
+MIN_SUBWORDS = 128
+"""Number of subwords for which a call of the model is efficient."""
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 """Fused operators of onnxruntime that are several times slower on a CPU than their parts."""
 SILENT = 4
@@ -78,15 +84,35 @@ class OnnxTagger(nn.Module):
         """
         if self.subwords is None:
             ids = src_tokens.masked_fill(src_tokens >= self.config.vocabulary, self.unknown)
-            positions = (ids.ne(self.pad) & ids.ne(self.eos)).sum()
-            found = self.run(int(positions), ids=ids.cpu().numpy())
+            is_position = (ids.ne(self.pad) & ids.ne(self.eos)).cpu().numpy()
+            arrays = {"ids": ids.cpu().numpy()}
         else:
             batch = SubwordBatch(*(subwords or self.subwords.look_up(src_tokens)))
             arrays = {name: part.cpu().numpy() for name, part in batch._asdict().items()}
-            found = self.run(int((batch.counts > 0).sum()), **arrays)
-        edits, errors = found
+            is_position = arrays["counts"] > 0
+        edits, errors = self._run_by_length(arrays, is_position)
         device = src_tokens.device
         return EditLogits(edits.to(device), None if errors is None else errors.to(device))
+
+    def _run_by_length(
+        self, arrays: Mapping[str, Ids], is_position: NDArray[np.bool_]
+    ) -> EditLogits:
+        """Run the model on sentences of similar lengths at a time, to compute little padding."""
+        counts = is_position.sum(1)
+        order, groups = group_by_length((arrays["ids"] != self.config.padding).sum(1))
+        outputs = []
+        for rows, length in groups:
+            words = int(np.flatnonzero(is_position[rows].any(axis=0)).max()) + 1
+            widths = {"ids": length, "first": words, "counts": words}
+            inputs = {name: array[rows, : widths[name]] for name, array in arrays.items()}
+            outputs.append(self.run(int(counts[rows].sum()), **inputs))
+        if len(outputs) == 1:
+            return outputs[0]
+        sentences = Spans(np.arange(counts.sum()), counts[order])
+        index = torch.from_numpy(sentences.select(np.argsort(order)).ids)
+        edits = torch.cat([one.edits for one in outputs])
+        errors = [one.errors for one in outputs if one.errors is not None]
+        return EditLogits(edits[index], torch.cat(errors)[index] if errors else None)
 
     def run(self, positions: int, **inputs: NDArray[np.int64]) -> EditLogits:
         """Run the model on arrays. Raise DataError if it fails or has outputs of a wrong shape.
@@ -126,6 +152,28 @@ class OnnxTagger(nn.Module):
                 f"The model in {self.folder} is in float32 and cannot be quantized. Export the "
                 "model again with int8 quantization."
             )
+
+
+def group_by_length(lengths: Ids) -> tuple[Ids, list[tuple[Ids, int]]]:
+    """Group sentences of similar lengths, so that padding to the longest costs little.
+
+    Return the indices of all sentences by group, and for each group its indices and its longest
+    length. With one group, the sentences keep their order.
+    """
+    order: Ids = np.argsort(-lengths, kind="stable")
+    groups, begin = [], 0
+    for end in range(1, len(order) + 1):
+        longest = int(lengths[order[begin]])
+        if end < len(order):
+            is_similar = lengths[order[end]] >= MIN_SHARE * longest
+            if is_similar or (end - begin) * longest < MIN_SUBWORDS:
+                continue
+        groups.append((order[begin:end], longest))
+        begin = end
+    if len(groups) == 1:
+        order = np.arange(len(order))
+        groups = [(order, groups[0][1])]
+    return order, groups
 
 
 def load_onnx_tagger(

@@ -23,7 +23,11 @@ pytest.importorskip("transformers")
 fairseq_ssl.register()
 from fairseq_ssl.generation.edit_probabilities import EditProbabilities  # noqa: E402
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
-from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
+from fairseq_ssl.generation.onnx_tagger import (  # noqa: E402
+    OnnxTagger,
+    group_by_length,
+    load_onnx_tagger,
+)
 from fairseq_ssl.generation.tagger_export import write_onnx  # noqa: E402
 from tests.unit.models.test_word_edit_tagger import other  # noqa: E402
 
@@ -138,6 +142,38 @@ def test_five_hundred_corrections_equal_those_of_torch(built: Built, folder: Pat
     tagger, *_ = load_onnx_tagger(folder, 1, words)
     text = sentences(500, 30, seed=2)
     assert correct([tagger], words, text) == correct([built[0]], words, text)
+
+
+def test_a_long_sentence_does_not_pad_the_others(
+    built: Built, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = built[1].source_dictionary
+    tagger, *_ = load_onnx_tagger(folder, 1, words)
+    shapes, run = [], OnnxTagger.run
+
+    def recorded(self: OnnxTagger, positions: int, **inputs: Any) -> Any:
+        shapes.append(inputs["ids"].shape)
+        return run(self, positions, **inputs)
+
+    monkeypatch.setattr(OnnxTagger, "run", recorded)
+    rows = [["dog"] * length for length in (1, 8, *[1] * 100)]
+    ids = [np.array([words.bos(), *map(words.index, row)]) for row in rows]
+    expected, found = (
+        EditProbabilities([one], words)(Spans.of(ids), None, torch.device("cpu"))
+        for one in (built[0], tagger)
+    )
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    padded = len(rows) * max(time for _, time in shapes)
+    assert sum(batch * time for batch, time in shapes) < 0.6 * padded
+
+
+@pytest.mark.parametrize("lengths", [[3], [4, 4, 4], [1, 90, 2, 80, 50], [9] * 60 + [200]])
+def test_groups_have_each_sentence_once(lengths: list[int]) -> None:
+    order, groups = group_by_length(np.array(lengths))
+    assert np.concatenate([rows for rows, _ in groups]).tolist() == order.tolist()
+    assert sorted(order) == list(range(len(lengths)))
+    for rows, longest in groups:
+        assert longest == max(lengths[row] for row in rows)
 
 
 def test_a_folder_is_complete(built: Built, folder: Path) -> None:
