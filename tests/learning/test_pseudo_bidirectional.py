@@ -14,11 +14,12 @@ from tests.conftest import PACKAGE, Run
 from tests.learning.late_decisions import write
 
 TEST_LINES = 300
+SEEDS = ("1", "2")
 TRAINING = (
     *("--dropout", "0.1", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.005"),
     *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "100", "--max-update", "400"),
     *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-    *("--max-tokens", "500", "--seed", "1", "--cpu", "--no-epoch-checkpoints"),
+    *("--max-tokens", "500", "--cpu", "--no-epoch-checkpoints"),
     *("--validate-interval", "1000", "--encoder-layers", "2", "--encoder-embed-dim", "64"),
     *("--encoder-ffn-embed-dim", "64", "--encoder-attention-heads", "2"),
 )
@@ -42,9 +43,15 @@ def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def right(run: Run, data: Path, save_dir: Path, *arch: str) -> float:
-    """Train a model. Return the share of correct test sentences."""
+    """Train a model with each seed. Return the mean share of correct test sentences."""
+    shares = [right_of_seed(run, data, save_dir / seed, seed, *arch) for seed in SEEDS]
+    return sum(shares) / len(shares)
+
+
+def right_of_seed(run: Run, data: Path, save_dir: Path, seed: str, *arch: str) -> float:
     user_dir = ("--user-dir", PACKAGE)
-    run("fairseq-train", data, *user_dir, *TRAINING, "--arch", *arch, "--save-dir", save_dir)
+    flags = ("--seed", seed, "--save-dir", save_dir)
+    run("fairseq-train", data, *user_dir, *TRAINING, "--arch", *arch, *flags)
     words = ("fairseq-generate", data, *user_dir, "--beam", "1", "--cpu")
     shown = run(*words, "--path", save_dir / "checkpoint_last.pt").stdout
     wanted = dict(re.findall(r"^T-(\d+)\t(.*)$", shown, re.M))
@@ -56,7 +63,7 @@ def right(run: Run, data: Path, save_dir: Path, *arch: str) -> float:
 def test_it_is_more_accurate_than_a_transformer_of_the_same_size(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
-    """With three seeds, 92 to 96 % are correct, against 85 to 89 %."""
+    """With four seeds, 90 to 94 % are correct, against 85 to 89 %."""
     ours = right(run, data, tmp_path / "ours", "pseudo_bidirectional_transformer")
     stock = right(run, data, tmp_path / "stock", "transformer", *STOCK)
     assert ours > 0.87
