@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,13 @@ class ServerProcess:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         with self.out.open("w") as out, self.err.open("w") as err:
             self.process = subprocess.Popen(
-                [*command, *flags], cwd=folder, stdout=out, stderr=err, env=environment
+                [*command, *flags],
+                cwd=folder,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                # background processes of a script, and their children, ignore Ctrl-C
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         until(lambda: self.url != "" or self.process.poll() is not None, 120)
 
