@@ -342,8 +342,21 @@ def test_grammar_is_trained_as_in_section_3_1() -> None:
     assert [words[words.index("--seed") + 1] for words in noises] == list("12345")
     assert all(words[words.index("--method") + 1] == "learner" for words in noises)
     (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
-    assert "--size 1000 --max-ngram 2" in " ".join(counted)
-    assert "--transforms english" in " ".join(counted)
+    options = " ".join(counted)
+    assert "--max-ngram 2" in options
+    assert "--size 1000 --transforms english --groups none" in options
+
+
+def test_small_encoders_have_their_own_settings() -> None:
+    one = {"TASKS": "gec", "GEC_MODELS": "1"}
+    prepared = called(dry("small", "prepare", **one), "fairseq-ssl")
+    (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
+    assert "--size 2500 --transforms english --groups all" in " ".join(counted)
+    settings = {"GEC_LR": "3e-4", "SYNTHETIC_LR": "5e-4"}
+    commands = dry("small", "train", **one, **settings)
+    synthetic, real = (training(words) for words in called(commands, "fairseq-train"))
+    assert (synthetic.max_epoch, real.max_epoch) == (1, 4)
+    assert (synthetic.lr, real.lr) == ([5e-4], [3e-4])
 
 
 def test_the_rows_of_table_6_are_settings() -> None:
