@@ -54,6 +54,8 @@ def main() -> None:
     parser.add_argument("target", type=Path, help="output file of the correct words")
     parser.add_argument("--first", type=int, help="convert only the first N words (default: all)")
     args = parser.parse_args()
+    if args.first is not None and args.first < 1:
+        parser.error(f"--first is {args.first}. Expected 1 or more.")
     lines = iter(args.words.read_text("utf-8").removesuffix("\n").split("\n"))
     read = side_by_side if args.words.suffix == ".test" else aligned
     try:

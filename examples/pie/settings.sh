@@ -98,7 +98,7 @@ if [[ "$SCALE" == small ]]; then
   CLEAN_LINES="${CLEAN_LINES:-500000}" CLEAN_STEP="${CLEAN_STEP:-300000}" REAL_LINES="${REAL_LINES:-58000}"
   GEC_EDIT_SIZE="${GEC_EDIT_SIZE:-2500}" EDIT_GROUPS="${EDIT_GROUPS:-all}"
   SYNTHETIC_EPOCHS="${SYNTHETIC_EPOCHS:-1}" GEC_EPOCHS="${GEC_EPOCHS:-4}"
-  GEC_LR="${GEC_LR:-5e-4}"                    # a small encoder learns nothing with 1e-4
+  GEC_LR="${GEC_LR:-5e-4}"                    # with 1e-4, MiniLM predicted no edit
   GEC_ARCH="${GEC_ARCH:-edit_tagger}"         # its sizes are those of BERT
 fi
 METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant

@@ -98,8 +98,9 @@ class OnnxTagger(nn.Module):
         self, arrays: Mapping[str, Ids], is_position: NDArray[np.bool_]
     ) -> EditLogits:
         """Run the model on sentences of similar lengths at a time, to compute little padding."""
-        counts = is_position.sum(1)
-        order, groups = group_by_length((arrays["ids"] != self.config.padding).sum(1))
+        counts, ids = is_position.sum(1), arrays["ids"]
+        ends = np.arange(1, ids.shape[1] + 1) * (ids != self.config.padding)
+        order, groups = group_by_length(ends.max(1))  # a text can contain the padding symbol
         outputs = []
         for rows, length in groups:
             words = int(np.flatnonzero(is_position[rows].any(axis=0)).max()) + 1

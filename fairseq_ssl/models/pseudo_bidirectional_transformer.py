@@ -362,6 +362,10 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
         if (value := str(getattr(cfg, name))) not in (first, second):
             flag = name.replace("_", "-")
             raise ConfigurationError(f"--{flag} is {value!r}; expected {first} or {second}.")
+    if cfg.no_pseudo_future and str(cfg.pseudo_future_alignment) != "position":
+        raise ConfigurationError(
+            "--pseudo-future-alignment cannot be used with --no-pseudo-future. Remove one of them."
+        )
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:

@@ -10,6 +10,7 @@ import logging
 import queue
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +34,7 @@ def apply_patches() -> None:
     from fairseq.models.ema.ema import EMA
     from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
     from fairseq.optim.adam import Adam
+    from fairseq.optim.amp_optimizer import AMPOptimizer
     from fairseq.tasks import FairseqTask
     from fairseq.trainer import Trainer
 
@@ -47,6 +49,7 @@ def apply_patches() -> None:
         _replace(dictionary, "__init__", _accept_special_symbols)
     _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
     _replace(Adam, "step", _fuse_adam)
+    _replace(AMPOptimizer, "__init__", _keep_loss_scale_on_cpus)
     _replace(FairseqTask, "train_step", _autocast_on_cpus)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
@@ -194,11 +197,23 @@ def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Train in bfloat16 with float32 weights if --amp is set on a CPU. fairseq supports only CUDA.
+def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Do not scale the loss of weights on a CPU. bfloat16 has the exponents of float32."""
+    import torch
 
-    bfloat16 has the exponents of float32, so that the loss is not scaled.
-    """
+    def init(self: Any, config: Any, weights: Any, *args: Any, **options: Any) -> None:
+        weights = list(weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the stock scaler warns that CUDA is missing
+            stock(self, config, weights, *args, **options)
+        if all(weight.device.type == "cpu" for weight in weights):
+            self._grad_scaler = torch.amp.GradScaler("cpu", enabled=False)
+
+    return init
+
+
+def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Train in bfloat16 with float32 weights if --amp is set on a CPU. fairseq requires CUDA."""
     import torch
     from fairseq.optim.amp_optimizer import AMPOptimizer
 

@@ -136,6 +136,8 @@ def main() -> None:
         "--max-length", type=int, default=80, help="subwords to which GECToR pads all sentences"
     )
     args = harness.parse(options)
+    if not (args.gector / "src/gector").is_dir():
+        options.error(f"--gector: {args.gector} is not a checkout of gotutiyan/gector.")
     fairseq_ssl.register()
     sentences = args.text.read_text().splitlines()[: args.sentences]
     outputs: dict[str, list[str]] = {}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from tests.conftest import Run
 
 SUBJECTS = ("she", "he", "it", "anna", "tom", "nobody", "everyone")
 VERBS = ("walk", "work", "cook", "look", "jump", "call", "wait", "talk")
@@ -27,3 +30,19 @@ def write(folder: Path, split: str, lines: int, seed: int) -> None:
     pairs = [pair(draw) for _ in range(lines)]
     for side, sentences in zip(("src", "trg"), zip(*pairs, strict=True), strict=True):
         (folder / f"{split}.{side}").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+
+
+def binarize(
+    run: Run,
+    folder: Path,
+    sizes: Mapping[str, int],
+    first_seed: int = 0,
+    write: Callable[[Path, str, int, int], None] = write,
+) -> Path:
+    """Write splits with `sizes` lines to `folder`, and binarize them. Return the data folder."""
+    for seed, (split, lines) in enumerate(sizes.items(), first_seed):
+        write(folder, split, lines, seed)
+    splits = [f"--{split}pref={folder / split}" for split in sizes]
+    languages = ("-s", "src", "-t", "trg", "--joined-dictionary")
+    run("fairseq-preprocess", *languages, *splits, "--destdir", folder / "bin")
+    return folder / "bin"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PACKAGE, Run
-from tests.learning.late_decisions import write
+from tests.learning.late_decisions import binarize
 
 TEST_LINES = 300
 SEEDS = ("1", "2")
@@ -32,14 +32,8 @@ STOCK = (
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """150 training sentences and 300 test sentences."""
-    folder = tmp_path_factory.mktemp("late")
     sizes = {"train": 150, "valid": 100, "test": TEST_LINES}
-    for seed, (split, lines) in enumerate(sizes.items(), 1):
-        write(folder, split, lines, seed)
-    splits = [f"--{split}pref={folder / split}" for split in sizes]
-    languages = ("-s", "src", "-t", "trg", "--joined-dictionary")
-    run("fairseq-preprocess", *languages, *splits, "--destdir", folder / "bin")
-    return folder / "bin"
+    return binarize(run, tmp_path_factory.mktemp("late"), sizes, first_seed=1)
 
 
 def right(run: Run, data: Path, save_dir: Path, *arch: str) -> float:

@@ -15,8 +15,14 @@ import fairseq_ssl
 from tests.conftest import train, weights
 
 fairseq_ssl.register()
+from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
 from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
+
+ADAM = SimpleNamespace(
+    **{"_name": "adam", "lr": [0.1], "adam_betas": "(0.9, 0.999)", "adam_eps": 1e-6},
+    **{"weight_decay": 0.0, "use_old_adam": True, "tpu": False, "fp16_adam_stats": False},
+)
 
 
 class Linear(nn.Linear):
@@ -45,6 +51,28 @@ def test_only_amp_computes_in_bfloat16(kind: str) -> None:
     assert model.weight.grad is not None
     assert model.weight.dtype is model.weight.grad.dtype is torch.float32
     assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("has_cuda", [True, False])
+def test_the_loss_is_not_scaled(
+    has_cuda: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """With --cpu on a machine with CUDA, too, whose scaler would reject unscaled gradients."""
+    missing = "torch.cuda.amp.common.amp_definitely_not_available"
+    monkeypatch.setattr(missing, lambda: not has_cuda)
+    model = Linear(4, 2)
+    common = SimpleNamespace(fp16_init_scale=128, min_loss_scale=1e-4)
+    stock = OPTIMIZER_REGISTRY["adam"](ADAM, list(model.parameters()))
+    cfg = SimpleNamespace(optimizer=ADAM, common=common)
+    optimizer = AMPOptimizer(cfg, model.parameters(), stock)
+    before = model.weight.detach().clone()
+    FairseqTask.train_step(
+        FairseqTask(SimpleNamespace()), torch.ones(3, 4), model, criterion, optimizer, 1
+    )
+    optimizer.clip_grad_norm(1.0)
+    optimizer.step()
+    assert not torch.equal(model.weight, before)
+    assert not [one for one in recwarn if "CUDA" in str(one.message)]
 
 
 def losses(printed: str) -> list[float]:

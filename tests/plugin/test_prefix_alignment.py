@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.conftest import Run, weights
+from tests.learning.late_decisions import binarize
 from tests.plugin.test_pseudo_bidirectional import TRAINING, close, generated
 
 ALIGNED = (*TRAINING, "--pseudo-future-alignment", "prefix", "--max-update", "40")
@@ -30,13 +31,8 @@ def write(folder: Path, split: str, lines: int, seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("letters")
-    for seed, (split, lines) in enumerate({"train": 300, "valid": 20, "test": 40}.items()):
-        write(folder, split, lines, seed)
-    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    languages = ("-s", "src", "-t", "trg", "--joined-dictionary")
-    run("fairseq-preprocess", *languages, *splits, "--destdir", folder / "bin")
-    return folder / "bin"
+    sizes = {"train": 300, "valid": 20, "test": 40}
+    return binarize(run, tmp_path_factory.mktemp("letters"), sizes, write=write)
 
 
 @pytest.fixture(scope="module")

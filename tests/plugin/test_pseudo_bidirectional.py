@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.conftest import PACKAGE, ROOT, Run, weights
-from tests.learning.late_decisions import write
+from tests.learning.late_decisions import binarize
 
 OLD_HYDRA = version("hydra-core").startswith("1.0.")
 ARCH = "pseudo_bidirectional_transformer"
@@ -28,13 +28,8 @@ TRAINING = (
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sentences to correct: 400 for training, 40 each for validation and test."""
-    folder = tmp_path_factory.mktemp("late")
-    for seed, (split, lines) in enumerate({"train": 400, "valid": 40, "test": 40}.items()):
-        write(folder, split, lines, seed)
-    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    languages = ("-s", "src", "-t", "trg", "--joined-dictionary")
-    run("fairseq-preprocess", *languages, *splits, "--destdir", folder / "bin")
-    return folder / "bin"
+    sizes = {"train": 400, "valid": 40, "test": 40}
+    return binarize(run, tmp_path_factory.mktemp("late"), sizes)
 
 
 @pytest.fixture(scope="module")

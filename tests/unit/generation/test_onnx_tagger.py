@@ -167,6 +167,17 @@ def test_a_long_sentence_does_not_pad_the_others(
     assert sum(batch * time for batch, time in shapes) < 0.6 * padded
 
 
+def test_a_text_can_contain_the_padding_symbol(tmp_path: Path) -> None:
+    model, task = of_tokens("subword")(tmp_path)
+    words = task.source_dictionary
+    write_onnx(model, task, tmp_path / "onnx")
+    tagger, *_ = load_onnx_tagger(tmp_path / "onnx", 1, words)
+    dog, pad, eos = words.index("dog"), words.pad(), words.eos()
+    tokens = torch.tensor([[words.bos(), dog, pad, dog, eos], [words.bos(), dog, eos, pad, pad]])
+    expected, found = (one(tokens).edits.softmax(1) for one in (model, tagger))
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("lengths", [[3], [4, 4, 4], [1, 90, 2, 80, 50], [9] * 60 + [200]])
 def test_groups_have_each_sentence_once(lengths: list[int]) -> None:
     order, groups = group_by_length(np.array(lengths))

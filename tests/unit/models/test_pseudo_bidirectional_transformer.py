@@ -355,6 +355,8 @@ def test_invalid_options_are_rejected() -> None:
         tiny(pseudo_future_layer="middle")
     with pytest.raises(ConfigurationError, match="expected position or prefix"):
         tiny(pseudo_future_alignment="source")
+    with pytest.raises(ConfigurationError, match="cannot be used with --no-pseudo-future"):
+        tiny(pseudo_future_alignment="prefix", no_pseudo_future=True)
     task = SimpleNamespace(source_dictionary=dictionary(), target_dictionary=dictionary(21))
     with pytest.raises(ConfigurationError, match="--joined-dictionary"):
         ARCH_MODEL_REGISTRY[ARCH].build_model(PseudoBidirectionalConfig(), task)
