@@ -72,7 +72,6 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--engine", choices=ENGINES, default="torch", help="runtime (default: %(default)s)"
     )
-    model.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
     _add_text(parser)
     _add_search(parser)
 
@@ -118,7 +117,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def add_taggers(parser: options.Options, more: str = "") -> None:
-    """Add the options of an edit tagger or an ensemble: --model, --data-dir and --weights."""
+    """Add the options of an edit tagger or an ensemble, and --int8."""
     parser.add_argument(
         "--model",
         type=Path,
@@ -140,6 +139,7 @@ def add_taggers(parser: options.Options, more: str = "") -> None:
         metavar="W,...",
         help="weights of the models of an ensemble, above 0, separated by commas (default: equal)",
     )
+    parser.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
 
 
 def _no_gpus() -> int:

@@ -310,6 +310,7 @@ def _tune(args: argparse.Namespace) -> None:
         args.model,
         args.data_dir,
         weights=args.weights,
+        int8=args.int8,
         metric=args.metric,
         iterations=args.iterations,
         batch_size=args.batch_size,

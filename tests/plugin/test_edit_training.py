@@ -180,12 +180,13 @@ def test_int8_changes_probabilities_slightly(data: Path, model: Path) -> None:
     assert "quantized" in repr(fast.models[0]).lower()
 
 
+@pytest.mark.parametrize("is_int8", (False, True))
 def test_tune_prints_flags_that_improve_the_score(
-    data: Path, model: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, model: Path, capsys: pytest.CaptureFixture[str], is_int8: bool
 ) -> None:
     sides = [str(data.parent / f"valid.{side}") for side in ("src", "trg")]
     words = ["edits", "tune", *sides, "--model", str(model), "--data-dir", str(data)]
-    assert fairseq_ssl_command(words) == 0
+    assert fairseq_ssl_command([*words, *["--int8"] * is_int8]) == 0
     shown = capsys.readouterr()
     assert re.fullmatch(r"((^| )--edit-[a-z-]+ -?[\d.]+)*\n", shown.out)
     assert "for fairseq-ssl correct: " + shown.out.replace("--edit-", "--").strip() in shown.err
@@ -193,6 +194,7 @@ def test_tune_prints_flags_that_improve_the_score(
     sources, targets = (Path(side).read_text().splitlines() for side in sides)
     scores = []
     for flags in ({}, chosen(shown.out)):
+        flags["edit_int8"] = is_int8
         corrector = EditTagger.from_pretrained(str(model.parent), model.name, str(data), **flags)
         texts = [one.text for one in corrector.correct(sources)]
         scores.append(agreement(zip(sources, texts, targets, strict=True)).scores["f0.5"])
