@@ -180,7 +180,7 @@ def test_int8_changes_probabilities_slightly(data: Path, model: Path) -> None:
     assert "quantized" in repr(fast.models[0]).lower()
 
 
-@pytest.mark.parametrize("is_int8", (False, True))
+@pytest.mark.parametrize("is_int8", [False, True])
 def test_tune_prints_flags_that_improve_the_score(
     data: Path, model: Path, capsys: pytest.CaptureFixture[str], is_int8: bool
 ) -> None:
