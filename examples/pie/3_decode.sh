@@ -1,19 +1,28 @@
 #!/usr/bin/env bash
 # Correct all held-out sets with all models, to SET.generate and as text to SET.txt, or SET.ROUNDS.txt
-# for grammar. Words/s are valid only with JOBS=1 on an idle machine.
+# for grammar, where SET.ROUNDS.tuned.txt has options tuned on valid. Words/s are valid only with JOBS=1 on an idle machine.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
+# Tune the decoding options of a grammar model, or of the ensemble, on valid.
+tune() { # MODEL
+  local text="$WORK/text/gec/valid" models
+  IFS=: read -ra models <<<"$(model gec "$1" tagger)"
+  quietly "$(tuned "$1").log" into "$(tuned "$1")" fairseq-ssl edits tune "$text.src" "$text.trg" \
+    --model "${models[@]}" --data-dir "$(data gec)" --iterations "${GEC_ROUNDS##* }"
+}
+
 decode() { # TASK FOLD KIND SET ROUNDS
-  local out flags
+  local out flags with=()
   out="$(output "$@")"
+  if [[ "$5" == *.tuned ]]; then with=(xargs -a "$(tuned "$2")"); fi # appends them to the command
   if [[ "$3" != transformer ]]; then
     # shellcheck disable=SC2206  # words apart
-    flags=(--task edit_labeling --edit-iterations "$5" ${DECODING_FLAGS:-})
+    flags=(--task edit_labeling --edit-iterations "${5%.tuned}" ${DECODING_FLAGS:-})
   else
     flags=(--task translation --beam "$BEAM" --max-len-a 2 --max-len-b 10)
   fi
-  quietly "$out.log" into "$out.generate" fairseq-generate "$(data "$@")" --user-dir "$USER_DIR" \
+  quietly "$out.log" into "$out.generate" "${with[@]}" fairseq-generate "$(data "$@")" --user-dir "$USER_DIR" \
     --source-lang src --target-lang trg --path "$(model "$@")" --gen-subset "$4" \
     --batch-size "$DECODE_BATCH" "${flags[@]}"
   if [[ "$1" == gec ]]; then
@@ -24,6 +33,11 @@ decode() { # TASK FOLD KIND SET ROUNDS
   fi
 }
 
+if [[ " $TASKS " == *" gec "* && -n "$TUNE" ]]; then
+  headline "3/4 gec: decoding options"
+  for model in $GEC_MODELS all; do spawn build "$(tuned "$model")" tune "$model"; done
+  settle
+fi
 headline "3/4 correcting"
 for task in $TASKS; do
   for fold in $(folds "$task") $([[ "$task" == gec ]] && echo all); do

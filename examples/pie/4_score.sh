@@ -7,8 +7,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # Print systems NAME=FILE of a set: each model after the last round, and the ensemble after each round.
 systems() { # SET
   local model last="${GEC_ROUNDS##* }" rounds
-  for model in $GEC_MODELS; do echo "$model=$(output gec "$model" tagger "$1" "$last").txt"; done
-  for rounds in $GEC_ROUNDS; do echo "all@$rounds=$(output gec all tagger "$1" "$rounds").txt"; done
+  for rounds in $(rounds gec); do
+    [[ "${rounds%.tuned}" == "$last" ]] || continue
+    for model in $GEC_MODELS; do
+      echo "$model${rounds#"$last"}=$(output gec "$model" tagger "$1" "$rounds").txt"
+    done
+  done
+  for rounds in $(rounds gec); do echo "all@$rounds=$(output gec all tagger "$1" "$rounds").txt"; done
 }
 
 # Print the number of sentences that each round changed, as in the first row of table 4.

@@ -100,6 +100,7 @@ if [[ "$SCALE" == small ]]; then
   SYNTHETIC_EPOCHS="${SYNTHETIC_EPOCHS:-1}" GEC_EPOCHS="${GEC_EPOCHS:-4}"
   GEC_LR="${GEC_LR:-5e-4}"                    # with 1e-4, MiniLM predicted no edit
   GEC_ARCH="${GEC_ARCH:-edit_tagger}"         # its sizes are those of BERT
+  NOISE="${NOISE:-learner:listed=true:measured=true}" TUNE="${TUNE-yes}"
 fi
 METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
 CLEAN="${CLEAN:-clean.txt}"                   # file of DATA_DIR to add synthetic errors to
@@ -130,6 +131,7 @@ SYNTHETIC_LR="${SYNTHETIC_LR:-$GEC_LR}"
 GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 also has edit_tagger_base
 GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # rounds of correction; several as in table 4: "1 2 3 4"
+TUNE="${TUNE:-}"                              # yes: correct with options tuned on valid, too; not in the paper
 SPELL_CHECK="${SPELL_CHECK:-}"                # command from stdin to stdout; not in 3.1
 # Commands that split text into BERT's word pieces, and join them to text, from stdin to stdout. SOURCE
 # is the text before splitting.
@@ -143,7 +145,12 @@ RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND
 folds() { if [[ "$1" == gec ]]; then echo "$GEC_MODELS"; else echo "$FOLDS"; fi; } # TASK
 kinds() { if [[ "$1" == gec ]]; then echo tagger; else echo "$KINDS"; fi; }        # TASK
 sets() { if [[ "$1" == gec ]]; then echo "$GEC_SETS"; else echo "$SETS"; fi; }      # TASK
-rounds() { if [[ "$1" == gec ]]; then echo "$GEC_ROUNDS"; else echo "$ITERATIONS"; fi; } # TASK
+rounds() { # TASK: numbers of rounds, with the suffix .tuned for tuned options
+  if [[ "$1" != gec ]]; then echo "$ITERATIONS"; return; fi
+  # shellcheck disable=SC2086  # words apart
+  echo $GEC_ROUNDS ${TUNE:+$(printf '%s.tuned ' $GEC_ROUNDS)}
+}
+tuned() { echo "$RUNS/gec.$1.tagger/tuned.txt"; } # MODEL: its tuned options
 output() { # TASK FOLD KIND SET ROUNDS: path of the corrections, without .txt
   echo "$RUNS/$1.$2.$3/$4$([[ "$1" == gec ]] && echo ".$5")"
 }

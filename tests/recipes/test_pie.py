@@ -267,7 +267,9 @@ def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
     corrected = work / "runs/gec.all.tagger"
     (sentence,) = (corrected / "jfleg.1.txt").read_text().splitlines()
     assert "<unk>" not in sentence
-    assert len((corrected / "dev.1.txt").read_text().splitlines()) == 4
+    for name in ("dev.1.txt", "dev.1.tuned.txt"):
+        assert len((corrected / name).read_text().splitlines()) == 4
+    assert re.search(r"^all@1\.tuned ", shown[3], re.MULTILINE)
     assert shown[3].count("Precision") == 2, "valid and dev by MaxMatch"
     assert "gleu|" in shown[3]
     for flags, name in (({}, "edit_init"), ({"GEC_INIT": ""}, "edit_tokenizer")):
@@ -277,6 +279,27 @@ def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
             assert args.edit_unit == "word"
             assert getattr(args, name) == str(tmp_path / "bert")
         assert training(second).finetune_from_model.endswith("gec.1.synthetic/checkpoint_last.pt")
+
+
+def test_grammar_is_corrected_with_tuned_options() -> None:
+    settings = {"TASKS": "gec", "GEC_MODELS": "1 2", "GEC_SETS": "dev", "GEC_ROUNDS": "1 4"}
+    commands = dry("small", "decode", DATA_DIR="data", **settings)
+    tunings = [words for words in called(commands, "fairseq-ssl") if words[0] == "edits"]
+    assert [words[words.index("--model") + 1 : words.index("--data-dir")] for words in tunings] == [
+        [f"work/pie/small/runs/gec.{number}.tagger/final.pt" for number in numbers]
+        for numbers in ("1", "2", "12")
+    ]
+    rounds = []
+    for flag, file, program, *words in called(commands, "xargs"):
+        assert (flag, program) == ("-a", "fairseq-generate")
+        args = options.parse_args_and_arch(
+            options.get_generation_parser(), [*words, "--edit-keep-bias", "0.3"]
+        )
+        assert args.edit_keep_bias == 0.3
+        rounds.append((Path(file).parent.name, args.edit_iterations))
+    assert rounds == [(f"gec.{model}.tagger", n) for model in (1, 2, "all") for n in (1, 4)]
+    for settings["TUNE"], scale in (("", "small"), ("", "paper")):
+        assert not called(dry(scale, "decode", DATA_DIR="data", **settings), "xargs")
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
