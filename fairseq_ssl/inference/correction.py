@@ -13,7 +13,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens, token_edits
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
-from fairseq_ssl.inference.loading import load_tagger, torch_device
+from fairseq_ssl.inference.loading import check_registered, load_tagger, torch_device
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
@@ -262,6 +262,7 @@ def _load_tagger(config: CorrectionConfig) -> Any:
     if config.engine == "onnx":
         from fairseq import tasks
 
+        check_registered()
         task_class = tasks.TASK_REGISTRY["edit_labeling"]
         return task_class.load_onnx_corrector(
             config.models, config.threads, **config.decoding_options

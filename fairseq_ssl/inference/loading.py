@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 
 
@@ -29,10 +29,20 @@ def torch_device(kind: str, worker: int) -> Any:
     return torch.device(kind)
 
 
+def check_registered() -> None:
+    """Raise ConfigurationError if the plug-in is not registered with fairseq."""
+    from fairseq import checkpoint_utils
+
+    if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "patched_by"):
+        raise ConfigurationError(
+            "The plug-in is not registered with fairseq. Call fairseq_ssl.register() first."
+        )
+
+
 def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, Any]:
     """Return the models, the training configuration of the first model, and its task.
 
-    The task and the architectures must be registered: call `fairseq_ssl.register` first.
+    Call `fairseq_ssl.register` first.
 
     Args:
         paths: checkpoints.
@@ -40,6 +50,7 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
     """
     from fairseq import checkpoint_utils
 
+    check_registered()
     for path in paths:
         if not path.is_file():
             raise DataError(f"{path} does not exist. Expected a checkpoint of fairseq-train.")

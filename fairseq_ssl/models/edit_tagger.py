@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import torch
-from fairseq import checkpoint_utils, hub_utils
+from fairseq import hub_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.inference.loading import check_registered
 from fairseq_ssl.models.common import fill_sizes
 from fairseq_ssl.models.word_encoder import (
     POOLINGS,
@@ -219,10 +220,7 @@ class EditTagger(BaseFairseqModel):
                 relative to `model_name_or_path`.
             overrides: training or decoding options to override, such as edit_iterations=2.
         """
-        if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "patched_by"):
-            raise ConfigurationError(
-                "The plug-in is not registered with fairseq. Call fairseq_ssl.register() first."
-            )
+        check_registered()
         loaded = hub_utils.from_pretrained(
             model_name_or_path, checkpoint_file, data_name_or_path, **overrides
         )

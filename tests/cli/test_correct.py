@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import ConfigurationError, UsageError
 from fairseq_ssl.inference import CorrectionConfig, Corrector
 from tests import pretrained
 from tests.plugin.edit_corpus import trained, write_corpus
@@ -324,3 +325,10 @@ def test_models_trained_in_bfloat16_are_decoded_in_float32(
         loaded.register_forward_hook(lambda *parts: seen.append(parts[-1].edits.dtype))
         assert one.correct(["the cat"])[0].text == "THE CAT"
     assert set(seen) == {torch.float32}
+
+
+@pytest.mark.parametrize("engine", ["torch", "onnx"])
+def test_corrector_needs_the_plug_in(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", print)
+    with pytest.raises(ConfigurationError, match=r"Call fairseq_ssl\.register\(\) first"):
+        Corrector.from_pretrained("run/checkpoint_best.pt", engine=engine).correct(["a"])
