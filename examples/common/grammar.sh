@@ -2,6 +2,8 @@
 # Data and scoring of grammatical error correction. To be sourced after recipe.sh.
 #
 #   has_learner_text              succeed if DATA_DIR is the output of learner_text.sh
+#   count_errors                  count the learner errors in DATA_DIR/train.src and .trg, if NOISE needs them
+#   add_errors TEXT OUTPUT SEED   write TEXT with NOISE to OUTPUT
 #   score_m2 M2 NAME=TEXT...      print precision, recall and F0.5 of each system by MaxMatch, with the gold
 #                                 edits of an M2 file
 #   score_set SET NAME=TEXT...    print the scores of DATA_DIR/SET.m2 by the METRICS m2 and errant, or GLEU of
@@ -10,6 +12,17 @@
 # SPACY_MODEL   spaCy pipeline of ERRANT (default: en_core_web_sm)
 
 has_learner_text() { [[ -e "${DATA_DIR:-}/learner_text.json" ]]; }
+
+count_errors() {
+  [[ "$NOISE" != *learner* ]] || build "$WORK/raw/words.json" run fairseq-ssl learner-errors \
+    "$DATA_DIR/train.src" "$DATA_DIR/train.trg" -o "$WORK/raw/words.json"
+}
+
+add_errors() { # TEXT OUTPUT SEED
+  local counts=()
+  if [[ "$NOISE" == *learner* ]]; then counts=(--learner-errors "$WORK/raw/words.json"); fi
+  run fairseq-ssl noise "$1" --method "$NOISE" --seed "$3" "${counts[@]}" -o "$2" --force
+}
 
 score_m2() { # M2 NAME=TEXT...
   run fairseq-ssl score m2 "${@:2}" --gold "$1" --jobs "$JOBS"

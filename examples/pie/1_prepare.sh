@@ -96,15 +96,14 @@ synthetic_text() { # MODEL: WORK/text/gec.MODEL
   local text="$WORK/text/gec" raw="$WORK/raw" from side
   from="$((($1 - 1) * CLEAN_STEP))"
   into "$raw/clean.$1" awk "NR > $from + $CLEAN_LINES { exit } NR > $from" "$DATA_DIR/$CLEAN"
-  run fairseq-ssl noise "$raw/clean.$1" --method "$NOISE" --seed "$1" \
-    --learner-errors "$raw/words.json" -o "$raw/noisy.$1" --force
+  add_errors "$raw/clean.$1" "$raw/noisy.$1" "$1"
   pieces "$raw/noisy.$1" "$text.$1/train.src"
   pieces "$raw/clean.$1" "$text.$1/train.trg"
   for side in src trg; do run cp "$text/valid.$side" "$text.$1"; done
 }
 
 grammar() {
-  local number text="$WORK/text/gec" raw="$WORK/raw" needed=() set
+  local number text="$WORK/text/gec" needed=() set
   : "${BERT:?folder of a BERT as Hugging Face stores it}"
   for set in $GEC_SETS; do needed+=("$set.src"); done
   [[ -z "$SYNTHETIC" ]] || needed+=("$CLEAN")
@@ -117,9 +116,8 @@ grammar() {
   count_edits gec --size "$GEC_EDIT_SIZE" --transforms "$TRANSFORMS" --groups "$EDIT_GROUPS"
   build "$WORK/dictionary" vocabulary
   binarize gec gec "${dictionary[@]}"
-  build "$raw/words.json" run fairseq-ssl learner-errors "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
-    -o "$raw/words.json"
   [[ -n "$SYNTHETIC" ]] || return 0
+  count_errors
   for number in $GEC_MODELS; do
     headline "1/4 gec: synthetic errors for model $number"
     build "$text.$number" synthetic_text "$number"

@@ -31,7 +31,7 @@ synthetic_text() { # WORK/text/gec.synthetic
   local more="$WORK/text/gec.synthetic" raw="$WORK/raw" side
   local other="${BACKTRANSLATED:+"$DATA_DIR/$BACKTRANSLATED"}"
   into "$raw/clean.trg" head -n "$CLEAN_LINES" "$DATA_DIR/$CLEAN"
-  run fairseq-ssl noise "$raw/clean.trg" --method "$NOISE" --seed "$SEED" -o "$raw/clean.src" --force
+  add_errors "$raw/clean.trg" "$raw/clean.src" "$SEED"
   for side in src trg; do into "$raw/$side" cat "$raw/clean.$side" ${other:+"$other.$side"}; done
   for side in src trg; do
     subwords "$raw/$side" "$more/train.$side"
@@ -61,6 +61,7 @@ grammar() {
   binarize gec "${dictionary[@]}"
   for set in $GEC_SETS; do build "$WORK/data/gec.$set" held_out_text "$set"; done
   [[ "$PRETRAIN" == 1 ]] || return 0
+  count_errors
   build "$WORK/text/gec.synthetic" synthetic_text
   binarize gec.synthetic "${dictionary[@]}"
 }

@@ -375,6 +375,15 @@ def test_small_encoders_have_their_own_settings() -> None:
     prepared = called(dry("small", "prepare", **one), "fairseq-ssl")
     (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
     assert "--size 2500 --transforms english --groups all" in " ".join(counted)
+    (noise,) = [words for words in prepared if words[0] == "noise"]
+    assert "learner:listed=true:measured=true" in noise
+    assert noise[noise.index("--learner-errors") + 1].endswith("raw/words.json")
+    (noise,) = [
+        words
+        for words in called(dry("small", "prepare", **one, NOISE="direct"), "fairseq-ssl")
+        if words[0] == "noise"
+    ]
+    assert "--learner-errors" not in noise
     settings = {"GEC_LR": "3e-4", "SYNTHETIC_LR": "5e-4"}
     commands = dry("small", "train", **one, **settings)
     synthetic, real = (training(words) for words in called(commands, "fairseq-train"))
