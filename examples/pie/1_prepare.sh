@@ -65,18 +65,20 @@ pieces() { # INPUT OUTPUT
 }
 
 real_text() { # Write WORK/text/gec in word pieces. WORK/raw/SET.src is the text of WORK/text/gec/SET.src.
-  local text="$WORK/text/gec" raw="$WORK/raw" split side set
-  for split in train valid; do
-    for side in src trg; do pieces "$DATA_DIR/$split.$side" "$text/$split.$side"; done
+  local text="$WORK/text/gec" raw="$WORK/raw" side set
+  for side in src trg; do pieces "$DATA_DIR/train.$side" "$text/train.$side"; done
+  pieces "$DATA_DIR/valid.trg" "$text/valid.trg"
+  # shellcheck disable=SC2086  # words apart
+  for set in $(printf '%s\n' valid $GEC_SETS | awk '!seen[$0]++'); do
+    into "$raw/$set.src" bash -c "${SPELL_CHECK:-cat} < $(printf %q "$DATA_DIR/$set.src")"
+    pieces "$raw/$set.src" "$text/$set.src"
   done
-  for set in $GEC_SETS; do
-    if [[ "$set" == valid || -z "$SPELL_CHECK" ]]; then
-      into "$raw/$set.src" cat "$DATA_DIR/$set.src"
-    else
-      into "$raw/$set.src" bash -c "$SPELL_CHECK < $(printf %q "$DATA_DIR/$set.src")"
-    fi
-    [[ "$set" == valid ]] || pieces "$raw/$set.src" "$text/$set.src"
-  done
+}
+
+count_words() { # for the spell checker of the small scale
+  [[ "$SPELL_CHECK" != *"$WORK/raw/counts.json.gz"* ]] || build "$WORK/raw/counts.json.gz" \
+    run python "$COMMON_FOLDER/spell_check.py" count "$DATA_DIR/train.trg" "$DATA_DIR/$CLEAN" \
+    -o "$WORK/raw/counts.json.gz"
 }
 
 # Dictionary of BERT's word pieces, or of all words in the real pairs and in CLEAN.
@@ -106,12 +108,13 @@ grammar() {
   local number text="$WORK/text/gec" needed=() set
   : "${BERT:?folder of a BERT as Hugging Face stores it}"
   for set in $GEC_SETS; do needed+=("$set.src"); done
-  [[ -z "$SYNTHETIC" ]] || needed+=("$CLEAN")
+  [[ -z "$SYNTHETIC$SPELL_CHECK" ]] || needed+=("$CLEAN")
   data_dir "train.src, train.trg, valid.src, valid.trg, $CLEAN and the SETS, such as test.src" \
     {train,valid}.{src,trg} "${needed[@]}"
   local words="$WORK/dictionary/dict.src.txt"
   local dictionary=(--srcdict "$words" --tgtdict "$words")
-  [[ -n "$SPELL_CHECK" ]] || headline "no SPELL_CHECK is set: the sets are not spell-checked, as in the paper"
+  [[ -n "$SPELL_CHECK" ]] || headline "no SPELL_CHECK is set: unlike in the paper, the sets are not spell-checked"
+  count_words
   build "$text" real_text
   count_edits gec --size "$GEC_EDIT_SIZE" --transforms "$TRANSFORMS" --groups "$EDIT_GROUPS"
   build "$WORK/dictionary" vocabulary

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Correct all held-out sets with all models, to SET.generate and as text to SET.txt, or SET.ROUNDS.txt
-# for grammar, where SET.ROUNDS.tuned.txt has options tuned on valid. Words/s are valid only with JOBS=1 on an idle machine.
+# Correct all held-out sets with all models, to SET.generate and as text to SET.txt. For grammar to
+# SET.ROUNDS.txt, and with options tuned on valid to SET.ROUNDS.tuned.txt. Words/s are valid only with
+# JOBS=1 on an idle machine.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -4,9 +4,11 @@
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Print systems NAME=FILE of a set: each model after the last round, and the ensemble after each round.
+# Print systems NAME=FILE of a set: the spell checker alone, each model after the last round, and the
+# ensemble after each round.
 systems() { # SET
   local model last="${GEC_ROUNDS##* }" rounds
+  [[ -z "$SPELL_CHECK" ]] || echo "spelling=$WORK/raw/$1.src"
   for rounds in $(rounds gec); do
     [[ "${rounds%.tuned}" == "$last" ]] || continue
     for model in $GEC_MODELS; do

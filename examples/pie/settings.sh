@@ -101,6 +101,7 @@ if [[ "$SCALE" == small ]]; then
   GEC_LR="${GEC_LR:-5e-4}"                    # with 1e-4, MiniLM predicted no edit
   GEC_ARCH="${GEC_ARCH:-edit_tagger}"         # its sizes are those of BERT
   NOISE="${NOISE:-learner:listed=true:measured=true}" TUNE="${TUNE-yes}"
+  SPELL_CHECK="${SPELL_CHECK-python $COMMON_FOLDER/spell_check.py correct $WORK/raw/counts.json.gz}"
 fi
 METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
 CLEAN="${CLEAN:-clean.txt}"                   # file of DATA_DIR to add synthetic errors to
@@ -132,7 +133,7 @@ GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 also has edit_tagger_base
 GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # rounds of correction; several as in table 4: "1 2 3 4"
 TUNE="${TUNE:-}"                              # yes: correct with options tuned on valid, too; not in the paper
-SPELL_CHECK="${SPELL_CHECK:-}"                # command from stdin to stdout; not in 3.1
+SPELL_CHECK="${SPELL_CHECK:-}"                # for the SETS, from stdin to stdout; 3.1 does not name it
 # Commands that split text into BERT's word pieces, and join them to text, from stdin to stdout. SOURCE
 # is the text before splitting.
 if [[ "$GEC_UNIT" == word ]]; then PIECES="${PIECES:-cat}" JOIN="${JOIN:-cat}"; fi

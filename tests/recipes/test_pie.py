@@ -247,8 +247,9 @@ def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
     assert "c zz" in (corrected / "valid.4.txt").read_text().splitlines(), "no <unk>"
     table = shown[3].splitlines()
     start = next(number for number, line in enumerate(table) if line.split()[-1:] == ["F_0.5"])
-    rows = [line.split() for line in table[start + 1 : start + 4]]
-    assert [(row[0], row[3]) for row in rows] == [(n, "83.33") for n in ("1", "all@1", "all@4")]
+    rows = [line.split() for line in table[start + 1 : start + 5]]
+    names = ("spelling", "1", "all@1", "all@4")
+    assert [(row[0], row[3]) for row in rows] == [(name, "83.33") for name in names]
     assert "sentences of all@1 unlike those before: 0 of 2" in shown[3]
     assert "gleu" in shown[3]
 
