@@ -16,7 +16,7 @@ held_out() { # TASK SPLIT
   esac
 }
 
-prepare() { # TASK
+prepare() { # TASK EXPERT
   local text="$WORK/text" labels="$LABELS" more=()
   if [[ "$1" != toy ]]; then text="$DATA_DIR/$(folder "$1")"; fi
   # shellcheck disable=SC2207  # split into words
@@ -25,10 +25,15 @@ prepare() { # TASK
   if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=($(held_out "$1" test)); fi
   if [[ -e "$text/unlabelled.txt" ]]; then more+=(--unlabeled "$text/unlabelled.txt"); fi
   if has_extra "$1"; then more+=(--extra-unlabeled "$text/extra.txt"); fi
+  if [[ "$2" == bert ]]; then
+    more+=(--tokenizer "bert:$BERT")
+  else
+    more+=(--min-count "$LEAST_COUNT")
+  fi
   if [[ "$1" == pros ]]; then labels="${LABELS:-1000}"; fi
   if [[ -n "$labels" ]]; then more+=(--train-lines "$labels"); fi
   quietly "$WORK/prepare.log" run fairseq-ssl classify prepare "$text/train.tsv" "${more[@]}" \
-    --subword-vocab-size "$PIECES" --min-count "$LEAST_COUNT" --lower --train-test-overlap drop --force -o "$(data "$1")"
+    --subword-vocab-size "$PIECES" --lower --train-test-overlap drop --force -o "$(data "$@")"
 }
 
 headline "1/5 preparing: $TASKS"
@@ -38,5 +43,8 @@ for task in $TASKS; do
   else
     data_dir "$(folder "$task")/train.tsv" "$(folder "$task")/train.tsv"
   fi
-  build "$(data "$task")" prepare "$task"
+  # The LSTMs have one folder.
+  for expert in $(tr ' ' '\n' <<<"$EXPERTS" | sed 's/^\(lm\|adv\|vat\)$/lstm/' | sort -u); do
+    build "$(data "$task" "$expert")" prepare "$task" "$expert"
+  done
 done

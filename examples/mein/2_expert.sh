@@ -12,21 +12,24 @@ language_model() { # TASK
     --arch recurrent_lm "${SIZES[@]}" --criterion adaptive_loss --ddp-backend legacy_ddp \
     --optimizer adam --clip-norm 5 --lr "$LM_LR" --batch-size "$BATCH" --max-epoch "$LM_EPOCHS" \
     --seed 1 --save-dir "$folder" --no-epoch-checkpoints --log-format simple --log-interval 100 \
-    ${LM_FLAGS:-}
+    $PRECISION ${LM_FLAGS:-}
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
 }
 
 expert() { # TASK EXPERT SEED
-  local folder start=()
+  local folder start=() rate="$LR" epochs="$EPOCHS"
   folder="$(run_of "$@" alone)"
-  [[ "$2" != lstm ]] && \
-    start=(--classifier-lm "$RUNS/$1.lm/final.pt" --classifier-lm-dict "$(data "$1")/lm/dict.txt")
+  case "$2" in
+    lstm) ;;
+    bert) rate="$BERT_LR" epochs="$BERT_EPOCHS" ;;
+    *) start=(--classifier-lm "$RUNS/$1.lm/final.pt" --classifier-lm-dict "$(data "$1")/lm/dict.txt") ;;
+  esac
   criterion_of "$2"
+  expert_of "$1" "$2"
   # shellcheck disable=SC2086  # split into words
-  quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" "${BEST[@]}" \
-    --classification-stage supervised --arch lstm_classifier "${SIZES[@]}" \
-    --classifier-mlp-dim "$(mlp "$1")" "${start[@]}" "${CRITERION[@]}" \
-    --lr "$LR" --lr-decay "$DECAY" --max-epoch "$EPOCHS" --seed "$3" --save-dir "$folder" \
+  quietly "$folder/train.log" launch_train "$(data "$1" "$2")" "${COMMON[@]}" "${BEST[@]}" \
+    --classification-stage supervised "${ARCHITECTURE[@]}" "${start[@]}" "${CRITERION[@]}" \
+    --lr "$rate" --lr-decay "$DECAY" --max-epoch "$epochs" --seed "$3" --save-dir "$folder" \
     ${EXPERT_FLAGS:-}
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
 }
@@ -34,7 +37,7 @@ expert() { # TASK EXPERT SEED
 build_expert() { build "$(run_of "$@" alone)" expert "$@"; } # TASK EXPERT SEED
 
 headline "2/5 experts: $EXPERTS; of $TASKS"
-if [[ "$EXPERTS" != lstm ]]; then
+if [[ " $EXPERTS " =~ " "(lm|adv|vat)" " ]]; then
   for task in $TASKS; do spawn build "$RUNS/$task.lm" language_model "$task"; done
   settle
 fi

@@ -10,7 +10,7 @@ label() { # TASK EXPERT SEED
   if has_extra "$1"; then splits+=(extra); fi
   for split in "${splits[@]}"; do
     quietly "$folder/label.log" run fairseq-ssl classify label --split "$split" \
-      --model "$(run_of "$@" alone)/final.pt" --data-dir "$(data "$1")" -o "$folder"
+      --model "$(run_of "$@" alone)/final.pt" --data-dir "$(data "$1" "$2")" -o "$folder"
   done
 }
 
@@ -25,11 +25,12 @@ imitators() { # TASK EXPERT SEED KIND
   esac
   if [[ -n "$IMITATOR_UPDATES" ]]; then ends=(--max-update "$IMITATOR_UPDATES"); fi
   # shellcheck disable=SC2086  # split into words
-  quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" \
+  quietly "$folder/train.log" launch_train "$(data "$1" "$2")" "${COMMON[@]}" \
     --classification-stage imitate --imitator-teacher "$(teacher_of "$1" "$2" "$3")" "${lines[@]}" \
     --arch imitators --imitator-windows "${windows//-/,}" \
     --imitator-embed-dim "$IMITATOR_DIM" --imitator-channels "$IMITATOR_DIM" \
     --criterion imitation_cross_entropy --lr "$IMITATOR_LR" --lr-decay "$IMITATOR_DECAY" \
+    --save-interval-updates "$IMITATOR_INTERVAL" --keep-interval-updates 1 \
     "${ends[@]}" --seed "$3" --save-dir "$folder" ${IMITATOR_FLAGS:-}
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
 }

@@ -6,18 +6,21 @@
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-fine() { # FOLDER TASK SEED FLAGS...: training with the common flags of this step
+fine() { # FOLDER TASK EXPERT SEED FLAGS...: training with the common flags of this step
+  local rate="$FINE_LR"
+  if [[ "$3" == bert ]]; then rate="$BERT_FINE_LR"; fi
   # shellcheck disable=SC2086  # split into words
-  quietly "$1/train.log" launch_train "$(data "$2")" "${COMMON[@]}" "${BEST[@]}" "${CRITERION[@]}" \
-    --lr "$FINE_LR" --lr-decay "$DECAY" --max-epoch "$FINE_EPOCHS" --seed "$3" --save-dir "$1" \
-    "${@:4}" ${MIXTURE_FLAGS:-}
+  quietly "$1/train.log" launch_train "$(data "$2" "$3")" "${COMMON[@]}" "${BEST[@]}" "${CRITERION[@]}" \
+    --lr "$rate" --lr-decay "$DECAY" --max-epoch "$FINE_EPOCHS" --seed "$4" --save-dir "$1" \
+    "${@:5}" ${MIXTURE_FLAGS:-}
 }
 
 continued() { # TASK EXPERT SEED
   local folder
   folder="$(run_of "$@" continued)"
-  fine "$folder" "$1" "$3" --classification-stage supervised --arch lstm_classifier "${SIZES[@]}" \
-    --classifier-mlp-dim "$(mlp "$1")" --finetune-from-model "$(run_of "$@" alone)/final.pt"
+  expert_of "$1" "$2"
+  fine "$folder" "$@" --classification-stage supervised "${ARCHITECTURE[@]}" \
+    --finetune-from-model "$(run_of "$@" alone)/final.pt"
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
 }
 
@@ -27,7 +30,7 @@ with_imitators() { # TASK EXPERT SEED KIND
   parts=(--mixture-imitators "$(imitators_of "$@")/final.pt")
   if [[ "$4" == random ]]; then parts=(--mixture-random "$(tr , '\n' <<<"$WINDOWS" | wc -l)"); fi
   for start in $LAMBDA; do
-    fine "$folder/lambda.$start" "$1" "$3" --classification-stage mixture \
+    fine "$folder/lambda.$start" "$1" "$2" "$3" --classification-stage mixture \
       --arch expert_and_imitators --mixture-expert "$(run_of "$1" "$2" "$3" alone)/final.pt" \
       "${parts[@]}" --mixture-lambda "$start" --mixture-lambda-rate "$LAMBDA_RATE"
   done

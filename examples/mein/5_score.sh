@@ -8,18 +8,21 @@ predict() { # TASK EXPERT SEED
   local kind folder
   for kind in $(kinds "$1"); do
     folder="$(run_of "$@" "$kind")"
-    build "$folder/test.txt" quietly "$folder/predict.log" run fairseq-ssl classify predict "$(data "$1")/text/test.tsv" \
-      --labeled --model "$folder/final.pt" --data-dir "$(data "$1")" -o "$folder/test.txt"
+    build "$folder/test.txt" quietly "$folder/predict.log" run fairseq-ssl classify predict "$(data "$1" "$2")/text/test.tsv" \
+      --labeled --model "$folder/final.pt" --data-dir "$(data "$1" "$2")" -o "$folder/test.txt"
   done
 }
 
 score() { # TASK EXPERT
-  local kind seed systems=()
+  local kind seed systems=() baseline
   for kind in $(kinds "$1"); do
     for seed in $SEEDS; do systems+=("$kind=$(run_of "$1" "$2" "$seed" "$kind")/test.txt"); done
   done
-  into "$WORK/scores/$1.$2.json" fairseq-ssl classify score "$(data "$1")/text/test.tsv" \
-    "${systems[@]}" --baseline alone --resamples "$SAMPLES" --format json
+  for baseline in alone continued; do
+    [[ " ${systems[*]}" == *" $baseline="* ]] || continue
+    into "$WORK/scores/$baseline/$1.$2.json" fairseq-ssl classify score "$(data "$1" "$2")/text/test.tsv" \
+      "${systems[@]}" --baseline "$baseline" --resamples "$SAMPLES" --format json
+  done
 }
 
 headline "5/5 scoring"

@@ -3,13 +3,13 @@
 # the defaults. Tables and sections refer to the thesis, chapter 3.
 #
 # SCALE     tiny   toy reviews: a smoke test of all steps, minutes on a CPU
-#           small  rotten and pros in DATA_DIR, smaller networks, hours on two CPU cores
+#           small  rotten and pros, or imdb, in DATA_DIR, smaller networks, hours on two CPU cores
 #           paper  elec, imdb, rotten and rcv1 in DATA_DIR, networks of table 3.2, one GPU per training
 # TASKS     names of the data sets above. DATA_DIR has a folder for each, with train.tsv (label, tab,
 #           text), dev.tsv (default: a part of train.tsv), test.tsv (the same), unlabelled.txt and, for
 #           extra.N below, extra.txt
 # EXPERTS   lstm; lm: initialized with a language model; adv: lm with adversarial training; vat: lm with
-#           virtual adversarial training
+#           virtual adversarial training; bert: the pretrained encoder in the folder BERT
 # KINDS     alone: the expert; imitators: the expert with imitators; random: the expert with random
 #           vectors, table 3.3; lines.N: imitators trained on N unlabeled texts, figure 3.3; extra.N:
 #           imitators trained on N texts, unlabeled.txt and extra.txt together, with the same expert;
@@ -37,9 +37,11 @@ case "$SCALE" in
     DIM="${DIM:-32}" HIDDEN="${HIDDEN:-32}" IMITATOR_DIM="${IMITATOR_DIM:-32}"
     LM_EPOCHS="${LM_EPOCHS:-1}" EPOCHS="${EPOCHS:-8}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-2}"
     FINE_EPOCHS="${FINE_EPOCHS:-3}" LR="${LR:-0.003}" IMITATOR_LR="${IMITATOR_LR:-0.003}"
+    IMITATOR_INTERVAL="${IMITATOR_INTERVAL:-50}"
     ;;
   small)
-    KNOWN="rotten pros" EXPERTS="${EXPERTS:-lstm lm adv}" SEEDS="${SEEDS:-1 2 3}"
+    KNOWN="rotten pros imdb" TASKS="${TASKS:-rotten pros}"
+    EXPERTS="${EXPERTS:-lstm lm adv}" SEEDS="${SEEDS:-1 2 3}" IMITATOR_INTERVAL="${IMITATOR_INTERVAL:-250}"
     DIM="${DIM:-128}" HIDDEN="${HIDDEN:-256}" IMITATOR_DIM="${IMITATOR_DIM:-256}"
     LM_EPOCHS="${LM_EPOCHS:-15}" EPOCHS="${EPOCHS:-12}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"
     FINE_EPOCHS="${FINE_EPOCHS:-6}"
@@ -52,7 +54,12 @@ TASKS="${TASKS:-$KNOWN}"
 # shellcheck disable=SC2086  # split into words
 expect TASKS "$KNOWN" $TASKS
 # shellcheck disable=SC2086
-expect EXPERTS "lstm lm adv vat" $EXPERTS
+expect EXPERTS "lstm lm adv vat bert" $EXPERTS
+if [[ " $EXPERTS " == *" bert "* && -z "${BERT:-}" && -z "${DRY_RUN:-}" ]]; then
+  echo "BERT is not set. Expected the folder of a BERT or RoBERTa for the expert bert." >&2
+  exit 2
+fi
+BERT="${BERT:-BERT}"
 PIECES="${PIECES:-20000}"                     # 3.6.3, where it is the number of merges
 LEAST_COUNT="${LEAST_COUNT:-2}"               # 3.6.3
 DIM="${DIM:-256}" HIDDEN="${HIDDEN:-1024}"    # table 3.2: D and H
@@ -63,11 +70,14 @@ EPOCHS="${EPOCHS:-30}" FINE_EPOCHS="${FINE_EPOCHS:-30}" # table 3.2: maximum, th
 IMITATOR_LR="${IMITATOR_LR:-0.001}" IMITATOR_DECAY="${IMITATOR_DECAY:-$DECAY}" # table 3.2
 IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"       # over all unlabeled texts; equally many updates for lines.N
 IMITATOR_UPDATES="${IMITATOR_UPDATES:-}"      # in place of epochs, for all kinds with extra.N
+IMITATOR_INTERVAL="${IMITATOR_INTERVAL:-2000}" # updates between validations; the best on dev is used
 LM_LR="${LM_LR:-0.001}" LM_EPOCHS="${LM_EPOCHS:-10}" LM_TOKENS="${LM_TOKENS:-100}" # tokens in a row
 LAMBDA="${LAMBDA:-0 1 3}"                     # initial values; the best on dev is selected for each model
 LAMBDA_RATE="${LAMBDA_RATE:-1}"               # learning rate of lambda relative to the other parameters
 EPSILON="${EPSILON:-5}"                       # perturbation norm of adv and vat, Miyato et al. (2017)
 NORMALIZE="${NORMALIZE---recurrent-normalize-embeddings}" # for all experts; NORMALIZE= to disable
+BERT_LR="${BERT_LR:-0.00005}" BERT_FINE_LR="${BERT_FINE_LR:-0.00001}" BERT_EPOCHS="${BERT_EPOCHS:-3}"
+PRECISION="${PRECISION:-}"                    # flag of all trainings: --amp for bfloat16 on a CPU
 LONGEST="${LONGEST:-400}"                     # max words of a text for the expert; earlier words are truncated
 LABELS="${LABELS:-}"                          # number of labeled training texts; the others are unlabeled
 # (default: 1,000 for pros, all for other tasks)
@@ -78,7 +88,9 @@ SAMPLES="${SAMPLES:-1000}"                    # bootstrap samples
 RUNS="$WORK/runs" # RUNS/TASK.lm, RUNS/TASK.EXPERT.SEED.KIND
 imitators_of() { echo "$WORK/imitators/$1.$2.$3.$4"; } # TASK EXPERT SEED KIND
 teacher_of() { echo "$WORK/teachers/$1.$2.$3"; } # TASK EXPERT SEED
-data() { echo "$WORK/data/$1"; }              # TASK
+data() { # TASK EXPERT: the data folder, which has subwords of the encoder for bert
+  if [[ "${2:-}" == bert ]]; then echo "$WORK/data/$1.bert"; else echo "$WORK/data/$1"; fi
+}
 run_of() { echo "$RUNS/$1.$2.$3.$4"; }        # TASK EXPERT SEED KIND
 criterion_of() { # EXPERT: set CRITERION to the flags of its loss, the same in all stages
   CRITERION=(--criterion classification_cross_entropy)
@@ -88,6 +100,11 @@ criterion_of() { # EXPERT: set CRITERION to the flags of its loss, the same in a
       --classification-unlabeled-per-labeled 1) ;;
   esac
   if [[ "$1" == adv || "$1" == vat ]]; then CRITERION+=(--ddp-backend legacy_ddp); fi
+}
+expert_of() { # TASK EXPERT: set ARCHITECTURE to the flags of its network
+  ARCHITECTURE=(--arch lstm_classifier "${SIZES[@]}")
+  if [[ "$2" == bert ]]; then ARCHITECTURE=(--arch bert_classifier --classifier-bert "$BERT"); fi
+  ARCHITECTURE+=(--classifier-mlp-dim "$(mlp "$1")")
 }
 SIZES=(--recurrent-embed-dim "$DIM" --recurrent-hidden-dim "$HIDDEN" --recurrent-dropout "$DROPOUT")
 [[ -n "$NORMALIZE" ]] && SIZES+=("$NORMALIZE")
@@ -138,6 +155,7 @@ COMMON=(--user-dir "$USER_DIR" --task semi_supervised_classification
   --classification-max-length "$LONGEST" --optimizer adam --adam-betas "(0.9, 0.999)" --clip-norm 5
   --lr-scheduler step --lr-deacy-period 1 --batch-size "$BATCH" --no-epoch-checkpoints
   --log-format simple --log-interval 100)
+[[ -n "$PRECISION" ]] && COMMON+=("$PRECISION")
 BEST=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
 
 each() { # FUNCTION: call it for each TASK EXPERT SEED

@@ -15,25 +15,41 @@ Point = tuple[str, float, float]
 """Amount of text or windows, mean error, standard deviation of the error."""
 
 LINES, EXTRA, WINDOWS = "lines.", "extra.", "windows."
-HEADS = ("task", "expert", "kind", "error (%)", "against alone (95 %)", "initial lambda", "seeds")
+HEADS = (
+    *("task", "expert", "kind", "error (%)", "against alone (95 %)", "against continued (95 %)"),
+    *("initial lambda", "seeds"),
+)
 BASELINES = (("alone", "--", "expert alone"), ("continued", ":", "trained on without imitators"))
 
 
-def rows(name: str, systems: Systems, runs: Path) -> list[str]:
-    """Return the table rows of an expert on a task."""
+def rows(name: str, alone: Systems, continued: Systems, runs: Path) -> list[str]:
+    """Return the table rows of an expert on a task.
+
+    Args:
+        name: task and expert.
+        alone: scores by kind, compared with the expert alone, or none.
+        continued: the same scores, compared with the expert after continued training, or none.
+        runs: folder of the runs.
+    """
     task, _, expert = name.partition(".")
     found = []
-    for kind, told in systems.items():
-        error, against = told["error"], told.get("against")
-        difference = ""
-        if against is not None:
-            low, high = against["interval"]
-            difference = f"{against['difference']:+.2f} ({low:+.2f} to {high:+.2f})"
+    for kind, told in (alone or continued).items():
+        error = told["error"]
+        difference = [_difference(scores.get(kind, {})) for scores in (alone, continued)]
         deviation = f" ± {error['sd']:.2f}" if told["seeds"] > 1 else ""
         mean = f"{error['mean']:.2f}{deviation}"
-        cells = (task, expert, kind, mean, difference, chosen(runs, name, kind), told["seeds"])
+        cells = (task, expert, kind, mean, *difference, chosen(runs, name, kind), told["seeds"])
         found.append(f"| {' | '.join(map(str, cells))} |")
     return found
+
+
+def _difference(scores: dict[str, Any]) -> str:
+    """Return the difference to the baseline with its interval, if there is a comparison."""
+    against = scores.get("against")
+    if against is None:
+        return ""
+    low, high = against["interval"]
+    return f"{against['difference']:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def chosen(runs: Path, name: str, kind: str) -> str:
@@ -86,16 +102,24 @@ def draw(path: Path, systems: Systems, found: list[Point], axis: str, is_amount:
         legend_above(ax, columns=3)
 
 
-def unlabeled(data: Path, task: str) -> str:
-    """Return the number of unlabeled texts of a task, without extra texts."""
-    sizes = json.loads((data / f"{task}.json").read_text(encoding="utf-8"))
+def read(path: Path) -> Systems:
+    """Return the scores by kind in a file, none if there is no file."""
+    found: Systems = json.loads(path.read_text("utf-8"))["systems"] if path.exists() else {}
+    return found
+
+
+def unlabeled(data: Path, name: str) -> str:
+    """Return the number of unlabeled texts of a task and expert, without extra texts."""
+    task, _, expert = name.partition(".")
+    folder = name if expert == "bert" else task
+    sizes = json.loads((data / f"{folder}.json").read_text(encoding="utf-8"))
     return str(sizes["unlabeled"])
 
 
 def main() -> None:
     """Print the table and plot the figures."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("scores", type=Path, help="folder with TASK.EXPERT.json")
+    options.add_argument("scores", type=Path, help="folder with BASELINE/TASK.EXPERT.json")
     options.add_argument(
         "--data", type=Path, required=True, help="folder with TASK.json, WORK/data"
     )
@@ -106,19 +130,19 @@ def main() -> None:
     )
     args = options.parse_args()
     print(f"| {' | '.join(HEADS)} |\n|{' --- |' * len(HEADS)}")
-    for path in sorted(args.scores.glob("*.json")):
-        systems = json.loads(path.read_text(encoding="utf-8"))["systems"]
-        for row in rows(path.stem, systems, args.runs):
+    for name in sorted({path.stem for path in args.scores.glob("*/*.json")}):
+        alone, continued = (read(args.scores / one[0] / f"{name}.json") for one in BASELINES)
+        systems = alone or continued
+        for row in rows(name, alone, continued, args.runs):
             print(row)
-        task = path.stem.partition(".")[0]
-        amounts = points(systems, (LINES, EXTRA), unlabeled(args.data, task))
+        amounts = points(systems, (LINES, EXTRA), unlabeled(args.data, name))
         if amounts:
-            name = args.figures / f"{path.stem}.{LINES}png"
-            draw(name, systems, amounts, "unlabeled texts", is_amount=True)
+            figure_path = args.figures / f"{name}.{LINES}png"
+            draw(figure_path, systems, amounts, "unlabeled texts", is_amount=True)
         windows = points(systems, (WINDOWS,), args.windows.replace(",", "-"))
         if windows:
-            name = args.figures / f"{path.stem}.{WINDOWS}png"
-            draw(name, systems, windows, "windows", is_amount=False)
+            figure_path = args.figures / f"{name}.{WINDOWS}png"
+            draw(figure_path, systems, windows, "windows", is_amount=False)
 
 
 if __name__ == "__main__":

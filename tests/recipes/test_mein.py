@@ -34,13 +34,17 @@ def test_tiny_runs_from_texts_to_a_table(tmp_path: Path) -> None:
     shown = [step(path, settings).stdout for path in STEPS]
     rows = [line.split(" | ") for line in shown[-1].splitlines() if line.startswith("| toy")]
     assert [row[2] for row in rows] == ["alone", "continued", "lines.500"]
-    told = json.loads((tmp_path / "scores/toy.lstm.json").read_text())["systems"]
-    assert told["lines.500"]["against"]["baseline"] == "alone"
+    for baseline in ("alone", "continued"):
+        scores = json.loads((tmp_path / f"scores/{baseline}/toy.lstm.json").read_text())["systems"]
+        assert scores["lines.500"]["against"]["baseline"] == baseline
     choice = json.loads((tmp_path / "runs/toy.lstm.1.lines.500/lambda.json").read_text())
     accuracies = choice["dev_accuracy"]
     assert list(accuracies) == ["0", "3"]
     assert accuracies[f"{choice['lambda']:g}"] == max(accuracies.values())
-    assert [row[5].strip() for row in rows] == ["", "", f"{choice['lambda']:g}"]
+    assert [row[6].strip() for row in rows] == ["", "", f"{choice['lambda']:g}"]
+    assert [[bool(cell.strip()) for cell in row[4:6]] for row in rows] == [
+        *([False, True], [True, False], [True, True]),
+    ]
     assert (tmp_path / "figures/toy.lstm.lines.png").stat().st_size > 1000
     for number, changed, shown_change in (
         (0, {"PIECES": "900"}, "PIECES was '1000', is '900'"),
@@ -121,6 +125,44 @@ def test_figure_3_3_has_equal_updates_and_one_expert() -> None:
     assert "--extra-unlabeled" not in words, "only where there are such texts"
 
 
+def test_imitators_are_validated_several_times() -> None:
+    """The best on dev is kept, also of imitators that repeat few texts."""
+    for scale, interval in (("small", 250), ("paper", 2000)):
+        settings = {"SCALE": scale, "TASKS": "imdb", "EXPERTS": "lstm", "SEEDS": "1"}
+        words = called(dry("imitate", **settings, KINDS="lines.5000"), "fairseq-train")[-1]
+        args = training(words)
+        assert (args.save_interval_updates, args.keep_interval_updates) == (interval, 1)
+
+
+def test_a_pretrained_encoder_is_an_expert_with_its_own_subwords() -> None:
+    """All steps read its data folder and continue its network; no language model is trained."""
+    settings = {"SCALE": "small", "TASKS": "imdb", "EXPERTS": "bert lstm", "BERT": "/bert"}
+    settings |= {"SEEDS": "1", "PRECISION": "--amp", "LAMBDA": "3"}
+    prepared = called(dry("prepare", **settings), "fairseq-ssl")
+    tokenizers = {one[-1]: dict(pairwise(one)).get("--tokenizer") for one in prepared}
+    folders = ["work/mein/small/data/imdb.bert", "work/mein/small/data/imdb"]
+    assert tokenizers == dict(zip(folders, ("bert:/bert", None), strict=True))
+    found = [
+        training(words)
+        for name in ("expert", "imitate", "mixture")
+        for words in called(dry(name, **settings), "fairseq-train")
+    ]
+    assert [one.arch for one in found] == [
+        *("bert_classifier", "lstm_classifier", "imitators", "imitators"),
+        *("bert_classifier", "expert_and_imitators", "expert_and_imitators"),
+        *("lstm_classifier", "expert_and_imitators", "expert_and_imitators"),
+    ]
+    bert = [found[at] for at in (0, 2, 4, 5, 6)]
+    assert {one.data for one in bert} == {folders[0]}
+    assert {one.data for one in found if one not in bert} == {folders[1]}
+    assert [found[0].lr, found[4].lr] == [[5e-5], [1e-5]]
+    assert {one.classifier_bert for one in (found[0], found[4])} == {"/bert"}
+    assert all(one.amp for one in found)
+    for name, option in (("imitate", "--data-dir"), ("score", "--data-dir")):
+        words = called(dry(name, **settings), "fairseq-ssl")
+        assert {dict(pairwise(one)).get(option) for one in words} >= set(folders)
+
+
 def test_splits_have_the_sizes_of_table_3_1() -> None:
     commands = called(dry("prepare"), "fairseq-ssl")
     flags = {Path(words[2]).parent.name: dict(pairwise(words)) for words in commands}
@@ -139,9 +181,12 @@ def test_windows_of_1_to_5_are_tried_as_in_the_thesis(task: str, widest: int) ->
 
 @pytest.mark.parametrize("kinds", ["", "alone random", "imitators lines.5", "alone"])
 def test_continued_training_is_always_a_row(kinds: str) -> None:
-    words = called(dry("score", TASKS="rcv1", KINDS=kinds), "fairseq-ssl")[-1]
-    names = {word.partition("=")[0] for word in words if "=" in word}
+    commands = called(dry("score", TASKS="rcv1", EXPERTS="lm", KINDS=kinds), "fairseq-ssl")
+    scored = [words for words in commands if words[:2] == ["classify", "score"]]
+    names = {word.partition("=")[0] for word in scored[-1] if "=" in word}
     assert ("continued" in names) == (kinds != "alone")
+    baselines = {dict(pairwise(words))["--baseline"] for words in scored}
+    assert baselines == {"alone", "continued"} & names
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
@@ -204,13 +249,14 @@ def test_the_axis_of_figure_3_3_is_logarithmic(
     ("settings", "code", "message"),
     [
         ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
-        ({"EXPERTS": "cnn"}, 2, "EXPERTS has 'cnn'. Expected lstm, lm, adv, vat."),
+        ({"EXPERTS": "cnn"}, 2, "EXPERTS has 'cnn'. Expected lstm, lm, adv, vat, bert."),
         ({"TASKS": "imdb"}, 2, "TASKS has 'imdb'. Expected toy."),
         (
             {"KINDS": "lines.x"},
             2,
             "KINDS has 'lines.x'. Expected alone, continued, imitators, random, lines.N, extra.N",
         ),
+        ({"EXPERTS": "bert"}, 2, "BERT is not set. Expected the folder of a BERT or RoBERTa"),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with rotten_tomatoes/train.tsv"),
     ],
 )
