@@ -76,9 +76,8 @@ real_text() { # Write WORK/text/gec in word pieces. WORK/raw/SET.src is the text
 }
 
 count_words() { # for the spell checker of the small scale
-  [[ "$SPELL_CHECK" != *"$WORK/raw/counts.json.gz"* ]] || build "$WORK/raw/counts.json.gz" \
-    run python "$COMMON_FOLDER/spell_check.py" count "$DATA_DIR/train.trg" "$DATA_DIR/$CLEAN" \
-    -o "$WORK/raw/counts.json.gz"
+  [[ "$SPELL_CHECK" != *"$WORK/raw/counts.gz"* ]] || build "$WORK/raw/counts.gz" \
+    run fairseq-ssl spelling count "$DATA_DIR/train.trg" "$DATA_DIR/$CLEAN" -o "$WORK/raw/counts.gz" --force
 }
 
 # Dictionary of BERT's word pieces, or of all words in the real pairs and in CLEAN.

@@ -101,7 +101,7 @@ if [[ "$SCALE" == small ]]; then
   GEC_LR="${GEC_LR:-5e-4}"                    # with 1e-4, MiniLM predicted no edit
   GEC_ARCH="${GEC_ARCH:-edit_tagger}"         # its sizes are those of BERT
   NOISE="${NOISE:-learner:listed=true:measured=true}" TUNE="${TUNE-yes}"
-  SPELL_CHECK="${SPELL_CHECK-python $COMMON_FOLDER/spell_check.py correct $WORK/raw/counts.json.gz}"
+  SPELL_CHECK="${SPELL_CHECK-fairseq-ssl spelling correct --counts $WORK/raw/counts.gz}"
 fi
 METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
 CLEAN="${CLEAN:-clean.txt}"                   # file of DATA_DIR to add synthetic errors to

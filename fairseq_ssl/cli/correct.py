@@ -96,6 +96,12 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
         metavar="LANG",
         help="language of the tokenizer (default: en)",
     )
+    text.add_argument(
+        "--spelling",
+        type=Path,
+        metavar="FILE",
+        help="correct the spelling of English text first, with this output of spelling count",
+    )
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -166,6 +172,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
         int8=args.int8,
         tokenizer=None if args.tokenized else args.tokenizer,
         language=args.language,
+        spelling=args.spelling,
         iterations=args.iterations,
         explain=args.explain,
         **{name: getattr(args, name) for name in DECODING},

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +39,7 @@ from fairseq_ssl.text.raw_text import (
     apply_line_edits,
     line_edits,
 )
+from fairseq_ssl.text.spelling import spelling_corrector
 
 ENGINES = ("torch", "onnx")
 BLOCK_KIB = 64
@@ -65,6 +67,8 @@ class CorrectionConfig:
     """``spacy`` or ``moses`` for raw text. None: lines are sentences of tokens."""
     language: str = "en"
     """Language of the tokenizer."""
+    spelling: Path | None = None
+    """Counts of ``fairseq-ssl spelling count``, to correct the spelling of English text first."""
     iterations: int = 4
     """Max number of rounds of edits."""
     keep_bias: float = 0.0
@@ -121,7 +125,7 @@ class Edit:
     target: str
     """The new tokens, separated by spaces."""
     probability: float
-    """Lowest probability of the edits of all rounds that made this correction."""
+    """Lowest probability of the edits of all rounds that made this correction. 1 for spelling."""
     type: str | None = None
     """ERRANT's type, such as R:VERB:SVA, if `CorrectionConfig.explain` is set."""
 
@@ -159,6 +163,7 @@ class Corrector:
         self.config = config
         self._segment = LineSegmenter.of(config.tokenizer, config.language)
         self._annotator = _annotator(config.spacy_model) if config.explain else None
+        self._spelling = spelling_corrector(config.spelling)
         self._tagger = _load_tagger(config)
 
     @classmethod
@@ -180,25 +185,30 @@ class Corrector:
             raise UsageError("`lines` is a string. Expected a list of lines.")
         sentences = [self._segment(line) for line in lines]
         flat = [sentence for some in sentences for sentence in some]
-        tokens = [" ".join(sentence.tokens) for sentence in flat]
-        corrections = iter(self._tagger.correct(tokens, self.config.batch_size))
+        spelled = [self._spelling(sentence.tokens) for sentence in flat]
+        corrections = self._tagger.correct(list(map(" ".join, spelled)), self.config.batch_size)
+        found = zip(flat, spelled, corrections, strict=True)
         return [
-            self._corrected_line(line, [(one, next(corrections)) for one in some])
+            self._corrected_line(line, list(islice(found, len(some))))
             for line, some in zip(lines, sentences, strict=True)
         ]
 
-    def _corrected_line(self, line: str, pairs: Sequence[tuple[Sentence, Any]]) -> CorrectedLine:
+    def _corrected_line(
+        self, line: str, found: Sequence[tuple[Sentence, Sequence[str], Any]]
+    ) -> CorrectedLine:
         replaced: list[LineEdit] = []
         edits: list[Edit] = []
-        for sentence, correction in pairs:
+        for sentence, spelled, correction in found:
             if list(correction.tokens) == sentence.tokens:
                 continue
             changes = _token_edits(sentence.tokens, correction.tokens)
             replaced += line_edits(line, sentence, changes)
             typed = self._typed(sentence.tokens, correction.tokens, changes)
-            edits += [_edit(line, sentence, one, correction.edits, kind) for one, kind in typed]
+            edits += [
+                _edit(line, sentence, spelled, one, correction.edits, kind) for one, kind in typed
+            ]
         if self.config.tokenizer is None:
-            tokens = (one.tokens for _, one in pairs)
+            tokens = (correction.tokens for *_, correction in found)
             return CorrectedLine(line, " ".join(" ".join(some) for some in tokens), tuple(edits))
         return CorrectedLine(line, apply_line_edits(line, replaced), tuple(edits))
 
@@ -236,9 +246,14 @@ def _token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit
 
 
 def _edit(
-    line: str, sentence: Sentence, change: TokenEdit, applied: Sequence[Any], kind: str | None
+    line: str,
+    sentence: Sentence,
+    spelled: Sequence[str],
+    change: TokenEdit,
+    applied: Sequence[Any],
+    kind: str | None,
 ) -> Edit:
-    """Return an edit of the line. `applied` are the edits of all rounds."""
+    """Return an edit of the line. `applied` are the edits of all rounds to the `spelled` tokens."""
     if change.start < change.end:
         start, end = sentence.starts[change.start], sentence.ends[change.end - 1]
     elif change.start:
@@ -250,7 +265,10 @@ def _edit(
         for edit in applied
         if change.start + (not edit.label.startswith("APPEND")) <= edit.origin <= change.end
     ]
-    probability = min(inside or [edit.probability for edit in applied], default=1.0)
+    changed = slice(change.start, change.end)
+    if not inside and list(spelled[changed]) == sentence.tokens[changed]:
+        inside = [edit.probability for edit in applied]
+    probability = min(inside, default=1.0)
     return Edit(start, end, line[start:end], " ".join(change.tokens), probability, kind)
 
 
@@ -390,6 +408,8 @@ class _CorrectionJob:
         del config["threads"]
         config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
         config["data_dir"] = self.config.data_dir and str(self.config.data_dir)
+        counts = self.config.spelling
+        config["spelling"] = counts and [str(counts), *file_fingerprint(counts)]
         self.params: dict[str, Any] = {
             **config,
             "format": self.format_name,

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.spelling import SymSpell
 from fairseq_ssl.text.tokenization import match_case
 from fairseq_ssl.text.vocabulary import read_counts
-
-DISTANCE = 2
-"""Maximum edits for SymSpell: insertion, deletion, substitution or transposition of letters."""
 
 
 class SpellChecker(Protocol):
@@ -34,61 +30,6 @@ class SpellChecker(Protocol):
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
         """Yield the suggestions for each word, the nearest first."""
-
-
-@dataclass(frozen=True)
-class SymSpell:
-    """Spell checker symspellpy, with the words of `counts` as its dictionary.
-
-    Suggestions are at most two edits away, sorted by distance, count and alphabet.
-    """
-
-    counts: Mapping[str, int]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without the index, which is faster to build than to send."""
-        return SymSpell, (self.counts,)
-
-    def version(self) -> str:
-        """Return ``symspellpy`` and its version. Raise an error if it is not installed."""
-        _import_symspell()
-        return f"symspellpy {importlib.metadata.version('symspellpy')}"
-
-    def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Yield the suggestions for each word, nearest first. The index is built on first use."""
-        for word in words:
-            found = self._index.lookup(word, self._all, DISTANCE)
-            nearest = sorted((item.distance, -item.count, item.term) for item in found)
-            yield list(dict.fromkeys(term for *_, term in nearest if term != word))
-
-    @cached_property
-    def _index(self) -> Any:
-        symspellpy, comparer = _import_symspell()
-        index = symspellpy.SymSpell(DISTANCE, distance_comparer=comparer)
-        for word, count in self.counts.items():
-            index.create_dictionary_entry(word, max(1, count))
-        return index
-
-    @cached_property
-    def _all(self) -> Any:
-        return _import_symspell()[0].Verbosity.ALL
-
-
-def _import_symspell() -> tuple[Any, Any]:
-    """Return the package symspellpy, and an edit distance that is twice as fast as its default."""
-    for package in ("symspellpy", "rapidfuzz"):
-        import_optional(package, "The spell checker symspell", "noise")
-    import symspellpy
-    from rapidfuzz.distance import OSA
-    from symspellpy.abstract_distance_comparer import AbstractDistanceComparer
-    from symspellpy.editdistance import DistanceAlgorithm, EditDistance
-
-    class Comparer(AbstractDistanceComparer):
-        def distance(self, string_1: str, string_2: str, max_distance: int) -> int:
-            found = OSA.distance(string_1, string_2, score_cutoff=max_distance)
-            return found if found <= max_distance else -1
-
-    return symspellpy, EditDistance(DistanceAlgorithm.USER_PROVIDED, Comparer())
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ class Inflection:
             package = import_optional("lemminflect", PURPOSE, "noise")
         self._lemmas_of, self._forms_of = package.getAllLemmas, package.getAllInflections
 
+    def is_word(self, word: str) -> bool:
+        """Return True for a word in lowercase that lemminflect's dictionary has."""
+        return bool(self._lemmas_of(word))
+
     def verb_forms(self, word: str) -> list[str]:
         """Return the other forms of all verbs that have the form `word`, in alphabetical order."""
         found = {

@@ -15,6 +15,7 @@ GUIDES = {
     "back-translate": "back_translation",
     "classify": "classification",
     "confusion-sets": "noise",
+    "correct": "correction",
     "edits": "edit_tagging",
     "export": "export",
     "filter": "filters",
@@ -29,6 +30,7 @@ GUIDES = {
     "score": "scoring",
     "serve": "correction_server",
     "shift-similarity": "positions",
+    "spelling": "correction",
     "swapped-bleu": "positions",
     "token-wins": "positions",
 }

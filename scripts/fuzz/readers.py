@@ -60,6 +60,7 @@ with (
     from fairseq_ssl.rerank.word_vectors import read_vectors
     from fairseq_ssl.text import m2
     from fairseq_ssl.text.labeled_text import read_labeled_text
+    from fairseq_ssl.text.spelling import SpellingCounts
     from fairseq_ssl.text.tokenization import truecaser
     from fairseq_ssl.text.vocabulary import read_counts
 
@@ -123,6 +124,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "learner-errors": (LearnerErrors.read, LEARNED),
     "confusion-sets": (read_confusion_sets, b"cat\tcar cut\nsit\tset\n"),
     "counts": (read_counts, COUNTS),
+    "spelling": (SpellingCounts.read, b"the 20\ncat 9\n<s> the 12\nthe cat 2\n"),
     "labeled": (lambda path: list(read_labeled_text(path)), LABELED[:60]),
     "case": (truecaser, CASE),
     "it.vec": (lambda path: read_vectors(path, {"one", "two"}), VECTORS),

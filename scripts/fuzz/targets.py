@@ -148,6 +148,11 @@ TARGETS |= {
         {"text": TEXT},
         ("--max-candidates", "--min-count"),
     ),
+    "spelling.count": Target("spelling count {text} -o {out}", {"text": TEXT}),
+    "spelling.correct": Target(
+        "spelling correct {text} --counts {one} -o {out}",
+        {"text": TEXT, "one": b"the 20\ncat 9\n<s> the 12\nthe cat 2\n"},
+    ),
     "learner-errors": Target(
         "learner-errors {one} {two} --min-count 1 -o {out}",
         {"one": b"the teh cat\nI has\n", "two": b"the cat\nI have\n"},

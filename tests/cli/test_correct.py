@@ -13,8 +13,9 @@ from fairseq import checkpoint_utils
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.errors import ConfigurationError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.inference import CorrectionConfig, Corrector
+from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.plugin.edit_corpus import trained, write_corpus
 from tests.unit.metrics.small_pipeline import small_pipeline
@@ -332,3 +333,29 @@ def test_corrector_needs_the_plug_in(engine: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", print)
     with pytest.raises(ConfigurationError, match=r"Call fairseq_ssl\.register\(\) first"):
         Corrector.from_pretrained("run/checkpoint_best.pt", engine=engine).correct(["a"])
+
+
+def test_spelling_is_corrected_first(folder: Path, model: Path) -> None:
+    pytest.importorskip("symspellpy")
+    Path("correct").write_text("the people receive a letter\n" * 20)
+    assert main(["spelling", "count", "correct", "-o", "counts"]) == 0
+    Path("text").write_text('Poeple "recieve a leter".\n')
+    assert correct(model, "text", "--spelling", "counts", "-o", "out") == 0
+    assert Path("out").read_text() == 'POEPLE "RECEIVE A LETTER".\n'
+    with pytest.raises(DataError, match="missing does not exist"):
+        Corrector.from_pretrained(model, spelling=Path("missing"))
+
+
+def test_the_spelling_alone_has_probability_1(
+    folder: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("symspellpy")
+    SpellingCounts.of(20 * ["the people receive a letter"]).write(Path("counts"))
+    flags = ("--edit-unit", "word", "--edit-init", str(corpus / "bert"))
+    keeping = tagger(corpus / "bin", folder / "keep", "KEEP", *flags)
+    corrector = Corrector.from_pretrained(keeping, spelling=Path("counts"))
+    (line,) = corrector.correct(["People  recieve a cat."])
+    assert line.text == "People  receive a cat."
+    assert [(edit.source, edit.target, edit.probability) for edit in line.edits] == [
+        ("recieve", "receive", 1.0)
+    ]

@@ -67,6 +67,7 @@ SMALL = (
     "edits dictionary {text} {other} --jobs 1 -o {out}",
     "learner-errors {text} {other} -o {out}",
     "confusion-sets --counts {counts} --checker symspell -o {out}",
+    "spelling count {text} -o {out}",
     "subwords train {text} --kind subword-nmt --size 9 -o {out}",
     "subwords train {text} --size 40 -o {out}",
     "position-data vanilla {folder} {out}",

@@ -34,6 +34,7 @@ COMMANDS = {
     "learner-errors": "learner-errors {wrong} {right} -o {out}",
     "filter": "filter {wrong} {right} --filter clean --jobs 1 -o {out} {out}2",
     "merge": "rerank merge l2r={list} --subwords none -o {out}",
+    "spelling": "spelling count {wrong} -o {out}",
     "sentencepiece": "subwords train {wrong} --size 40 -o {out}",
     "subword-nmt": "subwords train {wrong} --kind subword-nmt --size 10 -o {out}",
 }

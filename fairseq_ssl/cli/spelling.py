@@ -1,0 +1,61 @@
+"""``fairseq-ssl spelling``: correct misspelled English words."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.spelling import count_spelling_file, spelling_corrector
+
+EXAMPLES = """\
+  fairseq-ssl spelling count news.en train.trg -o counts.gz
+  fairseq-ssl spelling correct essays.tok --counts counts.gz -o corrected.tok
+  fairseq-ssl correct essays.txt --model run/checkpoint_best.pt --spelling counts.gz"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands of ``spelling`` and their arguments to the parser."""
+    steps = Steps(parser)
+    step = steps.add("count", "count the words and the pairs of words of correct text", _count)
+    step.add_argument(
+        "texts",
+        type=Path,
+        nargs="+",
+        metavar="TEXT",
+        help="correct English text, tokenized; millions of words; .gz by suffix",
+    )
+    options.add_output(step, "the counts; .gz by suffix")
+    options.add_replace(step)
+    step = steps.add("correct", "replace misspelled words of tokenized text", _correct)
+    options.add_input(step, "tokenized text", "file")
+    options.add_output_or_stdout(step)
+    step.add_argument(
+        "--counts",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="output of spelling count",
+    )
+
+
+def _count(args: argparse.Namespace) -> None:
+    options.check_new(args.output, args.overwrite)
+    counts, signature = count_spelling_file(args.texts, args.output, progress=progress)
+    print_lines(
+        f"{sum(counts.words.values())} words, {len(counts.words)} different ones, and "
+        f"{len(counts.pairs)} pairs that occur twice or more",
+        signature,
+        f"wrote {args.output}",
+    )
+
+
+def _correct(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.file, args.counts)
+    correct = spelling_corrector(args.counts)
+    lines = (" ".join(correct(line.split())) for line in options.input_lines(args.file))
+    params = {"input": str(args.file), "counts": str(args.counts)}
+    options.write_lines(lines, args.output, Signature("spelling-correct", params))

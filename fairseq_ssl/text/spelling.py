@@ -1,0 +1,243 @@
+"""Correction of misspelled English words, with counts of words and of pairs of words.
+
+Words of at least 3 lowercase letters are checked if they are rare in the counted text and not in
+the dictionary of lemminflect. Such a word is replaced by the word c with the highest score
+
+    log P(c | previous word) + log P(next word | c) - cost of the edits from one to the other
+
+unless its own score, without edits, is higher. P are bigram probabilities, interpolated with
+unigram probabilities.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, counted, silent_progress
+from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.inflection import Inflection
+from fairseq_ssl.text.specs import parse_integer
+
+BEGIN, END = "<s>", "</s>"
+LETTERS = re.compile("[a-z]+")
+DISTANCE = 2
+"""Maximum edits for SymSpell: insertion, deletion, substitution or transposition of letters."""
+RARE = 50
+"""Maximum count of a checked word."""
+FREQUENT = 20
+"""Minimum count of a suggested word."""
+LONG = 6
+"""Minimum letters of a word with two edits."""
+EDIT_COSTS = {1: 5.0, 2: 13.0}
+"""Costs of one and of two edits. These and the next were chosen on held-out text of learners."""
+FIRST_LETTER_COST = 4.0
+"""Additional cost of a different first letter."""
+SMOOTHING = 5.0
+"""Weight of the unigram probabilities, in counts."""
+
+
+@dataclass(frozen=True)
+class SymSpell:
+    """Spell checker symspellpy, with the words of `counts` as its dictionary.
+
+    Suggestions are at most two edits away, sorted by distance, count and alphabet.
+    """
+
+    counts: Mapping[str, int]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the index, which is faster to build than to send."""
+        return SymSpell, (self.counts,)
+
+    def version(self) -> str:
+        """Return ``symspellpy`` and its version. Raise an error if it is not installed."""
+        _import_symspell()
+        return f"symspellpy {importlib.metadata.version('symspellpy')}"
+
+    def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
+        """Yield the suggestions for each word, nearest first. The index is built on first use."""
+        for word in words:
+            found = self._index.lookup(word, self._all, DISTANCE)
+            nearest = sorted((item.distance, -item.count, item.term) for item in found)
+            yield list(dict.fromkeys(term for *_, term in nearest if term != word))
+
+    @cached_property
+    def _index(self) -> Any:
+        symspellpy, comparer = _import_symspell()
+        index = symspellpy.SymSpell(DISTANCE, distance_comparer=comparer)
+        for word, count in self.counts.items():
+            index.create_dictionary_entry(word, max(1, count))
+        return index
+
+    @cached_property
+    def _all(self) -> Any:
+        return _import_symspell()[0].Verbosity.ALL
+
+
+def _import_symspell() -> tuple[Any, Any]:
+    """Return the package symspellpy, and an edit distance that is twice as fast as its default."""
+    for package in ("symspellpy", "rapidfuzz"):
+        import_optional(package, "The spell checker symspell", "noise")
+    import symspellpy
+    from rapidfuzz.distance import OSA
+    from symspellpy.abstract_distance_comparer import AbstractDistanceComparer
+    from symspellpy.editdistance import DistanceAlgorithm, EditDistance
+
+    class Comparer(AbstractDistanceComparer):
+        def distance(self, string_1: str, string_2: str, max_distance: int) -> int:
+            found = OSA.distance(string_1, string_2, score_cutoff=max_distance)
+            return found if found <= max_distance else -1
+
+    return symspellpy, EditDistance(DistanceAlgorithm.USER_PROVIDED, Comparer())
+
+
+@dataclass(frozen=True)
+class SpellingCounts:
+    """Counts of words and of pairs of consecutive words in correct text."""
+
+    words: Mapping[str, int]
+    """Counts of words with their case."""
+    pairs: Mapping[str, int]
+    """Counts of pairs, lowercased and separated by a space. A sentence has <s> before its first
+    word and </s> after its last. Pairs that occur once are left out."""
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> SpellingCounts:
+        """Count the words of tokenized sentences."""
+        words: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
+        for line in lines:
+            words.update(line.split())
+            pairs.update(pairwise([BEGIN, *line.lower().split(), END]))
+        return cls(words, {" ".join(pair): count for pair, count in pairs.items() if count > 1})
+
+    @classmethod
+    def read(cls, path: Path) -> SpellingCounts:
+        """Read the counts that `write` wrote."""
+        words: dict[str, int] = {}
+        pairs: dict[str, int] = {}
+        for number, line in enumerate(read_lines(path), 1):
+            gram, _, count = line.rpartition(" ")
+            times, size = parse_integer(count), len(gram.split())
+            if times is None or size not in (1, 2):
+                raise DataError(
+                    f"{path}:{number} is {line[:80]!r}. Expected one or two words and their count, "
+                    "as fairseq-ssl spelling count writes them."
+                )
+            (words if size == 1 else pairs)[gram] = times
+        if not words:
+            raise DataError(f"{path} is empty. Expected an output of fairseq-ssl spelling count.")
+        return cls(words, pairs)
+
+    def write(self, path: Path) -> None:
+        """Write each word and each pair with its count, one per line, sorted by count."""
+        with atomic_lines(path) as file:
+            for counts in (self.words, self.pairs):
+                for gram, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+                    file.write(f"{gram} {count}\n")
+
+
+class SpellingCorrector:
+    """Replaces misspelled words of tokenized sentences."""
+
+    def __init__(self, counts: SpellingCounts) -> None:
+        """Prepare the suggestions, which are frequent words and mostly lowercase in the text."""
+        self.counts: Counter[str] = Counter()
+        for word, count in counts.words.items():
+            self.counts[word.lower()] += count
+        self.pairs = counts.pairs
+        self.total = self.counts.total()
+        self.is_word = Inflection().is_word
+        known = {
+            word: count
+            for word, count in self.counts.items()
+            if count >= FREQUENT
+            and 2 * counts.words.get(word, 0) >= count
+            and LETTERS.fullmatch(word)
+        }
+        self.checker = SymSpell(known)
+        self.costs = lru_cache(10_000)(self._costs)
+
+    def correct(self, words: Sequence[str]) -> list[str]:
+        """Return the words of a sentence, as many, with misspelled words replaced."""
+        context = [BEGIN, *(word.lower() for word in words), END]
+        return [
+            self._best(word, context[index], context[index + 2]) if self._is_checked(word) else word
+            for index, word in enumerate(words)
+        ]
+
+    def _is_checked(self, word: str) -> bool:
+        if len(word) < 3 or not LETTERS.fullmatch(word):
+            return False
+        return self.counts[word] <= RARE and not self.is_word(word)
+
+    def _best(self, word: str, previous: str, following: str) -> str:
+        costs = {word: 0.0, **self.costs(word)}
+
+        def score(one: str) -> float:
+            return self._log_prob(previous, one) + self._log_prob(one, following) - costs[one]
+
+        return max(costs, key=score)
+
+    def _costs(self, word: str) -> dict[str, float]:
+        """Return the suggestions for a word with the costs of their edits."""
+        distance = import_optional("rapidfuzz.distance", "Comparing words", "noise").OSA.distance
+        costs = {}
+        for one in next(self.checker.suggestions([word])):
+            edits = distance(word, one)
+            if edits == 1 or len(word) >= LONG:
+                costs[one] = EDIT_COSTS[edits] + FIRST_LETTER_COST * (word[0] != one[0])
+        return costs
+
+    def _log_prob(self, previous: str, word: str) -> float:
+        """Return log P(word | previous), for <s> up to a constant.
+
+        A word that was not counted has half a count.
+        """
+        unigram = (self.counts[word] or 0.5) / self.total
+        pair = self.pairs.get(f"{previous} {word}", 0)
+        return math.log((pair + SMOOTHING * unigram) / (self.counts[previous] + SMOOTHING))
+
+
+def spelling_corrector(counts: Path | None) -> Callable[[Sequence[str]], Sequence[str]]:
+    """Return a function that corrects the words of a sentence. None: it returns them unchanged."""
+    if counts is None:
+        return lambda words: words
+    return SpellingCorrector(SpellingCounts.read(counts)).correct
+
+
+def count_spelling_file(
+    texts: Sequence[Path], output: Path, *, progress: ProgressFactory = silent_progress
+) -> tuple[SpellingCounts, Signature]:
+    """Count the words of correct text, and write the counts to a file.
+
+    Args:
+        texts: tokenized text, gzip if the name ends with ``.gz``.
+        output: file of the counts, for `SpellingCounts.read`.
+        progress: called with the number of lines counted.
+    """
+    if not texts:
+        raise UsageError("`texts` is empty. Expected one file or more.")
+    for path in texts:
+        check_distinct(path, [output])
+    with exclusive(output):
+        lines = counted(chain.from_iterable(map(read_lines, texts)), progress("spelling", "lines"))
+        counts = SpellingCounts.of(lines)
+        if not counts.words:
+            raise DataError(f"{', '.join(map(str, texts))} has no words. Expected correct text.")
+        counts.write(output)
+        signature = Signature("spelling-count", {"texts": list(map(str, texts))})
+        signature.write_beside(output)
+    return counts, signature

@@ -1,0 +1,58 @@
+"""``fairseq-ssl spelling``: count words and correct misspelled ones."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.cli.rewriting import refused
+
+pytest.importorskip("symspellpy")
+pytest.importorskip("lemminflect")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write two texts, one of them compressed, into the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("one").write_text("the people receive a letter\n" * 20)
+    Path("two.gz").write_bytes(gzip.compress(b"we believe the people\n" * 20))
+    Path("text").write_text("we recieve a leter\n\nthe poeple\n")
+    Path("empty").write_text("\n")
+    return tmp_path
+
+
+def test_words_are_counted_and_corrected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spelling", "count", "one", "two.gz", "-o", "counts.gz"]) == 0
+    shown = capsys.readouterr()
+    assert "180 words, 7 different ones, and 10 pairs that occur twice or more" in shown.err
+    assert Path("counts.gz.json").exists()
+    words = ["spelling", "correct", "text", "--counts", "counts.gz"]
+    assert main(words) == 0
+    assert capsys.readouterr().out == "we receive a letter\n\nthe people\n"
+    assert main([*words, "-o", "out"]) == 0
+    assert Path("out").read_text() == "we receive a letter\n\nthe people\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["count", "-o", "out"], 2, "required: TEXT"),
+        (["count", "empty", "-o", "out"], 1, "empty has no words. Expected correct text."),
+        (["count", "missing", "-o", "out"], 1, "missing does not exist"),
+        (["count", "one", "-o", "one"], 2, "one exists. Pass --force"),
+        (["count", "one", "-o", "one", "--force"], 2, "must be different files"),
+        (["correct", "text"], 2, "required: --counts"),
+        (["correct", "text", "--counts", "missing"], 1, "missing does not exist"),
+        (["correct", "text", "--counts", "text"], 1, "text:1 is 'we recieve a leter'. Expected"),
+        (["correct", "text", "--counts", "one", "-o", "text"], 2, "text is an input"),
+    ],
+)
+def test_wrong_options_are_rejected(
+    words: list[str], code: int, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refused(capsys, code, "spelling", *words)
+    assert not Path("out").exists()

@@ -1,0 +1,189 @@
+"""Recipe of PIE on grammar: from a BERT to corrected text, the settings of each scale."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import fairseq_ssl
+from tests import pretrained
+from tests.recipes.recipe import called, learner_text, printed, step
+from tests.recipes.test_pie import RECIPE, STEPS, dry, training
+from tests.unit.checkpoints import tiny_bert
+
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+
+
+def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
+    bert, data, work = tmp_path / "bert", tmp_path / "data", tmp_path / "work"
+    bert.mkdir()
+    data.mkdir()
+    tiny_bert.save(bert)
+    for split in ("train", "valid", "test"):
+        (data / f"{split}.src").write_text("a c\nc c\na a c\na\n" * 10)
+        (data / f"{split}.trg").write_text("ab c\nc\na c a c\na\n" * 10)
+    (data / "test.src").write_text("xa c\nb zz c\n")
+    (data / "test.m2").write_text(
+        "S xa c\nA 0 1|||R|||a|||REQUIRED|||-NONE-|||0\n\n"
+        "S b zz c\nA 1 2|||U||||||REQUIRED|||-NONE-|||0\n\n"
+    )
+    (data / "clean.txt").write_text("ab c ab\nc ab\nc c\n" * 20)
+    (data / "valid.src").write_text(f"a c\nc zz\n{'a ' * 20}\n")  # unknown, and too long
+    (data / "valid.trg").write_text(f"ab c\nc zz\n{'a ' * 20}\n")
+    (data / "jfleg.src").write_text("a c\n")
+    for reference in range(2):
+        (data / f"jfleg.ref{reference}").write_text("a c\n")
+    sizes = "--encoder-layers 2 --encoder-embed-dim 4 --encoder-ffn-embed-dim 6"
+    settings = {
+        "SCALE": "paper",
+        "TASKS": "gec",
+        "GEC_SETS": "valid test jfleg",
+        "GEC_ROUNDS": "1 4",
+        "DATA_DIR": str(data),
+        "BERT": str(bert),
+        "WORK": str(work),
+        "GEC_MODELS": "1",
+        "CLEAN_LINES": "40",
+        "SPELL_CHECK": "sed s/^x//",
+        "DECODING_FLAGS": "--edit-keep-bias 1",
+        "TAGGER_FLAGS": f"{sizes} --encoder-attention-heads 2 --max-source-positions 8",
+    }
+    shown = [step(path, settings).stdout for path in STEPS]
+    assert (work / "text/gec/train.trg").read_text().startswith("a ##b c\nc\na c a c\n")
+    assert len((work / "text/gec.1/train.src").read_text().splitlines()) == 40
+    assert "gram ##b 10" in (work / "data/gec.1/edits.txt").read_text()
+    first, run = work / "runs/gec.1.synthetic", work / "runs/gec.1.tagger"
+    assert f"Initialized the encoder from {bert}" in (first / "train.log").read_text()
+    loaded = f"loading pretrained model from {first}/checkpoint_last.pt"
+    assert loaded in (run / "train.log").read_text()
+    corrected = work / "runs/gec.all.tagger"
+    for rounds in "14":
+        lines = (corrected / f"test.{rounds}.txt").read_text().splitlines()
+        assert lines == ["a c", "b zz c"], "spelling is checked, and unknown words are copied"
+    assert "c zz" in (corrected / "valid.4.txt").read_text().splitlines(), "no <unk>"
+    table = shown[3].splitlines()
+    start = next(number for number, line in enumerate(table) if line.split()[-1:] == ["F_0.5"])
+    rows = [line.split() for line in table[start + 1 : start + 5]]
+    names = ("spelling", "1", "all@1", "all@4")
+    assert [(row[0], row[3]) for row in rows] == [(name, "83.33") for name in names]
+    assert "sentences of all@1 unlike those before: 0 of 2" in shown[3]
+    assert "gleu" in shown[3]
+
+
+def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
+    data, work = learner_text(tmp_path / "data"), tmp_path / "work"
+    pretrained.bert(tmp_path / "bert")
+    settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "WORK": str(work)}
+    settings |= {"BERT": str(tmp_path / "bert"), "GEC_MODELS": "1", "CLEAN_LINES": "40"}
+    settings |= {"GEC_EPOCHS": "1", "GEC_ROUNDS": "1", "METRICS": "m2", "GEC_BATCH": "8"}
+    shown = [step(path, settings).stdout for path in STEPS]
+    assert (work / "text/gec/train.src").read_bytes() == (data / "train.src").read_bytes()
+    assert len((work / "text/gec.1/train.src").read_text().splitlines()) == 40
+    log = (work / "runs/gec.1.tagger/train.log").read_text()
+    assert "loading pretrained model from" in log
+    corrected = work / "runs/gec.all.tagger"
+    (sentence,) = (corrected / "jfleg.1.txt").read_text().splitlines()
+    assert "<unk>" not in sentence
+    for name in ("dev.1.txt", "dev.1.tuned.txt"):
+        assert len((corrected / name).read_text().splitlines()) == 4
+    assert re.search(r"^all@1\.tuned ", shown[3], re.MULTILINE)
+    assert shown[3].count("Precision") == 2, "valid and dev by MaxMatch"
+    assert "gleu|" in shown[3]
+    for flags, name in (({}, "edit_init"), ({"GEC_INIT": ""}, "edit_tokenizer")):
+        first, second = called(printed(RECIPE, "train", settings | flags), "fairseq-train")
+        for words in (first, second):
+            args = training(words)
+            assert args.edit_unit == "word"
+            assert getattr(args, name) == str(tmp_path / "bert")
+        assert training(second).finetune_from_model.endswith("gec.1.synthetic/checkpoint_last.pt")
+
+
+def test_grammar_is_corrected_with_tuned_options() -> None:
+    settings = {"TASKS": "gec", "GEC_MODELS": "1 2", "GEC_SETS": "dev", "GEC_ROUNDS": "1 4"}
+    commands = dry("small", "decode", DATA_DIR="data", **settings)
+    tunings = [words for words in called(commands, "fairseq-ssl") if words[0] == "edits"]
+    assert [words[words.index("--model") + 1 : words.index("--data-dir")] for words in tunings] == [
+        [f"work/pie/small/runs/gec.{number}.tagger/final.pt" for number in numbers]
+        for numbers in ("1", "2", "12")
+    ]
+    rounds = []
+    for flag, file, program, *words in called(commands, "xargs"):
+        assert (flag, program) == ("-a", "fairseq-generate")
+        args = options.parse_args_and_arch(
+            options.get_generation_parser(), [*words, "--edit-keep-bias", "0.3"]
+        )
+        assert args.edit_keep_bias == 0.3
+        rounds.append((Path(file).parent.name, args.edit_iterations))
+    assert rounds == [(f"gec.{model}.tagger", n) for model in (1, 2, "all") for n in (1, 4)]
+    for settings["TUNE"], scale in (("", "small"), ("", "paper")):
+        assert not called(dry(scale, "decode", DATA_DIR="data", **settings), "xargs")
+
+
+def test_grammar_is_trained_as_in_section_3_1() -> None:
+    commands = dry("paper", "train", TASKS="gec", GPUS="2", LAUNCH="node")
+    stages = [training(words) for words in called(commands, "fairseq-train")]
+    assert len(stages) == 5 * 2
+    for first, second in zip(stages[:5], stages[5:], strict=True):
+        assert first.edit_init == "/bert"
+        assert not hasattr(second, "edit_init")
+        assert second.finetune_from_model == f"{first.save_dir}/checkpoint_last.pt"
+        assert first.data.endswith(f"/data/gec.{first.seed}")
+        assert second.data.endswith("/data/gec")
+        assert (first.optimizer, second.optimizer) == ("bert_adam", "bert_adam")
+        for args, pairs in ((first, 8865347), (second, 1200000)):
+            assert args.skip_invalid_size_inputs_valid_test
+            assert (args.arch, args.edit_copy_weight) == ("edit_tagger_large", 0.4)
+            assert (2 * args.batch_size, args.lr, args.max_epoch) == (64, [2e-5], 2)
+            assert float(args.total_num_update) == 2 * -(-pairs // 64)
+    prepared = called(dry("paper", "prepare", TASKS="gec"), "fairseq-ssl")
+    noises = [words for words in prepared if words[0] == "noise"]
+    assert [words[words.index("--seed") + 1] for words in noises] == list("12345")
+    assert all(words[words.index("--method") + 1] == "learner" for words in noises)
+    (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
+    options = " ".join(counted)
+    assert "--max-ngram 2" in options
+    assert "--size 1000 --transforms english --groups none" in options
+
+
+def test_small_encoders_have_their_own_settings() -> None:
+    one = {"TASKS": "gec", "GEC_MODELS": "1"}
+    prepared = called(dry("small", "prepare", **one), "fairseq-ssl")
+    (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
+    assert "--size 2500 --transforms english --groups all" in " ".join(counted)
+    (noise,) = [words for words in prepared if words[0] == "noise"]
+    assert "learner:listed=true:measured=true" in noise
+    assert noise[noise.index("--learner-errors") + 1].endswith("raw/words.json")
+    (noise,) = [
+        words
+        for words in called(dry("small", "prepare", **one, NOISE="direct"), "fairseq-ssl")
+        if words[0] == "noise"
+    ]
+    assert "--learner-errors" not in noise
+    settings = {"GEC_LR": "3e-4", "SYNTHETIC_LR": "5e-4"}
+    commands = dry("small", "train", **one, **settings)
+    synthetic, real = (training(words) for words in called(commands, "fairseq-train"))
+    assert (synthetic.max_epoch, real.max_epoch) == (1, 4)
+    assert (synthetic.lr, real.lr) == ([5e-4], [3e-4])
+
+
+def test_the_rows_of_table_6_are_settings() -> None:
+    def trained(**settings: str) -> list[Any]:
+        one = {"TASKS": "gec", "GEC_MODELS": "1", **settings}
+        return [training(words) for words in called(dry("paper", "train", **one), "fairseq-train")]
+
+    (alone,) = trained(SYNTHETIC="")  # row 2, modified by the next four
+    assert alone.edit_init == "/bert"
+    assert not hasattr(alone, "finetune_from_model") or not alone.finetune_from_model
+    (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorized")
+    assert unfactorized.edit_unfactorized
+    (gaps,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-gap-inserts")
+    assert gaps.edit_gap_inserts
+    prepared = dry("paper", "prepare", TASKS="gec", SYNTHETIC="", TRANSFORMS="none")
+    assert not [words for words in called(prepared, "fairseq-ssl") if words[0] == "noise"]
+    (counted,) = [w for w in called(prepared, "fairseq-ssl") if w[:2] == ["edits", "dictionary"]]
+    assert "--transforms none" in " ".join(counted)
+    (random_weights,) = trained(SYNTHETIC="", GEC_INIT="")
+    assert not hasattr(random_weights, "edit_init")
+    assert {args.arch for args in trained(GEC_ARCH="edit_tagger_base")} == {"edit_tagger_base"}
