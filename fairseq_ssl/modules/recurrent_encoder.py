@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,13 +54,46 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return normalized embeddings [batch, time, dim], with zeros for padding."""
-        weight = self.weight.float()
-        with torch.autocast(weight.device.type, enabled=False):
-            mean = self.shares @ weight
-            variance = (self.shares @ (weight - mean).square()).clamp(min=MIN_VARIANCE)
-        embedded = (functional.embedding(input, weight) - mean) * variance.rsqrt()
-        normed: Tensor = embedded.masked_fill(input.eq(self.padding).unsqueeze(-1), 0.0)
+        normed: Tensor = _Normalize.apply(  # type: ignore[no-untyped-call]
+            self.weight.float(), self.shares, input, input.eq(self.padding).unsqueeze(-1)
+        )
         return normed.type_as(self.weight)
+
+
+class _Normalize(torch.autograd.Function):
+    """Normalized embeddings of words.
+
+    The gradient of the statistics has a value for each embedding of the vocabulary. Computed
+    together, both passes take 40% of the time of automatic differentiation, which for short texts
+    is most of the time of an update.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, shares: Tensor, words: Tensor, is_pad: Tensor) -> Tensor:
+        """Return the normalized rows `words` of `weight`, with zeros where `is_pad` is True."""
+        with torch.autocast(weight.device.type, enabled=False):
+            mean = shares @ weight
+            variance = shares @ (weight - mean).square_()
+        scale = variance.clamp(min=MIN_VARIANCE).rsqrt()
+        normed = functional.embedding(words, weight).sub_(mean).mul_(scale)
+        normed = normed.masked_fill_(is_pad, 0.0)
+        is_constant = variance < MIN_VARIANCE
+        ctx.save_for_backward(weight, shares, words, is_pad, mean, scale, is_constant, normed)
+        return normed
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradient of the embeddings."""
+        weight, shares, words, is_pad, mean, scale, is_constant, normed = ctx.saved_tensors
+        rows = (grad * scale).masked_fill_(is_pad, 0.0)
+        variance_grad = -scale.square() * (grad * normed).sum((0, 1))  # times 2
+        variance_grad.masked_fill_(is_constant, 0.0)
+        # The variance does not depend on the mean, since the shares sum to 1.
+        mean_grad = -rows.sum((0, 1)) - mean * variance_grad
+        result = torch.ops.aten.embedding_dense_backward(rows, words, len(weight), -1, False)
+        statistics = torch.addcmul(mean_grad, weight, variance_grad)
+        return result.addcmul_(statistics, shares.unsqueeze(1)), None, None, None
 
 
 class RecurrentEncoder(nn.Module):

@@ -7,6 +7,7 @@ import torch
 
 from fairseq_ssl.criterions.classification_cross_entropy import scale_to_norm
 from fairseq_ssl.modules.recurrent_encoder import (
+    MIN_VARIANCE,
     NormalizedEmbedding,
     RecurrentEncoder,
     RecurrentSizes,
@@ -48,6 +49,28 @@ def test_normalized_embeddings_have_mean_0_and_variance_1() -> None:
     assert not embedding(torch.tensor([[PAD]])).any()
     embedding.weight.data *= 10
     torch.testing.assert_close(embedding(torch.tensor([words]))[0], found)
+
+
+def test_gradient_of_normalized_embeddings() -> None:
+    """Equal to automatic differentiation of the formula, also for a dimension without variance."""
+    torch.manual_seed(1)
+    embedding = NormalizedEmbedding(COUNTS, 3, PAD)
+    embedding.weight.data[:, 2] = 0.5
+    tokens = torch.tensor([[4, 6, 4], [7, PAD, PAD]])
+    factors = torch.randn(2, 3, 3)
+    (embedding(tokens) * factors).sum().backward()
+    found = embedding.weight.grad
+
+    weight = embedding.weight.detach().double().requires_grad_()
+    words = torch.tensor([word for word, n in enumerate(COUNTS) if word != PAD for _ in range(n)])
+    variance = weight[words].var(0, unbiased=False).clamp(min=MIN_VARIANCE)
+    normed = (weight - weight[words].mean(0)) / variance.sqrt()
+    normed = torch.stack([normed[word] for word in tokens.flatten().tolist()]).view(2, 3, 3)
+    (normed * factors * tokens.ne(PAD).unsqueeze(-1)).sum().backward()
+    assert found is not None
+    assert weight.grad is not None
+    torch.testing.assert_close(found, weight.grad.float(), atol=1e-4, rtol=1e-4)
+    assert found[2:4].any(), "the statistics depend on words that are not in the batch"
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
