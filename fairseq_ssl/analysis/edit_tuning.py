@@ -20,6 +20,7 @@ from fairseq_ssl.inference.loading import load_tagger
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.spelling import spelling_corrector
 
 DECODINGS = 5
 """Number of combinations of options that are compared by decoding."""
@@ -117,6 +118,7 @@ def tune_edit_confidence(
     *,
     weights: Sequence[float] = (),
     int8: bool = False,
+    spelling: Path | None = None,
     metric: str = "f0.5",
     iterations: int = 4,
     batch_size: int = 64,
@@ -136,6 +138,8 @@ def tune_edit_confidence(
         data_dir: folder of the binarized training data. Models that label words do not need it.
         weights: weights of the models of an ensemble (default: equal weights).
         int8: quantize the models to int8 on a CPU, for corrections that do so, too.
+        spelling: counts to correct the spelling of the source first, for corrections that do so.
+            The scores are then those of the remaining edits.
         metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
         iterations: maximum number of rounds of editing.
         batch_size: batch size in sentences.
@@ -144,12 +148,7 @@ def tune_edit_confidence(
     """
     if metric not in METRICS:
         raise ConfigurationError(f"metric is {metric!r}; expected {' or '.join(METRICS)}.")
-    sources, targets = list(read_lines(source)), list(read_lines(target))
-    if not sources or len(sources) != len(targets):
-        raise DataError(
-            f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
-            "have the same number of lines, at least one."
-        )
+    sources, targets = _read_sides(source, target, spelling)
     given: dict[str, Any] = {"edit_iterations": iterations, "edit_int8": int8}
     if weights:
         given["edit_weights"] = ",".join(map(str, weights))
@@ -165,10 +164,25 @@ def tune_edit_confidence(
         **{"source": str(source), "models": list(map(str, models)), "metric": metric},
         **{"weights": ",".join(map(str, weights)) or "equal", "data_dir": str(data_dir or "none")},
         **{"iterations": iterations, "batch_size": batch_size, "int8": int8},
+        **{"spelling": str(spelling or "none")},
     }
     result = TuningResult(Signature("edits-tune", params), trials[0], best, len(trials))
     params.update({**result.flags, **best.scores})
     return result
+
+
+def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list[str], list[str]]:
+    """Return the lines of both files, those of the source with corrected spelling."""
+    sources, targets = list(read_lines(source)), list(read_lines(target))
+    if not sources or len(sources) != len(targets):
+        raise DataError(
+            f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
+            "have the same number of lines, at least one."
+        )
+    if spelling is not None:
+        correct = spelling_corrector(spelling)
+        sources = [" ".join(correct(line.split())) for line in sources]
+    return sources, targets
 
 
 class _Tuner:

@@ -96,7 +96,12 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
         metavar="LANG",
         help="language of the tokenizer (default: en)",
     )
-    text.add_argument(
+    add_spelling(text)
+
+
+def add_spelling(parser: options.Options) -> None:
+    """Add the option --spelling."""
+    parser.add_argument(
         "--spelling",
         type=Path,
         metavar="FILE",

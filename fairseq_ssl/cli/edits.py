@@ -9,7 +9,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import add_taggers
+from fairseq_ssl.cli.correct import add_spelling, add_taggers
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
@@ -175,6 +175,7 @@ def _add_tune(steps: Steps) -> None:
     step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
     _add_files(step)
     add_taggers(step)
+    add_spelling(step)
     step.add_argument(
         "--metric",
         choices=("f0.5", "exact"),
@@ -311,6 +312,7 @@ def _tune(args: argparse.Namespace) -> None:
         args.data_dir,
         weights=args.weights,
         int8=args.int8,
+        spelling=args.spelling,
         metric=args.metric,
         iterations=args.iterations,
         batch_size=args.batch_size,

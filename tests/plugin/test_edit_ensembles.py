@@ -17,6 +17,7 @@ from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.inference.loading import load_tagger
+from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.conftest import Run
 from tests.plugin.edit_corpus import TASK, WORDS, trained, write_corpus
@@ -119,6 +120,24 @@ def test_tune_an_ensemble_without_a_data_folder(
     assert printed == pytest.approx(scores, abs=0.01)
     assert main(["edits", "tune", *sides, "--model", *models, "--weights", "1,2,3"]) != 0
     assert "has 3 numbers for 2 models" in capsys.readouterr().err
+
+
+def test_tuning_corrects_the_spelling_first(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("symspellpy")
+    right = (folder / "valid.src").read_text().splitlines()
+    (tmp_path / "wrong").write_text("".join(f"{line} necesary\n" for line in right))
+    (tmp_path / "right").write_text("".join(f"{line} necessary\n" for line in right))
+    SpellingCounts({"necessary": 99}, {"necessary </s>": 99}).write(tmp_path / "counts")
+    words = [str(folder / "valid.trg"), "--model", str(folder / "bert.pt")]
+    found = []
+    for name in ("wrong", "right"):
+        given = ["--spelling", str(tmp_path / "counts")] if name == "wrong" else []
+        assert main(["edits", "tune", str(tmp_path / name), *words, *given]) == 0
+        shown = capsys.readouterr()
+        found.append((shown.out, re.findall(r"f0\.5 ([\d.]+)", shown.err)))
+    assert found[0] == found[1]
 
 
 def test_different_edit_dictionaries_are_rejected(folder: Path) -> None:
