@@ -19,8 +19,8 @@ from fairseq_ssl.edits.edits_job import (
     label_file,
     measure_coverage,
 )
+from fairseq_ssl.edits.extraction import vote_files
 from fairseq_ssl.edits.transforms import GROUPS
-from fairseq_ssl.edits.voting import vote_files
 from fairseq_ssl.errors import flag, nearest
 
 EXAMPLES = """\

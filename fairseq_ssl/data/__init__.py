@@ -4,7 +4,8 @@
 - Denoising: `id_noise` adds noise to ids, which are stored as `spans`.
 - Edit labeling: `edit_dataset`.
 - Mixtures of genuine and synthetic data: `mixing`.
-- Both translation directions: `bitext_with_mono`. Right-to-left targets: `dataset_sides`.
+- Both translation directions: `bitext_with_mono`. Right-to-left targets and bounds on
+  target lengths: `dataset_sides`.
 - Text classification: `classification_preparation`, `two_view_dataset` and `teacher_labels`.
-- Out-of-vocabulary words: `oov_dictionary`. Length bounds of ByteNet: `length_bound`.
+- Out-of-vocabulary words: `oov_dictionary`.
 """

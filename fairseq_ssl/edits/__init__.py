@@ -21,8 +21,7 @@ from fairseq_ssl.edits.edits_job import (
     label_file,
     measure_coverage,
 )
-from fairseq_ssl.edits.extraction import apply, extract
-from fairseq_ssl.edits.voting import vote
+from fairseq_ssl.edits.extraction import apply, extract, vote
 
 __all__ = [
     "Coverage",

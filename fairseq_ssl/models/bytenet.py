@@ -14,7 +14,7 @@ from fairseq.models import (
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.data.length_bound import fit_length_bound, parse_length_bound, training_lengths
+from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.common import FeatureDecoder, fill_defaults
 from fairseq_ssl.modules.dilated_stack import (

@@ -13,7 +13,7 @@ from omegaconf import II
 
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
 from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
-from fairseq_ssl.data.length_bound import fit_length_bound, parse_length_bound
+from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.two_way_model import TwoWayModel
 

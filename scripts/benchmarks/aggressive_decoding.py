@@ -97,7 +97,7 @@ def main() -> None:
         *("aggressive_decoding", f"{args.arch}, aggressive", f"{args.arch}, greedy"),
         *("sentences/s", 3.0, vars(args)),
     )
-    ours, plain = search(AggressiveGenerator, args), search(SequenceGenerator, args)
+    ours, plain = search(AggressiveGenerator, args), search(models.StockGenerator, args)
     harness.compare(comparison, ours, plain, args.pairs)
     harness.publish(comparison)
 

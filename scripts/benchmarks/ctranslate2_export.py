@@ -16,7 +16,6 @@ import ctranslate2
 import harness
 import models
 import torch
-from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART, to_stock
 from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
@@ -28,7 +27,7 @@ def fairseq_translator(model: Any, task: models.Words, source: Any, args: Any) -
     model.to(args.device).eval()
     generation = argparse.Namespace(beam=args.beam, print_alignment=None)
     model.prepare_for_inference_(argparse.Namespace(generation=generation))
-    generator = SequenceGenerator(
+    generator = models.StockGenerator(
         *([model], task.target_dictionary),
         beam_size=args.beam,
         max_len_a=0,

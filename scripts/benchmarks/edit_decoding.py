@@ -19,7 +19,6 @@ import harness
 import models
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
@@ -86,7 +85,7 @@ def transformer(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
     generation = argparse.Namespace(beam=args.beam, print_alignment=None)
     model.prepare_for_inference_(argparse.Namespace(generation=generation))
     length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
-    search = SequenceGenerator([model], task.target_dictionary, beam_size=args.beam, **length)
+    search = models.StockGenerator([model], task.target_dictionary, beam_size=args.beam, **length)
     return model, _run(args, lambda sample: search.generate([], sample), None, TRANSFORMER_WORDS)
 
 

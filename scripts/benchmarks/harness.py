@@ -82,25 +82,35 @@ def _processor() -> str:
     return found[1] if found else platform.processor() or "CPU"
 
 
-def compare(comparison: Comparison, first: Run, second: Run, pairs: int, warm_up: int = 1) -> None:
-    """Append `pairs` ratios of the units/s of `first` to those of `second` to `comparison`."""
+def compare(
+    comparison: Comparison,
+    first: Run,
+    second: Run,
+    pairs: int,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
+    """Append `pairs` ratios of the units/s of `first` to those of `second` to `comparison`.
+
+    With `time.process_time` as the clock, seconds are those of the CPU.
+    """
     for _ in range(warm_up):
         first()
         second()
     for pair in range(pairs):
         order = (first, second) if pair % 2 == 0 else (second, first)
-        rates = {run: _rate(run) for run in order}
+        rates = {run: _rate(run, clock) for run in order}
         comparison.rates.append((rates[first], rates[second]))
         comparison.ratios.append(rates[first] / rates[second])
         print(f"  pair {pair + 1}/{pairs}: {comparison.ratios[-1]:.3f}", file=sys.stderr)
 
 
-def _rate(run: Run) -> float:
+def _rate(run: Run, clock: Callable[[], float]) -> float:
     _wait_for_device()
-    begun = time.perf_counter()
+    begun = clock()
     units = run()
     _wait_for_device()
-    return units / (time.perf_counter() - begun)
+    return units / (clock() - begun)
 
 
 def _wait_for_device() -> None:

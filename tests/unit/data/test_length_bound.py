@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ssl.data.length_bound import fit_length_bound, training_lengths
+from fairseq_ssl.data.dataset_sides import fit_length_bound, training_lengths
 from fairseq_ssl.modules.dilated_stack import Unfolding
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.edits import vote
-from fairseq_ssl.edits.voting import vote_files
+from fairseq_ssl.edits.extraction import vote_files
 from fairseq_ssl.errors import DataError, UsageError
 
 SOURCE = "he go to school yesterday with his friend"
@@ -55,7 +55,7 @@ def test_unanimous_corrections_are_the_result(
 
 
 def test_corrections_that_cannot_be_aligned_have_no_votes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairseq_ssl.edits.voting.align_tokens", lambda *sides: None)
+    monkeypatch.setattr("fairseq_ssl.edits.extraction.align_tokens", lambda *sides: None)
     assert vote("a b", ["a c"], 1) == "a b"
 
 
