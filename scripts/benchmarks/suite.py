@@ -283,13 +283,6 @@ SUITE = (
         note=SEARCH,
     ),
     Entry(
-        "cpu_search.4",
-        "the same, batches of 4",
-        "cpu_search",
-        "--threads 1 --pairs 5 --length 12 --sentences 4",
-        note=SEARCH,
-    ),
-    Entry(
         "cpu_search.small",
         "the same, 3 + 3 layers of dimension 256, 8,000 words, batches of 32",
         "cpu_search",
