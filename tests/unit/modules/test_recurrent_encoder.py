@@ -66,7 +66,7 @@ def test_gradient_of_normalized_embeddings() -> None:
     variance = weight[words].var(0, unbiased=False).clamp(min=MIN_VARIANCE)
     normed = (weight - weight[words].mean(0)) / variance.sqrt()
     normed = torch.stack([normed[word] for word in tokens.flatten().tolist()]).view(2, 3, 3)
-    (normed * factors * tokens.ne(PAD).unsqueeze(-1)).sum().backward()
+    (normed * factors * tokens.ne(PAD).unsqueeze(-1)).sum().backward()  # type: ignore[no-untyped-call]
     assert found is not None
     assert weight.grad is not None
     torch.testing.assert_close(found, weight.grad.float(), atol=1e-4, rtol=1e-4)

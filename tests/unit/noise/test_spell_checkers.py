@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, MissingPackageError
-from fairseq_ssl.noise.confusion_sets import Aspell, SymSpell
+from fairseq_ssl.noise.confusion_sets import Aspell
+from fairseq_ssl.text.spelling import SymSpell
 from tests.conftest import ROOT
 
 FAKE = ROOT / "tests/unit/noise/fake_aspell.py"
