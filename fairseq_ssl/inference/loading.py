@@ -35,7 +35,7 @@ def check_registered() -> None:
 
     if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "patched_by"):
         raise ConfigurationError(
-            "The plug-in is not registered with fairseq. Call fairseq_ssl.register() first."
+            "The plug-in is not registered with fairseq. Call fairseq_ssl.register first."
         )
 
 
