@@ -331,7 +331,7 @@ def test_models_trained_in_bfloat16_are_decoded_in_float32(
 @pytest.mark.parametrize("engine", ["torch", "onnx"])
 def test_corrector_needs_the_plug_in(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", print)
-    with pytest.raises(ConfigurationError, match="Call fairseq_ssl.register first"):
+    with pytest.raises(ConfigurationError, match=r"Call fairseq_ssl\.register first"):
         Corrector.from_pretrained("run/checkpoint_best.pt", engine=engine).correct(["a"])
 
 
