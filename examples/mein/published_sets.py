@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import json
 import random
 import re
 import sys
@@ -25,7 +24,7 @@ from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.text.labeled_text import (
     LabeledText,
     duplicate_key,
@@ -46,6 +45,7 @@ RCV1_TOPIC = re.compile(r"parent: (?P<parent>\S+)\s+child: (?P<child>\S+)")
 RCV1_TEST_SIZE = 49_838
 LEAST_WORDS = 3
 """Minimum number of words of a sentence."""
+SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')]))\s+(?=[\"'(]?[A-Z0-9])")
 Splits = dict[str, list[LabeledText]]
 
 
@@ -231,8 +231,11 @@ def rcv1_labels(topics: Path, hierarchy: Path) -> dict[str, str]:
         )
     found: dict[str, str] = {}
     several: set[str] = set()
-    for line in read_lines(topics):
-        topic, name, _ = line.split()
+    for at, line in enumerate(read_lines(topics), 1):
+        fields = line.split()
+        if len(fields) != 3:
+            raise DataError(f"{topics}:{at} is {line[:80]!r}. Expected a topic, a document and 1.")
+        topic, name, _ = fields
         if topic in second and found.setdefault(name, topic) != topic:
             several.add(name)
     return {name: topic for name, topic in found.items() if name not in several}
@@ -274,8 +277,8 @@ def amazon_texts(paths: Sequence[Path]) -> Iterator[str]:
 def json_review(line: str, where: str) -> str:
     """Return the text of a review in JSON."""
     try:
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
+        fields = parse_json(line)
+    except ValueError as error:
         raise DataError(f"{where} is not valid JSON: {error}. Expected strict JSON.") from None
     text = fields.get("reviewText", fields.get("text", ""))
     return text if isinstance(text, str) else ""
@@ -287,7 +290,7 @@ def sentences(folder: Path) -> Iterator[str]:
     for part in IMDB_FOLDERS:
         for path in reviews(folder / part):
             for line in re.split(r"<br\s*/?>", path.read_text("utf-8", "replace")):
-                for sentence in re.split(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]?[A-Z0-9])", line):
+                for sentence in SENTENCE_END.split(line):
                     if len(normalized(sentence).split()) >= LEAST_WORDS:
                         yield one_line(sentence)
 

@@ -346,7 +346,7 @@ def is_plain(model: Any) -> bool:
         and decoder.quant_noise is None
         and len(decoder.layers) > 0
         and all(map(is_plain_layer, decoder.layers))
-        and all(type(norm) in (nn.LayerNorm, type(None)) for norm in (decoder.layer_norm,))
+        and type(decoder.layer_norm) in (nn.LayerNorm, type(None))
         and all(
             weight.dtype == torch.float32 and weight.device.type == "cpu"
             for weight in decoder.parameters()

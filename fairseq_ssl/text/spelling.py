@@ -131,7 +131,7 @@ class SpellingCounts:
         for number, line in enumerate(read_lines(path), 1):
             gram, _, count = line.rpartition(" ")
             times, size = parse_integer(count), len(gram.split())
-            if times is None or size not in (1, 2):
+            if not times or size not in (1, 2):
                 raise DataError(
                     f"{path}:{number} is {line[:80]!r}. Expected one or two words and their count, "
                     "as fairseq-ssl spelling count writes them."
@@ -171,7 +171,7 @@ class SpellingCorrector:
         self.costs = lru_cache(10_000)(self._costs)
 
     def correct(self, words: Sequence[str]) -> list[str]:
-        """Return the words of a sentence, as many, with misspelled words replaced."""
+        """Replace the misspelled words of a sentence. The number of words stays the same."""
         context = [BEGIN, *(word.lower() for word in words), END]
         return [
             self._best(word, context[index], context[index + 2]) if self._is_checked(word) else word

@@ -90,13 +90,14 @@ def test_sentences_of_reviews_are_text_without_held_out_ones(
     imdb: Path, convert: Run, tmp_path: Path
 ) -> None:
     put(imdb / "train/unsup/7_0.txt", 'Held out it is! "Then this." (Not now) He left.<br />Bad')
+    put(imdb / "train/unsup/8_0.txt", 'He said "a new thing." Then he left.')
     put(tmp_path / "dev.tsv", "1\theld out it is")
     convert("sentences", "aclImdb", "-o", "text.txt", "--held-out", "dev.tsv")
     found = lines(tmp_path / "text.txt")
     assert found[:3] == ["Seen pos 9.", "Seen pos 10620.", "Seen pos 10621."]
-    assert found[-5:] == [
+    assert found[-7:] == [
         *("The pos film & music", "A new one.", "It is good.", "(Not now) He left."),
-        "A neg film & music",
+        *('He said "a new thing."', "Then he left.", "A neg film & music"),
     ]
     assert "a POS film, music!" in found, "the first of two equal sentences"
     assert "A pos film & music" not in found
@@ -169,6 +170,9 @@ def test_rcv1_has_documents_with_one_topic_of_the_second_level(
     assert len(lines(tmp_path / "small/unlabelled.txt")) == 9, "other labeled ones are unlabeled"
     shown = convert("rcv1", "rcv1", "large", "--test-size", "4", code=1)
     assert "There are 3 labeled documents for test, but --test-size is 4" in shown
+    (folder / "rcv1-v2.topics.qrels.gz").write_bytes(gzip.compress(b"C1 1 1\nC1 2\n"))
+    assert "qrels.gz:2 is 'C1 2'. Expected a topic" in convert("rcv1", "rcv1", "new", code=1)
+    (folder / "rcv1-v2.topics.qrels.gz").write_bytes(gzip.compress(b"C1 1 1\n"))
     put(folder / "lyrl2004_tokens_train.dat", "words")
     assert "begins with 'words'" in convert("rcv1", "rcv1", "new", code=1)
     put(folder / "rcv1.topics.hier.orig", "no topics")

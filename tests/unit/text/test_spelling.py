@@ -108,6 +108,7 @@ def test_counts_are_read_as_written(tmp_path: Path) -> None:
         ("the 1\na b c 2\n", "counts:2 is 'a b c 2'. Expected one or two words"),
         ("the one\n", "counts:1 is 'the one'"),
         ("the -1\n", "counts:1 is"),
+        ("the 0\n", "counts:1 is"),
         ("7\n", "counts:1 is '7'"),
     ],
 )
