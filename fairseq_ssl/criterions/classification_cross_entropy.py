@@ -17,6 +17,8 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.window_classifiers import average_windows
 
 SENTENCE, TOKEN = "sentence", "token"
+GRADIENT_SCALE = 2.0**10
+"""Factor of the loss whose gradient is a direction. Without it, float16 would flush it to zero."""
 Inputs = dict[str, Tensor]
 
 
@@ -178,7 +180,7 @@ def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, 
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     half = {torch.float16, torch.bfloat16} & {weight.dtype for weight in weights}
     if half or torch.is_autocast_enabled():
-        (gradient,) = torch.autograd.grad(loss, embedded, retain_graph=True)
+        (gradient,) = torch.autograd.grad(GRADIENT_SCALE * loss, embedded, retain_graph=True)
         return loss, gradient
     gradient, *gradients = torch.autograd.grad(
         loss, [embedded, *weights], retain_graph=True, allow_unused=True
@@ -282,7 +284,8 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         """
         random = self.perturbation(torch.randn_like(embedded), inputs, self.xi).requires_grad_()
         (gradient,) = torch.autograd.grad(
-            _kl(log_p, model(**inputs, embedded=embedded.detach() + random)), random
+            GRADIENT_SCALE * _kl(log_p, model(**inputs, embedded=embedded.detach() + random)),
+            random,
         )
         perturbed = embedded + self.perturbation(gradient, inputs, self.epsilon)
         return _kl(log_p, model(**inputs, embedded=perturbed))

@@ -323,7 +323,7 @@ class MaskedModelScorer:
         padded = pad_rows(sentences, special.pad).to(device)
         block = padded[torch.from_numpy(which).to(device)]
         masked = torch.zeros_like(block, dtype=torch.bool)
-        masked[torch.arange(len(block)), torch.from_numpy(where).to(device) + 1] = True
+        masked.scatter_(1, torch.from_numpy(where).to(device)[:, None] + 1, True)
         tokens = block[masked]
         block = block.masked_fill(masked, special.mask)
         each = []

@@ -285,12 +285,13 @@ class EditTagger(BaseFairseqModel):
 
     def _encode_tokens(self, src_tokens: Tensor) -> EncodedWords:
         tokens = src_tokens.masked_fill(src_tokens >= self.vocabulary_size, self.special["unk"])
-        encoded = self.encoder.encode_tokens(tokens)
         real = tokens.ne(self.special["pad"]) & tokens.ne(self.special["eos"])
+        # Before the encoder, since on a GPU it waits for all kernels launched so far.
         sentence, place = real.nonzero(as_tuple=True)
-        own = (
-            functional.embedding(tokens[real], self._embeddings) if self.scores.factorized else None
-        )
+        encoded = self.encoder.encode_tokens(tokens)
+        own = None
+        if self.scores.factorized:
+            own = functional.embedding(tokens[sentence, place], self._embeddings)
         hidden = encoded.states[sentence, place]
         return EncodedWords(encoded, Words(sentence, place, place), own, hidden)
 

@@ -143,7 +143,11 @@ class CopyAttention(nn.Module):
         log_alphas = torch.log_softmax(scores, dim=-1, dtype=dtype)
         attention = log_alphas.squeeze(2)
         if self.heads > 1:
-            attention = log_alphas.logsumexp(dim=2) - math.log(self.heads)
+            # The gradient of logsumexp is NaN where all heads are minus infinity.
+            finite = log_alphas.clamp(min=IMPOSSIBLE)
+            attention = finite.logsumexp(dim=2) - math.log(self.heads)
+            if padding is not None:
+                attention = attention.masked_fill(padding[:, None], -math.inf)
         pooled = torch.bmm(attention.exp().type_as(encoded), encoded)
         return attention, self.gate(pooled).squeeze(-1)
 

@@ -56,7 +56,7 @@ class RealPositions:
         return flat.view(self.batch, self.time, -1)
 
 
-class RowBatchNorm(nn.Module):
+class RowBatchNorm(ExactBuffers):
     """Batch norm of rows without padding.
 
     If `updates_statistics` is False, training does not change the running statistics.

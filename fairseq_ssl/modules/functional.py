@@ -45,9 +45,11 @@ class Rows:
     def of_mask(cls, real: Tensor) -> Rows:
         """Return the places where `real` [batch, time] is True."""
         # An exported graph cannot depend on the values of its input.
-        if torch.compiler.is_compiling() or bool(real.all()):
+        if torch.compiler.is_compiling():
             return cls(real.size(0), real.size(1), None)
-        return cls(real.size(0), real.size(1), real.flatten().nonzero().squeeze(1))
+        index = real.flatten().nonzero().squeeze(1)
+        is_padded = len(index) < real.numel()
+        return cls(real.size(0), real.size(1), index if is_padded else None)
 
     @classmethod
     def of_sentences(cls, sentence: Tensor, batch: int) -> Rows:

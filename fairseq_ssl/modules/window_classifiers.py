@@ -73,8 +73,9 @@ class Imitators(nn.Module):
     def forward(self, tokens: Tensor) -> WindowLogits:
         """Return the logits of all windows of texts [batch, time], padded on the right."""
         is_real = tokens.ne(self.padding)
-        types, inverse = torch.unique(tokens, return_inverse=True)
-        by_types = self.by_types
+        by_types, types, inverse = self.by_types, tokens, tokens
+        if by_types is not False:
+            types, inverse = torch.unique(tokens, return_inverse=True)
         if by_types is None:
             by_types = len(types) < MAX_TYPE_TOKEN_RATIO * tokens.numel()
         logits = []

@@ -148,14 +148,22 @@ class LazyAdam(FairseqAdam):
         return gradients
 
 
+FUSED_DEVICES = ("cpu", "cuda")
+
+
 def can_fuse(optimizer: torch.optim.Optimizer) -> bool:
     """Return True if the fused kernel supports an optimizer's weights, gradients and options."""
-    return not any(group.get("amsgrad") for group in optimizer.param_groups) and all(
-        weight.device.type == "cpu"
-        and weight.dtype is torch.float32
-        and (weight.grad is None or _is_plain(weight.grad))
-        for group in optimizer.param_groups
-        for weight in group["params"]
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    device = weights[0].device
+    return (
+        device.type in FUSED_DEVICES
+        and not any(group.get("amsgrad") for group in optimizer.param_groups)
+        and all(
+            weight.device == device
+            and weight.dtype is torch.float32
+            and (weight.grad is None or _is_plain(weight.grad))
+            for weight in weights
+        )
     )
 
 
@@ -180,7 +188,7 @@ def fused_step(optimizer: torch.optim.Optimizer) -> None:
                 [state["exp_avg"] for state in states],
                 [state["exp_avg_sq"] for state in states],
                 [],
-                [torch.tensor(float(step - 1)) for _ in weights],  # the kernel adds 1
+                list(weights[0].new_full((len(weights),), step - 1).unbind()),  # the kernel adds 1
                 fused=True,
                 amsgrad=False,
                 beta1=beta1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import importlib.util
 import inspect
 import logging
 import queue
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 def apply_patches() -> None:
     """Apply all patches. Their docstrings give the reasons. Further calls have no effect."""
-    from fairseq import checkpoint_utils
+    from fairseq import checkpoint_utils, options
     from fairseq.data.iterators import BufferedIterator
     from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
     from fairseq.file_io import PathManager
@@ -52,6 +53,8 @@ def apply_patches() -> None:
     _replace(SequenceGenerator, "generate", _search_faster_on_cpus)
     _replace(Adam, "step", _fuse_adam)
     _replace(AMPOptimizer, "__init__", _keep_loss_scale_on_cpus)
+    _replace(AMPOptimizer, "step", _unscale_once)
+    _replace(options, "parse_args_and_arch", _allow_bfloat16_on_gpus)
     _replace(FairseqTask, "train_step", _autocast_on_cpus)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
@@ -199,7 +202,7 @@ def _search_faster_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Use PyTorch's fused kernel for weights on a CPU. fairseq makes ten passes over memory."""
+    """Use PyTorch's fused kernel. fairseq makes ten passes over memory."""
     from fairseq_ssl.optim.adam import can_fuse, fused_step
 
     def step(self: Any, closure: Callable[[], Any] | None = None) -> Any:
@@ -225,6 +228,33 @@ def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
             self._grad_scaler = torch.amp.GradScaler("cpu", enabled=False)
 
     return init
+
+
+def _unscale_once(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Divide the gradients of --amp by the loss scale once.
+
+    fairseq passes two objects for the same optimizer to the scaler, which divides them again after
+    they are clipped. Epsilon then outweighs the small gradients in Adam.
+    """
+
+    def step(self: Any) -> None:
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    return step
+
+
+def _allow_bfloat16_on_gpus(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Let --bf16 train on a GPU. fairseq sets --tpu, and fails without torch_xla."""
+
+    def parse_args_and_arch(*args: Any, **options: Any) -> Any:
+        parsed = stock(*args, **options)
+        namespace = parsed[0] if isinstance(parsed, tuple) else parsed
+        if namespace.bf16 and importlib.util.find_spec("torch_xla") is None:
+            namespace.tpu = False
+        return parsed
+
+    return parse_args_and_arch
 
 
 def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ import fairseq_ssl
 from tests.conftest import train, weights
 
 fairseq_ssl.register()
+from fairseq import options  # noqa: E402
 from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
 from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
@@ -73,6 +74,49 @@ def test_the_loss_is_not_scaled(
     optimizer.step()
     assert not torch.equal(model.weight, before)
     assert not [one for one in recwarn if "CUDA" in str(one.message)]
+
+
+def test_gradients_are_divided_by_the_loss_scale_once() -> None:
+    model = Linear(4, 2)
+    optimizer = AMPOptimizer.__new__(AMPOptimizer)
+    optimizer.fp32_optimizer = OPTIMIZER_REGISTRY["adam"](ADAM, list(model.parameters()))
+    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
+    optimizer.min_loss_scale = 1e-4
+    before = model.weight.detach().clone()
+    optimizer.backward(model(torch.ones(3, 4)).sum())
+    gradient = model.weight.grad
+    assert gradient is not None
+    assert torch.equal(gradient, torch.full((2, 4), 3 * 128.0))
+    optimizer.clip_grad_norm(0.0)
+    optimizer.step()
+    assert torch.equal(gradient, torch.full((2, 4), 3.0))
+    assert not torch.equal(model.weight, before)
+
+
+def test_weights_do_not_change_after_an_overflow() -> None:
+    model = Linear(4, 2)
+    optimizer = AMPOptimizer.__new__(AMPOptimizer)
+    optimizer.fp32_optimizer = OPTIMIZER_REGISTRY["adam"](ADAM, list(model.parameters()))
+    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
+    optimizer.min_loss_scale = 1e-4
+    before = model.weight.detach().clone()
+    optimizer.backward(model(torch.ones(3, 4)).sum() * torch.inf)
+    optimizer.clip_grad_norm(1.0)
+    optimizer.step()
+    assert torch.equal(model.weight, before)
+    assert optimizer.scaler.get_scale() == 64
+
+
+@pytest.mark.parametrize(("has_xla", "flags"), [(False, []), (False, ["--tpu"]), (True, [])])
+def test_bfloat16_needs_a_tpu_only_with_torch_xla(
+    has_xla: bool, flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = object() if has_xla else None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found)
+    words = ["data", "--bf16", "--task", "translation", "--arch", "transformer_tiny", *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    assert args.bf16
+    assert args.tpu is has_xla
 
 
 def losses(printed: str) -> list[float]:

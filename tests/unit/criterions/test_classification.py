@@ -104,6 +104,28 @@ def test_adversarial_loss_equals_the_loss_of_perturbed_embeddings(dtype: torch.d
     torch.testing.assert_close(gradient_of(found, model), wanted, atol=near, rtol=near)
 
 
+class Watched(AdversarialCrossEntropy):
+    """The loss without perturbations. It stores the gradient."""
+
+    def perturbation(self, gradient: Tensor, inputs: Any, length: float) -> Tensor:
+        self.gradient = gradient.float().flatten()
+        return torch.zeros_like(gradient)
+
+
+def test_adversarial_direction_of_a_tiny_gradient_in_half_precision() -> None:
+    """The texts are classified almost perfectly, so that float16 would flush the gradient to 0."""
+    directions = []
+    for dtype in (torch.float32, torch.float16):
+        model = Scorer()
+        with torch.no_grad():
+            model.output.weight.mul_(1e-2)
+            model.output.bias.copy_(torch.tensor([11.0, 0.0, 0.0]))
+        loss = Watched(TASK, 1.0, 1.0, "sentence")
+        loss(model.to(dtype), sample(target=torch.tensor([0, 0])))
+        directions.append(loss.gradient)
+    assert torch.cosine_similarity(directions[0], directions[1], dim=0) > 0.99
+
+
 def test_adversarial_training_has_one_backward_pass_per_forward() -> None:
     """Unused weights get no gradient."""
     model = Scorer()

@@ -118,7 +118,7 @@ def test_invalid_options_are_rejected() -> None:
 def test_cross_entropy_equals_torch_in_blocks(
     smoothing: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edit_cross_entropy, "BLOCK", 13)  # two of seven positions
+    monkeypatch.setitem(edit_cross_entropy.BLOCKS, "cpu", 13)  # two of seven positions
     labels = torch.tensor(LABELS)
     scores = (3 * torch.randn(len(LABELS), 5)).to(dtype).requires_grad_()
     exact = scores.detach().to(torch.promote_types(dtype, torch.float32)).requires_grad_()

@@ -161,6 +161,21 @@ def test_attention_equals_the_reference(heads: int) -> None:
         torch.testing.assert_close(gate[b], pooled @ layer.gate.weight[0] + layer.gate.bias)
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_padding_does_not_change_gradients(heads: int) -> None:
+    torch.manual_seed(2)
+    layer = CopyAttention(8, 6, heads)
+    states, encoded = torch.randn(1, 3, 8), torch.randn(1, 5, 6)
+    padding = torch.tensor([[True, True, False, False, False]])
+    gradients = []
+    for begin, mask in ((0, padding), (2, None)):
+        attention, gate = layer(states, encoded[:, begin:], mask)
+        loss = attention[:, :, 2 - begin :].square().sum() + gate.sum()
+        gradients.append(torch.autograd.grad(loss, [*layer.parameters()]))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_attention_sums_to_one_in_training_and_half_precision() -> None:
     layer = CopyAttention(8, 8, 2).to(torch.bfloat16).train()
     found, _ = layer(torch.randn(2, 3, 8).bfloat16(), torch.randn(2, 5, 8).bfloat16())

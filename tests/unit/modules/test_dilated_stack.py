@@ -119,6 +119,15 @@ def test_running_statistics_ignore_padding() -> None:
     torch.testing.assert_close(norm.running_mean[0], torch.tensor(0.75 * 0.75 + 0.25 * 3))
 
 
+def test_running_statistics_stay_in_float32() -> None:
+    """Small updates and variances above 65504 are lost in float16."""
+    norm = RowBatchNorm(2).half()
+    normed = norm(torch.tensor([[1000.0, 2.0], [-1000.0, 6.0]]).half())
+    assert normed.dtype is norm.weight.dtype is torch.float16
+    assert norm.running_var.dtype is torch.float32
+    torch.testing.assert_close(norm.running_var, torch.tensor([0.9 + 2e5, 0.9 + 0.8]))
+
+
 def test_author_initialization_uses_both_fans() -> None:
     sizes = StackSizes(8, 3, 1, (1,), is_causal=True, norm="none", init="author")
     for module in DilatedStack(sizes).modules():
