@@ -56,7 +56,7 @@ class Record:
         """The words of all commands, concatenated."""
         return [word for command in self.commands for word in command]
 
-    def used_settings(self, own: str, others: str) -> dict[str, str]:
+    def used_settings(self, own: Script, others: Script) -> dict[str, str]:
         """Return the settings whose values occur in the commands.
 
         Two settings may have the same value, and a value of one or two characters may occur by
@@ -64,20 +64,27 @@ class Record:
         only if `own` names its setting.
 
         Args:
-            own: text of the step's script and of its helpers, without settings.sh
-            others: text of the scripts of the other steps
+            own: the step's script and its helpers, without settings.sh
+            others: the scripts of the other steps
         """
         text = " ".join(self.words)
-        used = {}
-        for name, value in self.settings.items():
-            is_named, is_others = (re.search(rf"\b{name}\b", some) for some in (own, others))
-            if (
-                value
-                and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text)
-                and (is_named or (len(value) > 2 and not is_others))
-            ):
-                used[name] = value
-        return used
+        return {
+            name: value
+            for name, value in self.settings.items()
+            if value
+            and value in text
+            and (name in own.names or (len(value) > 2 and name not in others.names))
+            and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text)
+        }
+
+
+class Script:
+    """Names in the text of shell scripts."""
+
+    def __init__(self, text: str) -> None:
+        self.names = set(re.findall(r"\w+", text))
+        self.optional = set(re.findall(r"\$\{(\w+):?[-+]", text))
+        """Variables with a default."""
 
 
 class Recipe:
@@ -102,10 +109,11 @@ class Recipe:
         self.settings = {
             name: self.shorten(value) for name, value in settings.items() if name not in choices
         }
+        self._scripts: dict[str, tuple[Script, Script]] = {}
 
     def shorten(self, text: str) -> str:
         """Replace folders by their names, so that moving WORK or DATA_DIR is not a change."""
-        for folder in sorted(self.names, key=len, reverse=True):
+        for folder in sorted(filter(text.__contains__, self.names), key=len, reverse=True):
             text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w.-])", self.names[folder], text)
         return text
 
@@ -114,15 +122,20 @@ class Recipe:
         first, _, rest = name.partition("/")
         return self.folders[first] / rest if first in self.folders else Path(name)
 
-    def scripts(self, step: str) -> tuple[str, str]:
-        """Return the text of a step's script with its helpers, and of the other steps."""
+    def scripts(self, step: str) -> tuple[Script, Script]:
+        """Return a step's script with its helpers, and the other steps."""
+        if step not in self._scripts:
+            self._scripts[step] = self._read_scripts(step)
+        return self._scripts[step]
+
+    def _read_scripts(self, step: str) -> tuple[Script, Script]:
         own, others = "", ""
         for script in [*self.path("$HERE").glob("*.sh"), *Path(__file__).parent.glob("*.sh")]:
             if script.name == step or not script.name[0].isdigit():
                 own += script.read_text("utf-8") if script.name != "settings.sh" else ""
             else:
                 others += script.read_text("utf-8")
-        return own, others
+        return Script(own), Script(others)
 
     def record_path(self, target: str) -> Path:
         """Return the path of the record of a target."""
@@ -317,8 +330,7 @@ def _stale(recipe: Recipe, inputs: Iterable[str]) -> Iterator[str]:
         own, others = recipe.scripts(record.step)
         for name, value in record.used_settings(own, others).items():
             # A variable that only that step sets is not a setting, unless it has no default.
-            is_optional = re.search(rf"\$\{{{name}:?[-+]", own)
-            now = recipe.settings.get(name, "" if is_optional else value)
+            now = recipe.settings.get(name, "" if name in own.optional else value)
             if now != value:
                 yield f"{name} was {value!r}, is {now!r}; {target} is from {record.step}"
 

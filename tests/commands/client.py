@@ -1,9 +1,7 @@
 #!/usr/bin/env -S python3 -IS
 """Client of `server.py` that replaces a command: sends it and exits with its exit code."""
 
-import json
 import os
-import socket
 import sys
 
 WITH_FAIRSEQ = {
@@ -29,6 +27,9 @@ def main() -> int:
     if name is None:
         real = os.path.join(os.path.dirname(sys.executable), command)  # noqa: PTH118, PTH120
         os.execv(real, [real, *sys.argv[1:]])
+    import json  # not before exec, which recipes call often
+    import socket
+
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(f"{os.environ['COMMAND_SERVERS']}/{name}")
         folder = os.getcwd()  # noqa: PTH109
