@@ -77,7 +77,7 @@ LAMBDA_RATE="${LAMBDA_RATE:-1}"               # learning rate of lambda relative
 EPSILON="${EPSILON:-5}"                       # perturbation norm of adv and vat, Miyato et al. (2017)
 NORMALIZE="${NORMALIZE---recurrent-normalize-embeddings}" # for all experts; NORMALIZE= to disable
 BERT_LR="${BERT_LR:-0.00005}" BERT_FINE_LR="${BERT_FINE_LR:-0.00001}" BERT_EPOCHS="${BERT_EPOCHS:-3}"
-PRECISION="${PRECISION:-}"                    # flag of all trainings: --amp for bfloat16 on a CPU
+PRECISION="${PRECISION:-}"                    # of all trainings: --amp for float16 on a GPU, bfloat16 on a CPU
 LONGEST="${LONGEST:-400}"                     # max words of a text for the expert; earlier words are truncated
 LABELS="${LABELS:-}"                          # number of labeled training texts; the others are unlabeled
 # (default: 1,000 for pros, all for other tasks)

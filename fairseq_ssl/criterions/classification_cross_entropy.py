@@ -283,10 +283,15 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
             log_p: [batch, classes], log p(y|e), detached.
         """
         random = self.perturbation(torch.randn_like(embedded), inputs, self.xi).requires_grad_()
-        (gradient,) = torch.autograd.grad(
-            GRADIENT_SCALE * _kl(log_p, model(**inputs, embedded=embedded.detach() + random)),
-            random,
-        )
+        fixed, device = embedded.detach(), embedded.device.type
+        is_mixed = torch.is_autocast_enabled(device)
+        with torch.autocast(device, enabled=False):  # xi is smaller than its rounding errors
+            clean = log_p
+            if is_mixed:
+                with torch.no_grad():
+                    clean = model(**inputs, embedded=fixed).float().log_softmax(-1)
+            divergence = GRADIENT_SCALE * _kl(clean, model(**inputs, embedded=fixed + random))
+        (gradient,) = torch.autograd.grad(divergence, random)
         perturbed = embedded + self.perturbation(gradient, inputs, self.epsilon)
         return _kl(log_p, model(**inputs, embedded=perturbed))
 

@@ -177,6 +177,29 @@ def test_virtual_adversarial_loss_equals_the_reference(has_others: bool) -> None
     torch.testing.assert_close(gradient_of(found, model), gradient_of(expected, model))
 
 
+def embeddings_of(criterion: Any, model: nn.Module) -> list[Tensor]:
+    """Return the embeddings that the criterion passes to the model, for the same random numbers."""
+    seen: list[Tensor] = []
+
+    def note(_: Any, __: Any, named: Any) -> None:
+        seen.append(named["embedded"].detach().float())
+
+    hook = model.register_forward_pre_hook(note, with_kwargs=True)
+    torch.manual_seed(5)
+    criterion(model, sample())
+    hook.remove()
+    return seen
+
+
+def test_virtual_adversarial_direction_is_not_rounded_in_mixed_precision() -> None:
+    """The difference of logits at a distance of xi is smaller than the rounding of bfloat16."""
+    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, "sentence", 0.001)
+    exact = embeddings_of(criterion, Scorer())
+    with torch.autocast("cpu", torch.bfloat16):
+        found = embeddings_of(criterion, Scorer())
+    torch.testing.assert_close(found[-1], exact[-1], atol=0.01, rtol=0)
+
+
 @pytest.mark.parametrize(("average", "size"), [("text", 2), ("window", 5)])
 def test_imitation_loss_equals_equation_3_11(average: str, size: int) -> None:
     torch.manual_seed(1)
