@@ -8,8 +8,8 @@ predict() { # TASK EXPERT SEED
   local kind folder
   for kind in $(kinds "$1"); do
     folder="$(run_of "$@" "$kind")"
-    build "$folder/test.txt" quietly "$folder/predict.log" run fairseq-ssl classify predict "$(data "$1" "$2")/text/test.tsv" \
-      --labeled --model "$folder/final.pt" --data-dir "$(data "$1" "$2")" -o "$folder/test.txt"
+    build "$folder/test.txt" quietly "$folder/predict.log" run fairseq-ssl classify predict --split test \
+      --model "$folder/final.pt" --data-dir "$(data "$1" "$2")" -o "$folder/test.txt"
   done
 }
 

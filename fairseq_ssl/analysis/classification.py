@@ -149,7 +149,6 @@ class TextClassifierPipeline:
             probabilities[texts - first] = logits.softmax(-1).cpu().numpy()
         return probabilities
 
-    @torch.no_grad()
     def classify(
         self, lines: Sequence[str], windows: int = 0, batch_size: int = BATCH
     ) -> list[Prediction]:
@@ -160,9 +159,20 @@ class TextClassifierPipeline:
             windows: number of windows to return for each text, for models with imitators.
             batch_size: batch size in texts.
         """
-        dataset = self.texts(lines)
+        return self.predictions(self.texts(lines), 0, len(lines), windows, batch_size)
+
+    @torch.no_grad()
+    def predictions(
+        self,
+        dataset: TwoViewDataset,
+        first: int,
+        count: int,
+        windows: int = 0,
+        batch_size: int = BATCH,
+    ) -> list[Prediction]:
+        """Return the predicted label of `count` texts of a dataset, beginning with text `first`."""
         predictions: dict[int, Prediction] = {}
-        for texts, inputs in self._batches(dataset, 0, len(lines), batch_size):
+        for texts, inputs in self._batches(dataset, first, count, batch_size):
             logits = self.model(**inputs).float()
             best: list[tuple[Window, ...]] = [()] * len(texts)
             if windows and self.has_imitators:
@@ -171,7 +181,7 @@ class TextClassifierPipeline:
                 by_label = dict(zip(self.task.classes, row, strict=True))
                 label = max(by_label, key=by_label.__getitem__)
                 predictions[int(text)] = Prediction(label, by_label, top)
-        return [predictions[index] for index in range(len(lines))]
+        return [predictions[index] for index in range(first, first + count)]
 
     def _views(self) -> list[str]:
         return [WORDS, PIECES] if self.has_imitators else [WORDS]
@@ -410,10 +420,26 @@ def predict_lines(
                     )
         count += len(block)
         texts = [line.partition("\t")[2] if labeled else line for line in block]
-        for one in classifier.classify(texts, windows, batch_size):
-            probabilities = (f"{label}={value:.4f}" for label, value in one.probabilities.items())
-            columns = [one.label, " ".join(probabilities)]
-            if windows:
-                shown = (f"{window.text} ({window.weight:.3f})" for window in one.windows)
-                columns.append(" | ".join(shown))
-            yield "\t".join(columns)
+        yield from _lines(classifier.classify(texts, windows, batch_size), windows)
+
+
+def predict_split(
+    classifier: TextClassifierPipeline, split: str, *, windows: int = 0, batch_size: int = BATCH
+) -> Iterator[str]:
+    """Yield a line for each text of a split of the data folder, in the form of `predict_lines`."""
+    classifier.check_windows(windows)
+    dataset = classifier.split(split)
+    for first in range(0, len(dataset), BLOCK):
+        count = min(BLOCK, len(dataset) - first)
+        predictions = classifier.predictions(dataset, first, count, windows, batch_size)
+        yield from _lines(predictions, windows)
+
+
+def _lines(predictions: Iterable[Prediction], windows: int) -> Iterator[str]:
+    for one in predictions:
+        probabilities = (f"{label}={value:.4f}" for label, value in one.probabilities.items())
+        columns = [one.label, " ".join(probabilities)]
+        if windows:
+            shown = (f"{window.text} ({window.weight:.3f})" for window in one.windows)
+            columns.append(" | ".join(shown))
+        yield "\t".join(columns)

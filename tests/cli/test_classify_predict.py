@@ -112,6 +112,23 @@ def test_predictions_are_printed_and_scored(
     assert told["two"]["against"]["baseline"] == "one"
 
 
+@pytest.mark.parametrize(("model", "words"), [("expert", ()), ("mixture", ("--windows", "2"))])
+def test_a_split_has_the_predictions_of_its_text(
+    model: str,
+    words: tuple[str, ...],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(classification, "BLOCK", 4)  # 9 texts are two blocks and a part
+    whole, split = tmp_path / "whole.txt", tmp_path / "split.txt"
+    gold = folder / "data/text/valid.tsv"
+    assert call(folder, "predict", model, gold, "--labeled", "-o", whole, *words) == 0
+    assert call(folder, "predict", model, "--split", "valid", "-o", split, *words) == 0
+    assert len(split.read_text().splitlines()) == 9
+    assert split.read_text() == whole.read_text()
+
+
 def test_library_returns_the_same_predictions(folder: Path) -> None:
     classifier = TextClassifierPipeline.load(folder / "mixture/checkpoint_last.pt", folder / "data")
     texts = ["the film number 3 is good", "this is poor", ""]
@@ -147,6 +164,9 @@ def test_weight_of_a_window_is_its_contribution() -> None:
         ("label", "expert", ("--split", "nowhere"), 1, "nowhere.idx is missing"),
         ("label", "imitators", (), 1, "is not a text classifier"),
         ("predict", "expert", ("--windows", "2"), 2, "--windows needs a model with imitators"),
+        ("predict", "expert", ("--split", "nowhere"), 1, "nowhere.idx is missing"),
+        ("predict", "expert", ("--split", "valid", "--labeled"), 2, "--split replaces FILE"),
+        ("predict", "expert", ("--split", "valid", "a.txt"), 2, "--split replaces FILE"),
     ],
 )
 def test_wrong_options_are_rejected(
