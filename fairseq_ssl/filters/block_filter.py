@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import compress
-from typing import Any
+from operator import ne
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,25 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.filters.deduplication import DuplicateFilter
-from fairseq_ssl.filters.rules import Row
-from fairseq_ssl.io.blocks import RowBlock
+from fairseq_ssl.filters.rules import (
+    UNKNOWN_SCORE,
+    CleanFilter,
+    IdenticalFilter,
+    LanguageFilter,
+    MaxLengthFilter,
+    Row,
+)
+from fairseq_ssl.io.blocks import LineSizes, RowBlock
+
+Indices: TypeAlias = NDArray[np.int64]
+Accepted: TypeAlias = NDArray[np.bool_]
 
 MAX_EXAMPLE_LENGTH = 300
 """Max characters per line of an example."""
+MIN_BATCH, MAX_BATCHED = 64, 1000
+"""Min number of lines, and max bytes of a line, for which arrays are faster than loops."""
+SUMMED = 32
+"""Number of lines whose scores are summed at a time, so that the summands are in the cache."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +99,7 @@ class FilteredBlock:
         ]
         return replace(
             self,
-            kept=tuple(_join_lines(compress(side, new.tolist())) for side in sides),
+            kept=tuple(_join_lines([*compress(side, new.tolist())]) for side in sides),
             dropped=(*self.dropped, DropCount(name, len(old), tuple(shown))),
             numbers=self.numbers[new],
         )
@@ -106,29 +122,77 @@ class CorpusFilter:
         left, dropped = filter_rows(self.chain, rows, block.first, self.examples)
         duplicates = self.chain.duplicates
         return FilteredBlock(
-            kept=_kept_lines(block, left),
+            kept=rows.kept_lines(left),
             rows=len(rows),
             dropped=tuple(dropped),
-            numbers=np.array(left, dtype=np.int64) + block.first,
-            hashes=hash_rows(duplicates, [rows[row] for row in left]) if duplicates else None,
+            numbers=left + block.first,
+            hashes=duplicates.hashes(rows.raw_rows(left)) if duplicates else None,
             ends=block.ends,
             share=block.share,
         )
 
-    def _rows(self, block: RowBlock) -> list[Row]:
+    def _rows(self, block: RowBlock) -> BlockRows:
         sides = range(len(block.data))
         try:
-            lines = [block.lines(side) for side in sides]
+            return BlockRows(block, tuple(map(block.text, sides)))
         except DataError as error:
             if not self.chain.accepts_any_bytes:
                 raise DataError(f"{error} Or drop such lines with the filter encoding.") from None
-            lines = [_decode(block.data[side].removesuffix(b"\n")).split("\n") for side in sides]
-        return list(zip(*lines, strict=True))
+        texts = (_decode(data.removesuffix(b"\n")) for data in block.data)
+        return BlockRows(block, tuple(texts), is_valid=False)
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """The rows of a block, split into lines and measured only if a filter needs it."""
+
+    block: RowBlock
+    texts: tuple[str, ...]
+    """Decoded text of each side."""
+    is_valid: bool = True
+    """False if a side is not valid UTF-8."""
+
+    def __len__(self) -> int:
+        return self.block.count
+
+    @cached_property
+    def lines(self) -> tuple[list[str], ...]:
+        """Lines of each side."""
+        return tuple(text.split("\n") for text in self.texts)
+
+    @cached_property
+    def raw_lines(self) -> tuple[list[bytes], ...]:
+        """Lines of each side as bytes."""
+        return tuple(map(self.block.raw_lines, range(len(self.texts))))
+
+    @cached_property
+    def sizes(self) -> tuple[LineSizes, ...]:
+        """Sizes of the lines of each side."""
+        return tuple(map(LineSizes, self.block.data))
+
+    def take(self, indices: Indices) -> list[Row]:
+        """Return the rows at these indices."""
+        if len(indices) == len(self):
+            return list(zip(*self.lines, strict=True))
+        raw = self.raw_rows(indices)
+        return [tuple(map(_decode, row)) for row in raw]
+
+    def raw_rows(self, indices: Indices) -> list[tuple[bytes, ...]]:
+        """Return the rows at these indices as bytes."""
+        rows = list(zip(*self.raw_lines, strict=True))
+        return rows if len(indices) == len(rows) else [rows[row] for row in indices.tolist()]
+
+    def kept_lines(self, indices: Indices) -> tuple[bytes, ...]:
+        """Return the lines of each side at these indices, including newlines."""
+        if len(indices) == len(self):
+            return tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
+        kept = indices.tolist()
+        return tuple(_join_lines([side[row] for row in kept]) for side in self.raw_lines)
 
 
 def filter_rows(
-    chain: FilterChain, rows: Sequence[Row], first: int = 1, examples: int = 0
-) -> tuple[list[int], list[DropCount]]:
+    chain: FilterChain, rows: Sequence[Row] | BlockRows, first: int = 1, examples: int = 0
+) -> tuple[Indices, list[DropCount]]:
     """Apply all filters except ``duplicates``, each to the rows kept by the previous filters.
 
     Args:
@@ -140,23 +204,180 @@ def filter_rows(
     Returns:
         Indices of the kept rows, and the dropped rows of each filter.
     """
-    left, dropped = list(range(len(rows))), []
+    left, dropped = np.arange(len(rows)), []
     for name, one in zip(chain.names, chain.filters, strict=False):
-        seen = [rows[row] for row in left]
-        scores = one.score(seen)
-        if len(scores) != len(seen):
-            raise UsageError(
-                f"The filter {name} returned {len(scores)} scores for {len(seen)} rows. Expected "
-                "one score per row."
-            )
-        accepted = [bool(one.accept(score)) for score in scores]
-        rejected = [row for row, is_kept in enumerate(accepted) if not is_kept]
-        shown = [
-            DroppedRow.of(first + left[row], seen[row], scores[row]) for row in rejected[:examples]
-        ]
-        dropped.append(DropCount(name, len(rejected), tuple(shown)))
-        left = list(compress(left, accepted))
+        on_arrays = ARRAY_RULES.get(type(one))
+        if on_arrays and isinstance(rows, BlockRows) and rows.is_valid:
+            accepted = on_arrays(one, rows, left)
+            scores = None
+        else:
+            scores = one.score(_take(rows, left))
+            if len(scores) != len(left):
+                raise UsageError(
+                    f"The filter {name} returned {len(scores)} scores for {len(left)} rows. "
+                    "Expected one score per row."
+                )
+            accepted = np.array([bool(one.accept(score)) for score in scores], dtype=np.bool_)
+        rejected = np.flatnonzero(~accepted)
+        at = rejected[:examples]
+        seen = _take(rows, left[at])
+        shown = one.score(seen) if scores is None else [scores[row] for row in at.tolist()]
+        numbers = (left[at] + first).tolist()
+        dropped_rows = map(DroppedRow.of, numbers, seen, shown)
+        dropped.append(DropCount(name, len(rejected), tuple(dropped_rows)))
+        left = left[accepted]
     return left, dropped
+
+
+def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
+    if isinstance(rows, BlockRows):
+        return rows.take(indices)
+    return [rows[row] for row in indices.tolist()]
+
+
+def _accept_clean(rule: CleanFilter, rows: BlockRows, left: Indices) -> Accepted:
+    sizes = np.stack([side.tokens()[left] for side in rows.sizes])
+    shorter, longer = sizes.min(0), sizes.max(0)
+    accepted = (shorter >= rule.min) & (longer <= rule.max)
+    accepted &= longer / np.maximum(shorter, 1) <= rule.ratio
+    long = np.logical_or.reduce(
+        [side.has_longer_token(rule.max_word_length)[left] for side in rows.sizes]
+    )
+    doubtful = np.flatnonzero(long & accepted)  # more bytes than allowed characters
+    scores = rule.score(rows.take(left[doubtful]))
+    accepted[doubtful] = list(map(rule.accept, scores))
+    return accepted
+
+
+def _accept_max_length(rule: MaxLengthFilter, rows: BlockRows, left: Indices) -> Accepted:
+    accepted = np.ones(len(left), dtype=np.bool_)
+    limits = ((rule.source, rule.source_unit), (rule.target, rule.target_unit))
+    for side, (limit, unit) in zip(rows.sizes, limits, strict=False):
+        if limit:
+            length = side.tokens() if unit == "tokens" else side.characters()
+            accepted &= length[left] <= limit
+    return accepted
+
+
+def _accept_different(rule: IdenticalFilter, rows: BlockRows, left: Indices) -> Accepted:
+    if rule.ignore_case or rule.ignore_spaces:
+        return np.array(list(map(rule.accept, rule.score(rows.take(left)))), dtype=np.bool_)
+    differs = np.fromiter(map(ne, *rows.raw_lines[:2]), np.bool_, len(rows))
+    return differs[left]
+
+
+def _accept_language(rule: LanguageFilter, rows: BlockRows, left: Indices) -> Accepted:
+    accepted = np.ones(len(left), dtype=np.bool_)
+    kept = left.tolist()
+    for side, language in zip(rows.lines, (rule.source, rule.target), strict=False):
+        if language:
+            found = LanguageArrays.of(rule.identifier).identify([side[row] for row in kept])
+            accepted &= np.array([one in ("", language) for one in found], dtype=np.bool_)
+    return accepted
+
+
+@dataclass(frozen=True)
+class LanguageArrays:
+    """langid's model as arrays, to identify the languages of many lines at once."""
+
+    identifier: Any
+    next_state: NDArray[Any]
+    """[rows * 256], the next state by row of the current state and byte."""
+    row: NDArray[np.int64]
+    """[states], offset of the row of each state in `next_state`."""
+    feature: NDArray[np.int32]
+    """[states], the feature found in each state, -1 if none."""
+
+    @classmethod
+    @lru_cache
+    def of(cls, identifier: Any) -> LanguageArrays:
+        """Return the arrays of a `LanguageIdentifier`. They share its memory where possible."""
+        row = np.asarray(identifier.tk_row).astype(np.int64) << 8
+        feature = np.asarray(identifier.tk_output, dtype=np.int32)
+        return cls(identifier, np.asarray(identifier.tk_nextmove), row, feature)
+
+    def identify(self, lines: Sequence[str]) -> list[str]:
+        """Return the language of each line, empty for a line without known features."""
+        texts = [self.identifier._encode(line) for line in lines]
+        batched = [row for row, text in enumerate(texts) if 0 < len(text) <= MAX_BATCHED]
+        if len(batched) < MIN_BATCH:
+            batched = []
+        languages = [""] * len(lines)
+        for row in set(range(len(lines))).difference(batched):
+            language, score = self.identifier.classify(lines[row])
+            languages[row] = "" if score <= UNKNOWN_SCORE else language
+        if batched:
+            found = self._identify_batch([texts[row] for row in batched])
+            for row, language in zip(batched, found, strict=True):
+                languages[row] = language
+        return languages
+
+    def _identify_batch(self, texts: Sequence[bytes]) -> list[str]:
+        line, feature, count = self._features(texts)
+        is_used = np.zeros(len(self.identifier.nb_ptc), dtype=np.bool_)
+        is_used[feature] = True
+        index = (np.cumsum(is_used) - 1)[feature]
+        table = self.identifier.nb_ptc[is_used].astype(np.float32)
+        bounds = np.searchsorted(line, np.arange(len(texts) + 1))
+        scores = _weighted_sums(table, index, np.log1p(count, dtype=np.float32), bounds)
+        scores += self.identifier.nb_pc
+        labels = self.identifier.nb_classes
+        best = scores.argmax(1).tolist()
+        has_feature = (bounds[1:] > bounds[:-1]).tolist()
+        return [labels[at] if known else "" for at, known in zip(best, has_feature, strict=True)]
+
+    def _features(self, texts: Sequence[bytes]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the line, the feature and the count of each feature of each line, sorted by line.
+
+        All lines advance by one byte at a time, the longest first.
+        """
+        size = np.fromiter(map(len, texts), np.int64, len(texts))
+        data = np.frombuffer(b"".join(texts), np.uint8)
+        order = np.argsort(-size, kind="stable")
+        position = (np.cumsum(size) - size)[order]
+        active = np.searchsorted(-size[order], -np.arange(size.max()))
+        features = len(self.identifier.nb_ptc)
+        offset = order * features  # in 32 bits if possible, which are faster to sort
+        if len(texts) * features < 2**31:
+            offset = offset.astype(np.int32)
+        row = np.full(len(texts), self.row[0])
+        keys = []
+        for step, count in enumerate(active.tolist()):
+            state = self.next_state[row[:count] + data[position[:count] + step]]
+            feature, row = self.feature[state], self.row[state]
+            found = np.flatnonzero(feature >= 0)
+            keys.append(offset[found] + feature[found])
+        key = np.sort(np.concatenate(keys))
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        line, feature = np.divmod(key[first], features)
+        return line, feature, np.diff(first, append=len(key))
+
+
+def _weighted_sums(
+    table: NDArray[np.float32],
+    index: NDArray[np.int64],
+    weight: NDArray[np.float32],
+    bounds: NDArray[np.int64],
+) -> NDArray[np.float32]:
+    """Return the sums of rows `index` of `table`, times `weight`, between consecutive `bounds`."""
+    size = np.diff(bounds)
+    order = np.argsort(size)
+    sums = np.zeros((len(size), table.shape[1]), dtype=np.float32)
+    for group in np.array_split(order, -(-len(order) // SUMMED)):
+        steps = np.arange(size[group].max())
+        at = np.minimum(bounds[group][:, None] + steps, len(index) - 1)
+        weights = weight[at] * (steps < size[group][:, None])
+        sums[group] = np.matmul(weights[:, None], table[index[at]])[:, 0]
+    return sums
+
+
+ARRAY_RULES: dict[type[Any], Callable[[Any, BlockRows, Indices], Accepted]] = {
+    CleanFilter: _accept_clean,
+    MaxLengthFilter: _accept_max_length,
+    IdenticalFilter: _accept_different,
+    LanguageFilter: _accept_language,
+}
+"""Filters whose decisions on a block of valid UTF-8 need no score for each row."""
 
 
 @dataclass(frozen=True)
@@ -167,25 +388,12 @@ class CorpusHashes:
 
     def __call__(self, block: RowBlock) -> NDArray[np.uint64]:
         """Return one hash per row of the block, [rows]."""
-        lines = [map(_decode, block.raw_lines(side)) for side in range(len(block.data))]
-        return hash_rows(self.duplicates, list(zip(*lines, strict=True)))
+        lines = map(block.raw_lines, range(len(block.data)))
+        return self.duplicates.hashes(list(zip(*lines, strict=True)))
 
 
-def hash_rows(duplicates: DuplicateFilter, rows: Sequence[Row]) -> NDArray[np.uint64]:
-    """Return one 64-bit hash per row, [rows]."""
-    return np.array(duplicates.score(rows), dtype=np.uint64)
-
-
-def _kept_lines(block: RowBlock, left: list[int]) -> tuple[bytes, ...]:
-    """Return the lines of each side at the row indices `left`, including newlines."""
-    if len(left) == block.count:
-        return tuple(data if data.endswith(b"\n") else data + b"\n" for data in block.data)
-    sides = [block.raw_lines(side) for side in range(len(block.data))]
-    return tuple(_join_lines(side[row] for row in left) for side in sides)
-
-
-def _join_lines(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
+def _join_lines(lines: Sequence[bytes]) -> bytes:
+    return b"\n".join([*lines, b""])
 
 
 def _decode(raw: bytes) -> str:

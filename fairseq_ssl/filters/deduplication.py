@@ -6,6 +6,7 @@ import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,10 +165,21 @@ class DuplicateFilter:
 
     def score(self, rows: Sequence[Row]) -> list[int]:
         """Return a 64-bit hash of the compared text of each row."""
-        side = slice(None) if self.by == "pair" else slice(BY.index(self.by) - 1, BY.index(self.by))
-        return [_hash("\n".join(row[side])) for row in rows]
+        hashes: list[int] = self.hashes([tuple(map(_encode, row)) for row in rows]).tolist()
+        return hashes
+
+    def hashes(self, rows: Sequence[tuple[bytes, ...]]) -> Hashes:
+        """Return a 64-bit hash of the compared text of each row of bytes, [rows]."""
+        if self.by == "pair":
+            texts = map(b"\n".join, rows)
+        else:
+            texts = map(itemgetter(BY.index(self.by) - 1), rows)
+        return np.frombuffer(b"".join(map(_digest, texts)), dtype="<u8").astype(np.uint64)
 
 
-def _hash(text: str) -> int:
-    raw = text.encode("utf-8", "surrogateescape")
-    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _digest(text: bytes) -> bytes:
+    return blake2b(text, digest_size=8).digest()

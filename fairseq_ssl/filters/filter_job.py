@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+import numpy as np
+
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters.block_filter import (
@@ -20,7 +22,6 @@ from fairseq_ssl.filters.block_filter import (
     DroppedRow,
     FilteredBlock,
     filter_rows,
-    hash_rows,
 )
 from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
 from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
@@ -81,10 +82,10 @@ def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, memory: int) -> I
     while batch := list(islice(pairs, BATCH)):
         rows = [(pair,) if isinstance(pair, str) else tuple(pair) for pair in batch]
         kept, _ = filter_rows(chain, rows)
-        if seen is not None and chain.duplicates and kept:
-            new = seen.add(hash_rows(chain.duplicates, [rows[row] for row in kept]))
-            kept = [row for row, is_new in zip(kept, new.tolist(), strict=True) if is_new]
-        yield from (batch[row] for row in kept)
+        if seen is not None and chain.duplicates and len(kept):
+            hashes = chain.duplicates.score([rows[row] for row in kept])
+            kept = kept[seen.add(np.array(hashes, dtype=np.uint64))]
+        yield from (batch[row] for row in kept.tolist())
 
 
 def filter_files(

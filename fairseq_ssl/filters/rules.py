@@ -321,7 +321,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
 
     def score(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
         """Return the language of each side, empty if it is unknown or not checked."""
-        identifier = _identifier(self.candidates)
+        identifier = self.identifier
         expected = (self.source, self.target)[: self.sides]
         return [
             tuple(
@@ -335,6 +335,11 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         """Return True if each side has the expected language or no known language."""
         expected = (self.source, self.target)[: self.sides]
         return all(found in ("", language) for found, language in zip(score, expected, strict=True))
+
+    @property
+    def identifier(self) -> Any:
+        """langid's model with the candidate languages."""
+        return _identifier(self.candidates)
 
     @property
     def _expected(self) -> list[str]:

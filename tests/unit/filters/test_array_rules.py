@@ -1,0 +1,103 @@
+"""Decisions on the arrays of a block equal those on single rows."""
+
+from __future__ import annotations
+
+import random
+from hashlib import blake2b
+
+import pytest
+
+from fairseq_ssl.filters import block_filter
+from fairseq_ssl.filters.block_filter import ARRAY_RULES, CorpusFilter, LanguageArrays, filter_rows
+from fairseq_ssl.filters.chain import build_filters
+from fairseq_ssl.filters.deduplication import DuplicateFilter
+from fairseq_ssl.filters.rules import LanguageFilter, Row
+from fairseq_ssl.io.blocks import RowBlock
+
+SENTENCES = {
+    "en": "the committee will meet again on Tuesday to discuss a new proposal for this city",
+    "de": "der Ausschuss wird am Dienstag über den neuen Vorschlag für die Stadt beraten",
+    "sr": "одбор ће се поново састати да разговара о новом предлогу",  # noqa: RUF001
+    "ja": "委員会は 火曜日に 再び 会合を 開きます",
+    "": f"12 -- \u3000 ... {'x' * 30} {'ü' * 20}",
+}
+WORDS = {language: sentence.split(" ") for language, sentence in SENTENCES.items()}
+CHAINS = (
+    "clean",
+    "clean:min=2:max=6:ratio=1.5",
+    "clean:max-word-length=25",
+    "clean:max-word-length=39",
+    "max-length:source=6:target=40",
+    "max-length:source=0:target=30:target-unit=characters",
+    "identical",
+    "identical:ignore-case=true",
+    "langid:source=en:target=de",
+    "langid:target=sr",
+    "langid:source=en:candidates=en+de+ja",
+    "clean:max=9,langid:source=en,identical,max-length:target=50",
+)
+
+
+def line(draw: random.Random) -> str:
+    """Return a line of one language, of two or of none, some in capitals."""
+    words = WORDS[draw.choice([*WORDS])] + WORDS[""] * draw.randrange(2)
+    drawn = (" " * draw.randint(1, 2)).join(draw.choices(words, k=draw.randrange(9)))
+    return drawn.upper() if draw.random() < 0.2 else drawn
+
+
+def rows(count: int, seed: int = 1) -> list[Row]:
+    draw = random.Random(seed)
+    drawn = [(line(draw), line(draw)) for _ in range(count)]
+    return [(one, one) if draw.random() < 0.1 else (one, other) for one, other in drawn]
+
+
+def block_of(given: list[Row], first: int = 1) -> RowBlock:
+    sides = zip(*given, strict=True)
+    data = tuple(
+        "".join(f"{one}\n" for one in side).encode("utf-8", "surrogateescape") for side in sides
+    )
+    return RowBlock(("a", "b"), first, data, tuple(map(len, data)), 0.5)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_rows_and_examples_equal_those_of_single_rows(chain: str) -> None:
+    given, built = rows(300), build_filters(chain, 2)
+    assert all(type(one) in ARRAY_RULES for one in built.filters)
+    left, dropped = filter_rows(built, given, 7, examples=5)
+    done = CorpusFilter(built, 5)(block_of(given, 7))
+    assert list(done.dropped) == dropped
+    assert (done.numbers - 7).tolist() == left.tolist()
+    assert 0 < len(left) < 300
+    kept = ("".join(f"{given[row][side]}\n" for row in left.tolist()).encode() for side in (0, 1))
+    assert done.kept == tuple(kept)
+
+
+def test_languages_equal_those_of_langid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of all lengths, with and without features, in a batch and one by one."""
+    identifier = LanguageFilter(1, "en").identifier
+    draw = random.Random(3)
+    lines = [line(draw) for _ in range(200)] + ["", "7", "the " * 300, "über " * 240]
+    found = LanguageArrays.of(identifier).identify(lines)
+    classified = [identifier.classify(one) for one in lines]
+    assert found == [language if score > -1e38 else "" for language, score in classified]
+    assert {"en", "de", "sr", "ja", ""} <= set(found)
+    monkeypatch.setattr(block_filter, "MIN_BATCH", 1000)
+    assert LanguageArrays.of(identifier).identify(lines) == found
+
+
+def test_blocks_that_are_not_utf8_are_judged_row_by_row() -> None:
+    given = [*rows(80), ("caf\udce9 is open today", "Das Caf\udce9 ist offen"), ("a\udc85b", "c")]
+    built = build_filters("encoding,clean:max=6", 2)
+    left, dropped = filter_rows(built, given, examples=3)
+    done = CorpusFilter(built, 3)(block_of(given))
+    assert (list(done.dropped), (done.numbers - 1).tolist()) == (dropped, left.tolist())
+    assert dropped[0].count == 2
+
+
+@pytest.mark.parametrize(("by", "text"), [("pair", "a\nü"), ("source", "a"), ("target", "ü")])
+def test_hashes_of_bytes_equal_those_of_text(by: str, text: str) -> None:
+    one = DuplicateFilter(2, by)
+    expected = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+    assert one.score([("a", "ü")]) == [expected]
+    assert one.hashes([(b"a", "ü".encode())]).tolist() == [expected]
+    assert one.hashes([]).tolist() == []
