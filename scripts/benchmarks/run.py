@@ -23,6 +23,12 @@ RESULTS, TABLE = HERE / "results.json", HERE / "README.md"
 PLACE = re.compile(r"(?<!\S)[A-Z]{2,}(?!\S)")
 """A placeholder in the options for a file that the user supplies."""
 
+UNKNOWN = "Not profiled yet."
+HEADER = (
+    "| benchmark | script and options | ratio | range | goal | reported elsewhere |",
+    "| --- | --- | --- | --- | --- | --- |",
+)
+
 Results = dict[str, dict[str, Any]]
 """Reports by key of the entry, with the suffix @cuda for a GPU."""
 
@@ -108,21 +114,21 @@ def table(results: Results) -> str:
         "- `python scripts/benchmarks/SCRIPT.py OPTIONS` runs one and prints a report as JSON.",
         "- `python scripts/benchmarks/training_profile.py` profiles the operators of torch in",
         "  training, for `bytenet` or another `--arch`.",
-        "",
-        "| benchmark | script and options | ratio | range | goal | reported elsewhere |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "- `--device cuda` measures on a GPU.",
     ]
     notes: list[str] = []
     machines: list[str] = []
-    for entry in SUITE:
-        for device in ("", "@cuda"):
-            found = results.get(entry.key + device)
-            if found is None and device:
-                continue
-            lines.append(row(entry, found, device.strip("@"), notes, machines))
-    lines += ["", "Goals missed:", ""] if notes else []
+    for title, device in (("On CPUs", ""), ("On a GPU", "@cuda")):
+        found = [(entry, results.get(entry.key + device)) for entry in SUITE]
+        rows = [
+            row(entry, report, device, notes, machines)
+            for entry, report in found
+            if report or (not device and f"{entry.key}@cuda" not in results)
+        ]
+        lines += ["", f"## {title}", "", *HEADER, *rows] if rows else []
+    lines += ["", "## Goals missed", ""] if notes else []
     lines += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
-    lines += ["", "Machines:", ""] if machines else []
+    lines += ["", "## Machines", ""] if machines else []
     lines += [f"- {letter(number)}: {name}" for number, name in enumerate(machines)]
     return "\n".join(lines) + "\n"
 
@@ -135,23 +141,22 @@ def row(
     machines: list[str],
 ) -> str:
     """Return a row. Append its note and its machine to `notes` and `machines`."""
-    what = f"{entry.what}{', on a GPU' if device else ''}"
     command = f"`{' '.join(filter(None, [entry.script, entry.options]))}`"
     if found is None:
-        return f"| {what} | {command} | not measured | | | {entry.known} |"
+        return f"| {entry.what} | {command} | not measured | | | {entry.known} |"
     machine = named(found)
     if machine not in machines:
         machines.append(machine)
     ratio = f"{found['ratio']:.3g} {letter(machines.index(machine))}"
     spread = found["spread"]
     between = f"{spread[0]:.3g} to {spread[1]:.3g}" if spread and len(spread) == 2 else ""
-    goal = "" if found["goal"] is None else f"{found['goal']:g}"
+    goal = "" if found["goal"] is None else f"{found['goal']:.3g}"
     if goal and not found["goal_reached"]:
-        note = entry.note or "The reason is not known yet."
+        note = (entry.note if not device else "") or UNKNOWN
         if note not in notes:
             notes.append(note)
         goal += f", missed ({notes.index(note) + 1})"
-    return f"| {what} | {command} | {ratio} | {between} | {goal} | {entry.known} |"
+    return f"| {entry.what} | {command} | {ratio} | {between} | {goal} | {entry.known} |"
 
 
 def letter(number: int) -> str:
