@@ -124,7 +124,9 @@ class RecurrentDecoder(FairseqDecoder):
 
     def forward(self, prev_output_tokens: Tensor, **_: Any) -> tuple[Tensor, None]:
         """Return the LSTM state after each word [batch, time, hidden_dim], and None."""
-        return self.encoder.states(self.encoder.embed(prev_output_tokens)), None
+        states = self.encoder.states(self.encoder.embed(prev_output_tokens))
+        # adaptive_loss sums the losses of all words in this type, which overflows in float16.
+        return states.type_as(self.encoder.embedding.weight), None
 
 
 @register_model("recurrent_lm", dataclass=RecurrentLanguageModelConfig)

@@ -145,3 +145,32 @@ def test_resumed_run_equals_an_uninterrupted_run(toy_data: Path, tmp_path: Path)
         train(toy_data, tmp_path / "twice", *flags, "--max-update", updates)
     for name, weight in stored(tmp_path / "once").items():
         assert torch.equal(weight, stored(tmp_path / "twice")[name]), name
+
+
+def test_the_loss_of_a_language_model_is_summed_in_float32() -> None:
+    """fairseq sums it in the type of the states. In float16, the sum over 12,800 words is inf."""
+    from fairseq.criterions.adaptive_loss import AdaptiveLoss
+    from fairseq.data import Dictionary
+
+    from fairseq_ssl.models.recurrent_models import (
+        RecurrentDecoder,
+        RecurrentLanguageModel,
+        RecurrentLanguageModelConfig,
+    )
+
+    cfg = RecurrentLanguageModelConfig(
+        recurrent_embed_dim=4, recurrent_hidden_dim=4, recurrent_dropout=0.0
+    )
+    dictionary = Dictionary()
+    for word in "abcdefg":
+        dictionary.add_symbol(word)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = RecurrentLanguageModel(RecurrentDecoder(cfg, dictionary))
+    words = torch.randint(4, len(dictionary), (9, 50), generator=torch.Generator().manual_seed(1))
+    batch = {"net_input": {"src_tokens": words}, "target": words, "ntokens": words.numel()}
+    loss = AdaptiveLoss(task, False)
+    exact = loss(model, batch)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = loss(model, batch)[0]
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, exact, rtol=1e-3, atol=0)
