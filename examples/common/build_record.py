@@ -60,20 +60,25 @@ class Record:
         """Return the settings whose values occur in the commands.
 
         Two settings may have the same value, and a value of one or two characters may occur by
-        chance. So a setting counts as unused if only `others` name it, and a short value counts
-        only if `own` names its setting.
+        chance. So a setting counts as unused if only `others` name it, or if `own` does not name it
+        but another setting with the same value. A short value counts only if `own` names its
+        setting.
 
         Args:
             own: the step's script and its helpers, without settings.sh
             others: the scripts of the other steps
         """
         text = " ".join(self.words)
+        named = {value for name, value in self.settings.items() if name in own.names}
         return {
             name: value
             for name, value in self.settings.items()
             if value
             and value in text
-            and (name in own.names or (len(value) > 2 and name not in others.names))
+            and (
+                name in own.names
+                or (len(value) > 2 and name not in others.names and value not in named)
+            )
             and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text)
         }
 

@@ -76,6 +76,8 @@ class Pair:
     sentence: M2Sentence
     source: str
     target: str
+    level: str
+    """The name of its file up to the first period: A, B, C or fce."""
 
 
 def sentences(folders: Sequence[Path], jobs: int) -> Iterator[str]:
@@ -109,7 +111,7 @@ def _splitter() -> Any:
 
 
 def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -> None:
-    """Write train.m2 in random order, valid.m2 and train.counts.json.
+    """Write train.m2 in random order with train.levels, valid.m2 and train.counts.json.
 
     The order and the `size` sentences of valid, which have the smallest hashes, do not depend on
     the order of the files.
@@ -119,7 +121,9 @@ def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -
     for path in sources:
         for sentence in read_m2(path):
             read += 1
-            pair = Pair(sentence, " ".join(sentence.words), apply_m2_edits(sentence, 0, str(path)))
+            target = apply_m2_edits(sentence, 0, str(path))
+            level = path.name.partition(".")[0]
+            pair = Pair(sentence, " ".join(sentence.words), target, level)
             if not key(pair.source) or not key(pair.target):
                 empty += 1
             elif not held_out.has(pair.source, pair.target):
@@ -138,6 +142,7 @@ def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -
     for name, part in (("train", train), ("valid", valid)):
         blocks = (format_m2(pair.sentence) for pair in part)
         _write(folder / f"{name}.m2", (line for block in blocks for line in block))
+    _write(folder / "train.levels", (pair.level for pair in train))
     counts = {"read": read, "held_out": len(valid), "removed": {EMPTY: empty, **held_out.removed}}
     _write(folder / "train.counts.json", [json.dumps(counts)])
 

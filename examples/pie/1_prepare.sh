@@ -103,11 +103,24 @@ synthetic_text() { # MODEL: WORK/text/gec.MODEL
   for side in src trg; do run cp "$text/valid.$side" "$text.$1"; done
 }
 
+last_text() { # WORK/text/gec.last: the pairs with LAST_LEVELS
+  local text="$WORK/text/gec" side
+  # shellcheck disable=SC2016  # a program of awk
+  local program='BEGIN { split(levels, words); for (i in words) wanted[words[i]] }
+    FNR == NR { kept[FNR] = $1 in wanted; next }
+    kept[FNR]'
+  for side in src trg; do
+    into "$text.last/train.$side" awk -v levels="$LAST_LEVELS" "$program" "$DATA_DIR/train.levels" "$text/train.$side"
+    run cp "$text/valid.$side" "$text.last"
+  done
+}
+
 grammar() {
   local number text="$WORK/text/gec" needed=() set
   : "${BERT:?folder of a BERT as Hugging Face stores it}"
   for set in $GEC_SETS; do needed+=("$set.src"); done
   [[ -z "$SYNTHETIC$SPELL_CHECK" ]] || needed+=("$CLEAN")
+  [[ -z "$LAST_LEVELS" ]] || needed+=(train.levels)
   data_dir "train.src, train.trg, valid.src, valid.trg, $CLEAN and the SETS, such as test.src" \
     {train,valid}.{src,trg} "${needed[@]}"
   local words="$WORK/dictionary/dict.src.txt"
@@ -118,6 +131,10 @@ grammar() {
   count_edits gec --size "$GEC_EDIT_SIZE" --transforms "$TRANSFORMS" --groups "$EDIT_GROUPS"
   build "$WORK/dictionary" vocabulary
   binarize gec gec "${dictionary[@]}"
+  if [[ -n "$LAST_LEVELS" ]]; then
+    build "$text.last" last_text
+    binarize gec.last gec "${dictionary[@]}"
+  fi
   [[ -n "$SYNTHETIC" ]] || return 0
   count_errors
   for number in $GEC_MODELS; do

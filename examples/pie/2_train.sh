@@ -44,8 +44,13 @@ train() { # TASK FOLD KIND
   local folder="$RUNS/$1.$2.$3" FLAGS
   if [[ "$1" == gec ]]; then
     starting_point "$2" real
-    stage "$2" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$GEC_EPOCHS" "$GEC_LR" "$folder" \
+    stage "$2" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$GEC_EPOCHS" "$GEC_LR" "$(real "$2")" \
       "${FLAGS[@]}"
+    if [[ -n "$LAST_LEVELS" ]]; then
+      starting_point "$2" last
+      stage "$2" "$WORK/data/gec.last" "$WORK/text/gec.last/train.src" "$LAST_LINES" "$LAST_EPOCHS" "$LAST_LR" \
+        "$folder" "${FLAGS[@]}"
+    fi
   else
     words_flags "$1" "$3"
     LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
@@ -55,7 +60,7 @@ train() { # TASK FOLD KIND
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"
 }
 
-# Train on grammar in stages: BERT, synthetic errors, real errors.
+# Train on grammar in stages: BERT, synthetic errors, real errors, those with LAST_LEVELS.
 train_synthetic() { # MODEL
   local FLAGS
   starting_point "$1" synthetic
@@ -64,11 +69,11 @@ train_synthetic() { # MODEL
 }
 
 # Set FLAGS to the initialization of a stage.
-starting_point() { # MODEL synthetic|real
+starting_point() { # MODEL synthetic|real|last
   local continued=""
-  FLAGS=()
-  [[ "$2" == real && -n "$SYNTHETIC" ]] && continued=yes
-  if [[ -n "$continued" ]]; then FLAGS=(--finetune-from-model "$(synthetic "$1")/checkpoint_last.pt"); fi
+  [[ "$2" == real && -n "$SYNTHETIC" ]] && continued="$(synthetic "$1")/checkpoint_last.pt"
+  [[ "$2" == last ]] && continued="$(real "$1")/checkpoint_best.pt"
+  FLAGS=(${continued:+--finetune-from-model "$continued"})
   if [[ "$GEC_UNIT" == word ]]; then FLAGS+=(--edit-unit word); fi
   if [[ -n "$GEC_INIT" && ("$GEC_UNIT" == word || -z "$continued") ]]; then # also the sizes of the words' encoder
     FLAGS+=(--edit-init "${BERT:?folder of a BERT as Hugging Face stores it}")

@@ -129,6 +129,10 @@ gpus 1
 GEC_SHARE="$(divided "$GEC_BATCH" GPUS)"      # sentences of the batch on each GPU
 GEC_LR="${GEC_LR:-2e-5}"                      # 3.1
 SYNTHETIC_LR="${SYNTHETIC_LR:-$GEC_LR}"
+# Not in the paper: a last stage on the pairs with these levels in train.levels, such as "A B C" for W&I.
+LAST_LEVELS="${LAST_LEVELS:-}"
+LAST_EPOCHS="${LAST_EPOCHS:-3}" LAST_LR="${LAST_LR:-2e-4}"
+LAST_LINES="${LAST_LINES:-32000}"             # for dry runs; otherwise counted
 GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 also has edit_tagger_base
 GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # rounds of correction; several as in table 4: "1 2 3 4"
@@ -159,6 +163,9 @@ learned() { # TASK FOLD KIND: training data
   if [[ "$3" == augmented ]]; then echo "$WORK/data/$1.$2.augmented"; else data "$1" "$2"; fi
 }
 synthetic() { echo "$RUNS/gec.$1.synthetic"; } # MODEL: grammar model trained on synthetic errors
+real() { # MODEL: grammar model trained on all real errors
+  if [[ -n "$LAST_LEVELS" ]]; then echo "$RUNS/gec.$1.real"; else echo "$RUNS/gec.$1.tagger"; fi
+}
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
 model() { # TASK FOLD KIND; for gec, the fold all is the ensemble
   local paths=() fold

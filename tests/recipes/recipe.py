@@ -64,6 +64,7 @@ def learner_text(folder: Path) -> Path:
         targets = ["The {} barks at {} .".format(*filled) for filled in words]
         for side, text in (("src", sources), ("trg", targets)):
             (folder / f"{name}.{side}").write_text("\n".join(text) + "\n", "utf-8")
+    (folder / "train.levels").write_text("A\nB\nC\nfce\n" * 10, "utf-8")
     (folder / "dev.levels").write_text("A\nB\nC\nN\n", "utf-8")
     for part in ("src", "ref0", "ref1", "ref2", "ref3"):
         (folder / f"jfleg.{part}").write_text("The Owl sees it .\n", "utf-8")

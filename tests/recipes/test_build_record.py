@@ -145,6 +145,17 @@ def test_a_setting_of_a_later_step_may_change_even_with_an_equal_value(recipe: P
     assert "WIDTH was '0.001', is '0.003'" in shown
 
 
+def test_a_setting_that_settings_sh_uses_may_have_a_value_of_an_earlier_step(recipe: Path) -> None:
+    lengths = 'UPDATES="${UPDATES:-300}"\nLENGTH=(--max-update "$UPDATES")\n'
+    with (recipe / "settings.sh").open("a") as settings:
+        settings.write(lengths)
+    train = (recipe / "2_train.sh").read_text()
+    (recipe / "2_train.sh").write_text(train.replace("--seed", '"${LENGTH[@]}" --seed'))
+    step(recipe, "prepare", TRAIN_LINES="300")
+    step(recipe, "train", TRAIN_LINES="300", UPDATES="400")
+    assert "TRAIN_LINES was '300'" in step(recipe, "train", 2, TRAIN_LINES="301", UPDATES="400")
+
+
 def test_a_slash_is_not_an_input(recipe: Path) -> None:
     text = PREPARE.replace('head -n "$TRAIN_LINES"', "awk -F / '{ print $1 }'")
     (recipe / "1_prepare.sh").write_text(text)

@@ -78,11 +78,15 @@ def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
     settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "WORK": str(work)}
     settings |= {"BERT": str(tmp_path / "bert"), "GEC_MODELS": "1", "CLEAN_LINES": "40"}
     settings |= {"GEC_EPOCHS": "1", "GEC_ROUNDS": "1", "METRICS": "m2", "GEC_BATCH": "8"}
+    settings |= {"LAST_LEVELS": "A fce", "LAST_EPOCHS": "1"}
     shown = [step(path, settings).stdout for path in STEPS]
     assert (work / "text/gec/train.src").read_bytes() == (data / "train.src").read_bytes()
     assert len((work / "text/gec.1/train.src").read_text().splitlines()) == 40
     log = (work / "runs/gec.1.tagger/train.log").read_text()
-    assert "loading pretrained model from" in log
+    assert f"loading pretrained model from {work}/runs/gec.1.real/checkpoint_best.pt" in log
+    sentences = (data / "train.src").read_text().splitlines()
+    last = (work / "text/gec.last/train.src").read_text().splitlines()
+    assert last == [line for at, line in enumerate(sentences) if at % 4 in (0, 3)]
     corrected = work / "runs/gec.all.tagger"
     (sentence,) = (corrected / "jfleg.1.txt").read_text().splitlines()
     assert "<unk>" not in sentence
@@ -92,12 +96,15 @@ def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
     assert shown[3].count("Precision") == 2, "valid and dev by MaxMatch"
     assert "gleu|" in shown[3]
     for flags, name in (({}, "edit_init"), ({"GEC_INIT": ""}, "edit_tokenizer")):
-        first, second = called(printed(RECIPE, "train", settings | flags), "fairseq-train")
-        for words in (first, second):
+        first, second, third = called(printed(RECIPE, "train", settings | flags), "fairseq-train")
+        for words in (first, second, third):
             args = training(words)
             assert args.edit_unit == "word"
             assert getattr(args, name) == str(tmp_path / "bert")
         assert training(second).finetune_from_model.endswith("gec.1.synthetic/checkpoint_last.pt")
+        assert training(third).finetune_from_model == f"{work}/runs/gec.1.real/checkpoint_best.pt"
+        assert (training(third).lr, training(third).max_epoch) == ([2e-4], 1)
+        assert training(third).data == f"{work}/data/gec.last"
 
 
 def test_grammar_is_corrected_with_tuned_options() -> None:
