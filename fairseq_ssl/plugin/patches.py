@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 def apply_patches() -> None:
     """Apply all patches. Their docstrings give the reasons. Further calls have no effect."""
-    from fairseq import checkpoint_utils, options
+    from fairseq import checkpoint_utils, options, utils
     from fairseq.data.iterators import BufferedIterator
     from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
     from fairseq.file_io import PathManager
@@ -52,6 +52,7 @@ def apply_patches() -> None:
     _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
     _replace(SequenceGenerator, "generate", _search_faster_on_cpus)
     _replace(Adam, "step", _fuse_adam)
+    _replace(utils, "clip_grad_norm_", _clip_on_cpus)
     _replace(AMPOptimizer, "__init__", _keep_loss_scale_on_cpus)
     _replace(AMPOptimizer, "step", _unscale_once)
     _replace(options, "parse_args_and_arch", _allow_bfloat16_on_gpus)
@@ -213,6 +214,23 @@ def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
         return loss
 
     return step
+
+
+def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Clip gradients on a CPU. On a machine with CUDA, fairseq moves their norm to the GPU."""
+    import torch
+
+    def clip_grad_norm_(params: Any, max_norm: Any, aggregate_norm_fn: Any = None) -> Any:
+        params = [params] if isinstance(params, torch.Tensor) else list(params)
+        gradients = [each.grad.detach() for each in params if each.grad is not None]
+        if not gradients or gradients[0].device.type != "cpu":
+            return stock(params, max_norm, aggregate_norm_fn)
+        norm = stock(params, 0.0, aggregate_norm_fn).cpu()
+        if max_norm > 0:
+            torch._foreach_mul_(gradients, (float(max_norm) / (norm + 1e-6)).clamp(max=1))
+        return norm
+
+    return clip_grad_norm_
 
 
 def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,144 @@
+"""No model mixes tensors of two devices: losses and gradients on a simulated device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq import options, tasks, utils  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+
+from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
+from fairseq_ssl.edits.transforms import Transforms  # noqa: E402
+from tests.unit.inference.random_models import HEADS, SIZES, data_folder  # noqa: E402
+from tests.unit.models.simulated_device import (  # noqa: E402
+    DEVICE,
+    DeviceTensor,
+    move,
+    move_model,
+    simulated_device,
+)
+
+TRANSLATION = ("--task", "translation", "-s", "src", "-t", "src", "--criterion", "cross_entropy")
+TAGGING = ("--task", "edit_labeling", "-s", "src", "-t", "src", "--criterion", "edit_cross_entropy")
+PBD = ("--arch", "pseudo_bidirectional_transformer", *SIZES, *HEADS)
+SHAPE = ("--arch", "shape_transformer_tiny", "--shape-positions")
+TAGGER = ("--arch", "edit_tagger", *SIZES, *HEADS)
+CLASSIFICATION = ("--task", "semi_supervised_classification", "--arch", "lstm_classifier")
+SMALL = ("--recurrent-embed-dim", "8", "--recurrent-hidden-dim", "6")
+CASES = {
+    "shifted": (*TRANSLATION, *SHAPE, "shifted"),
+    "relative": (*TRANSLATION, *SHAPE, "relative"),
+    "pointer": (
+        *(*TRANSLATION, "--task", "copying_translation", "--arch", "pointer_transformer_tiny"),
+        *("--copy-attention-heads", "2", "--copy-vocabulary", "8"),
+    ),
+    "pseudo-bidirectional": (*TRANSLATION, *PBD),
+    "aligned": (*TRANSLATION, *PBD, "--pseudo-future-alignment", "prefix"),
+    "bytenet": (
+        *(*TRANSLATION, "--arch", "bytenet_digits", "--bytenet-unfold", "1.2,1"),
+        *("--bytenet-sets", "1", "--bytenet-dilations", "1,2"),
+    ),
+    "tagger": (*TAGGING, *TAGGER, "--edit-detection"),
+    "unfactorized": (*TAGGING, *TAGGER, "--edit-unfactorized", "--edit-gap-inserts"),
+    "lstm": (*CLASSIFICATION, *SMALL, "--criterion", "adversarial_cross_entropy"),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra
+LENGTHS = (6, 4, 3)
+LABELS = 2
+"""Number of labels to use: keep and delete."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dictionaries of all tasks."""
+    folder = data_folder(tmp_path_factory.mktemp("data"))
+    EditDictionary.of_counts({("a",): 3}, 2, 1, Transforms()).write(folder / "edits.txt")
+    for name in ("words", "label"):
+        (folder / name).mkdir()
+        (folder / name / "dict.txt").write_text((folder / "dict.src.txt").read_text())
+    return folder
+
+
+def built(folder: Path, flags: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return the model and the loss of a training, with the same weights for each call."""
+    words = [str(folder), *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    config = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(config.task)
+    torch.manual_seed(1)
+    return task.build_model(config.model), task.build_criterion(config.criterion)
+
+
+def batch(flags: tuple[str, ...]) -> dict[str, Any]:
+    """Return a padded batch for the task of `flags`."""
+    torch.manual_seed(2)
+    lengths = torch.tensor(LENGTHS)
+    tokens = torch.randint(4, 10, (len(LENGTHS), max(LENGTHS)))
+    tokens[torch.arange(3), lengths - 1] = 2
+    tokens[torch.arange(max(LENGTHS)) >= lengths[:, None]] = 1
+    inputs = {"src_tokens": tokens, "src_lengths": lengths}
+    found = {"net_input": inputs, "ntokens": sum(LENGTHS), "nsentences": len(LENGTHS)}
+    if "edit_labeling" in flags:
+        found["labels"] = torch.randint(0, LABELS, (sum(LENGTHS) - len(LENGTHS),))
+    elif "semi_supervised_classification" in flags:
+        found["target"] = torch.tensor([0, 1, 1])
+    else:
+        found["target"] = tokens
+        inputs["prev_output_tokens"] = tokens.roll(1, 1)
+        inputs["prev_output_tokens"][:, 0] = 2
+    return found
+
+
+def test_the_device_rejects_tensors_of_the_cpu() -> None:
+    with simulated_device():
+        ours = torch.arange(3, device=DEVICE)
+        assert isinstance(ours + 1, DeviceTensor)
+        with pytest.raises(RuntimeError, match="two devices"):
+            ours + torch.arange(3)
+
+
+def test_gradients_on_a_cpu_are_clipped_on_a_machine_with_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.current_device", lambda: DEVICE)
+    weights = [torch.nn.Parameter(torch.zeros(1)) for _ in range(3)]
+    for weight, gradient in zip(weights, (3.0, 4.0, None), strict=True):
+        weight.grad = None if gradient is None else torch.tensor([gradient])
+    with simulated_device():
+        norm = utils.clip_grad_norm_(weights, 1.0)
+    assert norm == 5
+    assert not isinstance(norm, DeviceTensor)
+    clipped = [weight.grad for weight in weights if weight.grad is not None]
+    torch.testing.assert_close(torch.cat(clipped), torch.tensor([0.6, 0.8]))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_loss_and_gradients_on_a_device(case: str, folder: Path) -> None:
+    flags = CASES[case]
+    model, criterion = built(folder, flags)
+    sample = batch(flags)
+    expected, _, _ = criterion(model, sample)
+    expected.backward()
+    moved, criterion = built(folder, flags)
+    move_model(moved)
+    sample = move(batch(flags))
+    with simulated_device():
+        found, _, _ = criterion(moved, sample)
+        found.backward()
+    assert isinstance(found, DeviceTensor)
+    assert expected.isfinite()
+    torch.testing.assert_close(found.stored, expected.detach())
+    for (name, weight), on_cpu in zip(moved.named_parameters(), model.parameters(), strict=True):
+        if on_cpu.grad is None:
+            assert weight.grad is None, name
+        else:
+            assert isinstance(weight.grad, DeviceTensor), name
+            torch.testing.assert_close(weight.grad.stored, on_cpu.grad, atol=1e-4, rtol=1e-4)
