@@ -153,6 +153,11 @@ class BlockRows:
     """False if a side is not valid UTF-8."""
 
     def __len__(self) -> int:
+        return self.count
+
+    @cached_property
+    def count(self) -> int:
+        """Number of rows."""
         return self.block.count
 
     @cached_property
@@ -179,15 +184,19 @@ class BlockRows:
 
     def raw_rows(self, indices: Indices) -> list[tuple[bytes, ...]]:
         """Return the rows at these indices as bytes."""
-        rows = list(zip(*self.raw_lines, strict=True))
-        return rows if len(indices) == len(rows) else [rows[row] for row in indices.tolist()]
+        return list(zip(*self._raw_sides(indices), strict=True))
 
     def kept_lines(self, indices: Indices) -> tuple[bytes, ...]:
         """Return the lines of each side at these indices, including newlines."""
         if len(indices) == len(self):
             return tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
-        kept = indices.tolist()
-        return tuple(_join_lines([side[row] for row in kept]) for side in self.raw_lines)
+        return tuple(map(_join_lines, self._raw_sides(indices)))
+
+    def _raw_sides(self, indices: Indices) -> list[list[bytes]]:
+        if len(indices) == len(self):
+            return list(self.raw_lines)
+        rows = indices.tolist()
+        return [list(map(side.__getitem__, rows)) for side in self.raw_lines]
 
 
 def filter_rows(
@@ -238,12 +247,10 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 def _accept_clean(rule: CleanFilter, rows: BlockRows, left: Indices) -> Accepted:
     sizes = np.stack([side.tokens()[left] for side in rows.sizes])
     shorter, longer = sizes.min(0), sizes.max(0)
-    accepted = (shorter >= rule.min) & (longer <= rule.max)
+    accepted: Accepted = (shorter >= rule.min) & (longer <= rule.max)
     accepted &= longer / np.maximum(shorter, 1) <= rule.ratio
-    long = np.logical_or.reduce(
-        [side.has_longer_token(rule.max_word_length)[left] for side in rows.sizes]
-    )
-    doubtful = np.flatnonzero(long & accepted)  # more bytes than allowed characters
+    long = np.stack([side.has_longer_token(rule.max_word_length)[left] for side in rows.sizes])
+    doubtful = np.flatnonzero(long.any(0) & accepted)  # more bytes than allowed characters
     scores = rule.score(rows.take(left[doubtful]))
     accepted[doubtful] = list(map(rule.accept, scores))
     return accepted
@@ -262,8 +269,8 @@ def _accept_max_length(rule: MaxLengthFilter, rows: BlockRows, left: Indices) ->
 def _accept_different(rule: IdenticalFilter, rows: BlockRows, left: Indices) -> Accepted:
     if rule.ignore_case or rule.ignore_spaces:
         return np.array(list(map(rule.accept, rule.score(rows.take(left)))), dtype=np.bool_)
-    differs = np.fromiter(map(ne, *rows.raw_lines[:2]), np.bool_, len(rows))
-    return differs[left]
+    differs: Accepted = np.fromiter(map(ne, *rows.raw_lines[:2]), np.bool_, len(rows))[left]
+    return differs
 
 
 def _accept_language(rule: LanguageFilter, rows: BlockRows, left: Indices) -> Accepted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,12 @@ from fairseq_ssl.io.text_files import MAX_LINE_BYTES, file_on_disk, open_text
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
-WIDE_SPACE = re.compile(
-    b"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
-)
-"""Whitespace of several bytes in UTF-8."""
-IS_SPACE = bytes(byte < 128 and chr(byte).isspace() for byte in range(256))
-"""1 for each byte that is whitespace, else 0."""
-IS_CHARACTER = bytes(not IS_SPACE[byte] and byte & 0xC0 != 0x80 for byte in range(256))
-"""1 for each first byte of a character that is not whitespace, else 0."""
+WIDE_SPACES = [
+    int.from_bytes(character.encode().ljust(3, b"\0"), "big")
+    for character in "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+    + "".join(map(chr, range(0x2000, 0x200B)))
+]
+"""Whitespace of two or three bytes in UTF-8, padded with a zero byte."""
 
 
 @dataclass(frozen=True)
@@ -229,36 +226,45 @@ class LineSizes:
 
     def __init__(self, data: bytes) -> None:
         """Prepare the lines of `data`. The newline of the last line is optional."""
-        if not data.isascii():
-            data = WIDE_SPACE.sub(lambda found: b" " * len(found[0]), data)
-        self._data = data if data.endswith(b"\n") else data + b"\n"
-        ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
-        self._starts = np.concatenate([[0], ends[:-1] + 1])
+        self._bytes = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
+        byte = self._bytes
+        self._is_space = (byte == 32) | (byte - np.uint8(9) < 5) | (byte - np.uint8(28) < 4)
+        self._mark_wide_spaces()
+        self._ends = np.flatnonzero(byte == ord("\n"))
+
+    def _mark_wide_spaces(self) -> None:
+        byte = self._bytes
+        first = np.flatnonzero((byte == 0xC2) | (byte - np.uint8(0xE1) < 3))
+        if not len(first):
+            return
+        code = byte[first].astype(np.int32) << 16 | byte[first + 1].astype(np.int32) << 8
+        code |= np.where(byte[first] == 0xC2, 0, byte[first + 2])
+        wide = first[np.isin(code, WIDE_SPACES)]
+        self._is_space[wide] = self._is_space[wide + 1] = True
+        self._is_space[wide[byte[wide] != 0xC2] + 2] = True
 
     def tokens(self) -> NDArray[np.int64]:
         """Return the number of tokens of each line."""
-        is_space = self._classes(IS_SPACE)
-        begins = ~is_space
-        begins[1:] &= is_space[:-1]
+        begins = ~self._is_space
+        begins[1:] &= self._is_space[:-1]
         return self._sums(begins)
 
     def characters(self) -> NDArray[np.int64]:
         """Return the number of characters of each line without whitespace."""
-        return self._sums(self._classes(IS_CHARACTER))
+        return self._sums(~self._is_space & (self._bytes & 0xC0 != 0x80))
 
     def has_longer_token(self, size: int) -> NDArray[np.bool_]:
         """Return True for each line with a token of more than `size` bytes."""
-        spaces = np.flatnonzero(self._classes(IS_SPACE))
-        after = spaces[np.diff(spaces, prepend=-1) > size + 1]
-        found = np.zeros(len(self._starts), dtype=np.bool_)
-        found[np.searchsorted(self._starts, after, side="right") - 1] = True
+        found = np.zeros(len(self._ends), dtype=np.bool_)
+        if np.diff(self._ends, prepend=-1).max() > size + 1:
+            spaces = np.flatnonzero(self._is_space)
+            after = spaces[np.diff(spaces, prepend=-1) > size + 1]
+            found[np.searchsorted(self._ends, after)] = True
         return found
 
-    def _classes(self, table: bytes) -> NDArray[np.bool_]:
-        return np.frombuffer(self._data.translate(table), np.bool_)
-
     def _sums(self, flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-        sums: NDArray[np.int64] = np.add.reduceat(flags, self._starts, dtype=np.int64)
+        starts = np.concatenate([[0], self._ends[:-1] + 1])
+        sums: NDArray[np.int64] = np.add.reduceat(flags, starts, dtype=np.int64)
         return sums
 
 

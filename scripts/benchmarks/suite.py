@@ -24,6 +24,7 @@ class Entry:
 
 LARGE = "--tokens 16384 --pairs 5 --bf16"
 TOKENS = "--positions relative --length 256 --tokens 2048"
+CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
 PARTS = "Two independent commands reach 1.8 on this machine, and 2 on dedicated cores."
 SPREAD = "The goal is within the range of the runs, which is wide on this machine."
 SEARCH = (
@@ -101,6 +102,19 @@ SUITE = (
         "noise_offline",
         "--processes --noise denoise --sentences 1000000",
         note=PARTS,
+    ),
+    Entry(
+        "filter_corpus",
+        "`filter` by length and ratio over OpusFilter 3.3.1, one million pairs, pairs per second "
+        "of CPU time",
+        "filter_corpus",
+        f"{CORPUS} --pairs 3",
+    ),
+    Entry(
+        "filter_corpus.language",
+        "the same with langid and without duplicates, 50,000 pairs",
+        "filter_corpus",
+        f"{CORPUS} --what language --lines 50000 --pairs 3",
     ),
     Entry(
         "denoising_items.noising",

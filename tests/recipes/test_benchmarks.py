@@ -12,8 +12,8 @@ from tests.conftest import ROOT, Run
 SMALL = ("--length", "6", "--pairs")
 ONCE = {"shape_memory", "back_translation", "back_translation_growth", "mixing_memory"}
 """Benchmarks that start new processes for each pair, which is slow."""
-PEERS = {"correction"}
-"""Benchmarks that need a checkout of another project."""
+PEERS = {"correction", "filter_corpus"}
+"""Benchmarks that need another project."""
 TINY = ("--arch", "shape_transformer_tiny")
 BENCHMARKS = {
     "shape_training": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
