@@ -13,7 +13,7 @@ from tests.learning.names import KNOWN, write
 TEST_LINES = 100
 TRAINING = (
     *("--user-dir", PACKAGE, "--dropout", "0", "--optimizer", "adam", "--lr", "0.005"),
-    *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "50", "--max-update", "300"),
+    *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "50", "--max-update", "250"),
     *("--criterion", "cross_entropy", "--max-tokens", "1500", "--seed", "1", "--cpu"),
     *("--no-epoch-checkpoints", "--validate-interval", "1000"),
 )
@@ -54,7 +54,7 @@ def right(run: Run, data: Path, save_dir: Path, *flags: str) -> tuple[int, int]:
 
 
 def test_it_copies_unseen_names(run: Run, text: Path, tmp_path: Path) -> None:
-    """With three seeds, 98 or 99 of 100 are correct. Without copying, no sentence with names is."""
+    """With three seeds, 91 to 100 of 100 are correct. Without copying, no sentence with names is."""
     raw = ("--dataset-impl", "raw")
     ours = (*raw, "--task", "copying_translation", "--arch", "pointer_transformer_tiny")
     stock = ("--task", "translation", "--arch", "transformer_tiny", "--share-all-embeddings")
