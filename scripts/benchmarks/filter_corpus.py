@@ -89,7 +89,7 @@ def main() -> None:
     """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--source", type=Path, required=True, help="sentences")
-    options.add_argument("--target", type=Path, required=True, help="their translations")
+    options.add_argument("--target", type=Path, required=True, help="translations of the sentences")
     options.add_argument("--languages", nargs=2, default=("en", "de"), metavar="LANGUAGE")
     options.add_argument("--opusfilter", type=Path, required=True, help="command of OpusFilter")
     options.add_argument("--what", choices=GOALS, default="length")

@@ -54,7 +54,7 @@ def right(run: Run, data: Path, save_dir: Path, *flags: str) -> tuple[int, int]:
 
 
 def test_it_copies_unseen_names(run: Run, text: Path, tmp_path: Path) -> None:
-    """With three seeds, 91 to 100 of 100 are correct. Without copying, no sentence with names is."""
+    """With three seeds, 91 to 100 of 100 are correct. Without copying, no names are."""
     raw = ("--dataset-impl", "raw")
     ours = (*raw, "--task", "copying_translation", "--arch", "pointer_transformer_tiny")
     stock = ("--task", "translation", "--arch", "transformer_tiny", "--share-all-embeddings")
