@@ -1,0 +1,22 @@
+"""A benchmark of the suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table."""
+
+    key: str
+    """Key in results.json."""
+    what: str
+    """Description: first over second, unit."""
+    script: str
+    options: str = ""
+    """Options of the script. A word in capitals is a file of the user: --given MODEL=..."""
+    known: str = ""
+    """Ratio reported in a paper."""
+    note: str = ""
+    """Reason for a missed goal on a CPU, and a way to reach it."""

@@ -1,0 +1,95 @@
+"""The benchmarks of tools for text and scores, in the order of the table in README.md."""
+
+from __future__ import annotations
+
+from entry import Entry
+
+CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
+PARTS = "Two independent commands reach 1.8 on this machine, and 2 on dedicated cores."
+SPREAD = "The goal is within the range of the runs, which is wide on this machine."
+
+TOOLS = (
+    Entry("noise.direct", "direct noise over a Python loop, lines/s", "noise_offline"),
+    Entry(
+        "noise.denoise",
+        "denoise noise over numpy calls for each line, lines/s",
+        "noise_offline",
+        "--noise denoise",
+    ),
+    Entry(
+        "noise.direct.processes",
+        "noise command, direct, two processes over one",
+        "noise_offline",
+        "--processes --sentences 2000000",
+        note=PARTS,
+    ),
+    Entry(
+        "noise.denoise.processes",
+        "noise command, denoise, two processes over one",
+        "noise_offline",
+        "--processes --noise denoise --sentences 1000000",
+        note=PARTS,
+    ),
+    Entry(
+        "filter_corpus",
+        "`filter` by length and ratio over OpusFilter 3.3.1, one million pairs, pairs per second "
+        "of CPU time",
+        "filter_corpus",
+        f"{CORPUS} --pairs 3",
+    ),
+    Entry(
+        "filter_corpus.language",
+        "the same with langid and without duplicates, 50,000 pairs",
+        "filter_corpus",
+        f"{CORPUS} --what language --lines 50000 --pairs 3",
+    ),
+    Entry(
+        "denoising_items.noising",
+        "data set of `denoising_pretraining` over fairseq's NoisingDataset, sentences/s",
+        "denoising_items",
+        "--against noising --threads 1",
+    ),
+    Entry(
+        "denoising_items.denoising",
+        "the same, over fairseq's DenoisingDataset",
+        "denoising_items",
+        "--against denoising --threads 1",
+    ),
+    Entry(
+        "edits_extraction",
+        "PIE's edit labels over a full table for each pair, pairs/s",
+        "edits_extraction",
+    ),
+    Entry(
+        "edits_extraction.processes",
+        "the same, two processes over one",
+        "edits_extraction",
+        "--processes --pairs 2 --sentences 3000",
+    ),
+    Entry(
+        "mixing_memory",
+        "batches of an epoch, splits concatenated by fairseq over mixed splits, an epoch of a "
+        "twentieth of the pairs, peak memory",
+        "mixing_memory",
+        "--epoch-pairs 300000 --pairs 1",
+    ),
+    Entry(
+        "m2_scorer",
+        "MaxMatch over the reference implementation, sentences of 22 words, sentences/s",
+        "m2_scorer",
+        "--pairs 9 --sentences 60",
+        note="For short sentences the tables dominate. The ratio grows with the length.",
+    ),
+    Entry(
+        "m2_scorer.30",
+        "the same, 30 words",
+        "m2_scorer",
+        "--pairs 9 --sentences 60 --length 30",
+        note=SPREAD,
+    ),
+    Entry(
+        "rerank_search",
+        "grid search of weights, n-gram statistics over scoring the text at each point, points/s",
+        "rerank_search",
+    ),
+)
