@@ -111,7 +111,7 @@ def _splitter() -> Any:
 
 
 def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -> None:
-    """Write train.m2 in random order with train.levels, valid.m2 and train.counts.json.
+    """Write train.m2 in random order, valid.m2, their levels and train.counts.json.
 
     The order and the `size` sentences of valid, which have the smallest hashes, do not depend on
     the order of the files.
@@ -142,7 +142,7 @@ def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -
     for name, part in (("train", train), ("valid", valid)):
         blocks = (format_m2(pair.sentence) for pair in part)
         _write(folder / f"{name}.m2", (line for block in blocks for line in block))
-    _write(folder / "train.levels", (pair.level for pair in train))
+        _write(folder / f"{name}.levels", (pair.level for pair in part))
     counts = {"read": read, "held_out": len(valid), "removed": {EMPTY: empty, **held_out.removed}}
     _write(folder / "train.counts.json", [json.dumps(counts)])
 

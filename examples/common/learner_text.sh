@@ -16,7 +16,7 @@
 #
 # Output:
 #   train, valid               .m2, .src and .trg: pairs of W&I and FCE, and those held out by a hash
-#   train.levels               A, B, C or fce for each pair of train
+#   train.levels, valid.levels A, B, C or fce for each pair
 #   dev                        BEA-dev: .m2, .src, .trg, and .levels with A, B, C or N for each sentence
 #   bea                        BEA-test: .src
 #   jfleg, jfleg_test          .src, and .ref0 to .ref3

@@ -56,16 +56,31 @@ def test_row_has_goal_machine_and_note(run: Any) -> None:
         "ctranslate2_export.int8": {**found, "goal": 5.0, "goal_reached": False, "remark": "busy"},
     }
     table = run.table(results)
-    rows = [line for line in table.splitlines() if line.startswith("| ")]
-    assert "| 1.23 (a) | 1.1 to 1.3 | 0.99 | 1.00 (thesis, 6.3.2) |" in rows[2]
-    assert "tokens/s, on a GPU |" in rows[3]
-    assert "| 1.23 (b) |" in rows[3]
-    assert any("| 1.1 to 1.3 |  |  |" in line for line in rows)
-    missed = [line for line in rows if "missed" in line]
+    cpu, gpu = (
+        [line for line in part.splitlines() if line.startswith("| ")]
+        for part in table.split("## On a GPU")
+    )
+    assert "| 1.23 (a) | 1.1 to 1.3 | 0.99 | 1.00 (thesis, 6.3.2) |" in cpu[2]
+    assert any("| 1.1 to 1.3 |  |  |" in line for line in cpu)
+    missed = [line for line in cpu if "missed" in line]
     assert all("| 5, missed (1) |" in line for line in missed)
     assert len(missed) == 2
-    assert "- (c): some CPU, 2 cores, Python 3.11, torch 2.13, busy" in table
+    assert len(gpu) == 3, "a header and a row"
+    assert "| 1.23 (c) | 1.1 to 1.3 | 0.99 |" in gpu[2]
+    assert "- (b): some CPU, 2 cores, Python 3.11, torch 2.13, busy" in table
+    assert "- (c): some GPU, 2 cores, Python 3.11, torch 2.13" in table
     assert table.count("not measured") == len(run.SUITE) - 4
+
+
+def test_missed_goal_on_a_gpu_has_a_note_of_its_own(run: Any) -> None:
+    found = {"ratio": 1.2, "spread": None, "machine": MACHINE, "rates": [], "remark": ""}
+    missed = {**found, "goal": 5.0, "goal_reached": False}
+    table = run.table({"ctranslate2_export": missed, "ctranslate2_export@cuda": missed})
+    assert "| 5, missed (1) |" in table
+    assert "| 5, missed (2) |" in table
+    assert "\n2. Not profiled yet.\n" in table
+    gpu_only = run.table({"ctranslate2_export@cuda": missed})
+    assert gpu_only.count("not measured") == len(run.SUITE) - 1
 
 
 def test_row_is_skipped_without_its_files(run: Any) -> None:

@@ -101,7 +101,8 @@ def test_text_has_no_held_out_sentence(archives: dict[str, str], tmp_path: Path)
     assert all(source == target.replace("go", "goes") for source, target in train + valid)
     assert len({source.split()[-2] for source, _ in train[:12]}) > 2, "all corpora are mixed"
     levels = {place: level for level, place in PLACES.items()}
-    assert lines(work / "train.levels") == [levels[source.split()[-2]] for source, _ in train]
+    for name, part in (("train", train), ("valid", valid)):
+        assert lines(work / f"{name}.levels") == [levels[source.split()[-2]] for source, _ in part]
     assert lines(work / "valid.m2")[0] == f"S {valid[0][0]}"
     assert lines(work / "dev.levels") == list("ABBCN")
     assert lines(work / "dev.trg")[0] == "We see an owl ."
