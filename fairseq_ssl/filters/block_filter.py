@@ -20,10 +20,11 @@ from fairseq_ssl.filters.rules import (
     CleanFilter,
     IdenticalFilter,
     LanguageFilter,
+    LineSizes,
     MaxLengthFilter,
     Row,
 )
-from fairseq_ssl.io.blocks import LineSizes, RowBlock
+from fairseq_ssl.io.blocks import RowBlock
 
 Indices: TypeAlias = NDArray[np.int64]
 Accepted: TypeAlias = NDArray[np.bool_]

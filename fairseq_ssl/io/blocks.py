@@ -9,20 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import MAX_LINE_BYTES, file_on_disk, open_text
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
-WIDE_SPACES = [
-    int.from_bytes(character.encode().ljust(3, b"\0"), "big")
-    for character in "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
-    + "".join(map(chr, range(0x2000, 0x200B)))
-]
-"""Whitespace of two or three bytes in UTF-8, padded with a zero byte."""
 
 
 @dataclass(frozen=True)
@@ -216,56 +207,6 @@ def share_read(file: Any) -> float:
     if not stat.S_ISREG(status.st_mode):
         return 0.0
     return min(float(raw.tell()) / max(1, status.st_size), 1.0)
-
-
-class LineSizes:
-    """Sizes of lines of valid UTF-8, computed from an array of bytes, without a loop over lines.
-
-    Tokens are separated by whitespace, as by `str.split`.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        """Prepare the lines of `data`. The newline of the last line is optional."""
-        self._bytes = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
-        byte = self._bytes
-        self._is_space = (byte == 32) | (byte - np.uint8(9) < 5) | (byte - np.uint8(28) < 4)
-        self._mark_wide_spaces()
-        self._ends = np.flatnonzero(byte == ord("\n"))
-
-    def _mark_wide_spaces(self) -> None:
-        byte = self._bytes
-        first = np.flatnonzero((byte == 0xC2) | (byte - np.uint8(0xE1) < 3))
-        if not len(first):
-            return
-        code = byte[first].astype(np.int32) << 16 | byte[first + 1].astype(np.int32) << 8
-        code |= np.where(byte[first] == 0xC2, 0, byte[first + 2])
-        wide = first[np.isin(code, WIDE_SPACES)]
-        self._is_space[wide] = self._is_space[wide + 1] = True
-        self._is_space[wide[byte[wide] != 0xC2] + 2] = True
-
-    def tokens(self) -> NDArray[np.int64]:
-        """Return the number of tokens of each line."""
-        begins = ~self._is_space
-        begins[1:] &= self._is_space[:-1]
-        return self._sums(begins)
-
-    def characters(self) -> NDArray[np.int64]:
-        """Return the number of characters of each line without whitespace."""
-        return self._sums(~self._is_space & (self._bytes & 0xC0 != 0x80))
-
-    def has_longer_token(self, size: int) -> NDArray[np.bool_]:
-        """Return True for each line with a token of more than `size` bytes."""
-        found = np.zeros(len(self._ends), dtype=np.bool_)
-        if np.diff(self._ends, prepend=-1).max() > size + 1:
-            spaces = np.flatnonzero(self._is_space)
-            after = spaces[np.diff(spaces, prepend=-1) > size + 1]
-            found[np.searchsorted(self._ends, after)] = True
-        return found
-
-    def _sums(self, flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-        starts = np.concatenate([[0], self._ends[:-1] + 1])
-        sums: NDArray[np.int64] = np.add.reduceat(flags, starts, dtype=np.int64)
-        return sums
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,7 @@ def _allow_bfloat16_on_gpus(stock: Callable[..., Any]) -> Callable[..., Any]:
     def parse_args_and_arch(*args: Any, **options: Any) -> Any:
         parsed = stock(*args, **options)
         namespace = parsed[0] if isinstance(parsed, tuple) else parsed
-        if namespace.bf16 and importlib.util.find_spec("torch_xla") is None:
+        if getattr(namespace, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
             namespace.tpu = False
         return parsed
 

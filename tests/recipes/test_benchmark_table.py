@@ -73,7 +73,13 @@ def test_row_has_goal_machine_and_note(run: Any) -> None:
 
 
 def test_missed_goal_on_a_gpu_has_a_note_of_its_own(run: Any) -> None:
-    found = {"ratio": 1.2, "spread": None, "machine": MACHINE, "rates": [], "remark": ""}
+    found: dict[str, Any] = {
+        "ratio": 1.2,
+        "spread": None,
+        "machine": MACHINE,
+        "rates": [],
+        "remark": "",
+    }
     missed = {**found, "goal": 5.0, "goal_reached": False}
     table = run.table({"ctranslate2_export": missed, "ctranslate2_export@cuda": missed})
     assert "| 5, missed (1) |" in table

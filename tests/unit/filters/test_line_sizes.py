@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.io.blocks import LineSizes
+from fairseq_ssl.filters.rules import LineSizes
 
 SPACES = [char for char in map(chr, range(sys.maxunicode + 1)) if char.isspace() and char != "\n"]
 TEXT = st.text(
