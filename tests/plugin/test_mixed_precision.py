@@ -76,12 +76,18 @@ def test_the_loss_is_not_scaled(
     assert not [one for one in recwarn if "CUDA" in str(one.message)]
 
 
-def test_gradients_are_divided_by_the_loss_scale_once() -> None:
-    model = Linear(4, 2)
+def scaled_optimizer(model: Linear) -> Any:
+    """Return the optimizer of --amp with the loss scale of a GPU, for weights on a CPU."""
     optimizer = AMPOptimizer.__new__(AMPOptimizer)
     optimizer.fp32_optimizer = OPTIMIZER_REGISTRY["adam"](ADAM, list(model.parameters()))
     optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
     optimizer.min_loss_scale = 1e-4
+    return optimizer
+
+
+def test_gradients_are_divided_by_the_loss_scale_once() -> None:
+    model = Linear(4, 2)
+    optimizer = scaled_optimizer(model)
     before = model.weight.detach().clone()
     optimizer.backward(model(torch.ones(3, 4)).sum())
     gradient = model.weight.grad
@@ -95,10 +101,7 @@ def test_gradients_are_divided_by_the_loss_scale_once() -> None:
 
 def test_weights_do_not_change_after_an_overflow() -> None:
     model = Linear(4, 2)
-    optimizer = AMPOptimizer.__new__(AMPOptimizer)
-    optimizer.fp32_optimizer = OPTIMIZER_REGISTRY["adam"](ADAM, list(model.parameters()))
-    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
-    optimizer.min_loss_scale = 1e-4
+    optimizer = scaled_optimizer(model)
     before = model.weight.detach().clone()
     optimizer.backward(model(torch.ones(3, 4)).sum() * torch.inf)
     optimizer.clip_grad_norm(1.0)

@@ -107,6 +107,14 @@ def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
         assert training(third).data == f"{work}/data/gec.last"
 
 
+def test_unknown_levels_are_rejected(tmp_path: Path) -> None:
+    data = learner_text(tmp_path / "data")
+    settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "BERT": str(tmp_path)}
+    settings |= {"WORK": str(tmp_path / "work"), "SYNTHETIC": "", "SPELL_CHECK": ""}
+    shown = step(STEPS[0], settings | {"LAST_LEVELS": "X"}, 2).stderr
+    assert f"LAST_LEVELS is 'X'. {data}/train.levels has A B C fce." in shown
+
+
 def test_grammar_is_corrected_with_tuned_options() -> None:
     settings = {"TASKS": "gec", "GEC_MODELS": "1 2", "GEC_SETS": "dev", "GEC_ROUNDS": "1 4"}
     commands = dry("small", "decode", DATA_DIR="data", **settings)
