@@ -43,7 +43,7 @@ VERBS = {
     "score": "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
     "serve": "correct text over HTTP with an edit tagger, with a page to type into",
     "shift-similarity": "cosine similarity of encoder states under shifted positions",
-    "spelling": "correct misspelled English words, with counts of words of correct text",
+    "spelling": "correct misspelled words and missing capitals, with counts of English text",
     "subwords": "train a subword model, encode, decode, and create its dictionary",
     "swapped-bleu": "BLEU of the first of joined sentences, in place and moved to the end",
     "tag": "add a tag such as <BT> to each line, and to fairseq's dictionaries",

@@ -1,4 +1,4 @@
-"""``fairseq-ssl spelling``: correct misspelled English words."""
+"""``fairseq-ssl spelling``: correct misspelled English words and missing capitals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_output(step, "the counts; .gz by suffix")
     options.add_replace(step)
-    step = steps.add("correct", "replace misspelled words of tokenized text", _correct)
+    step = steps.add(
+        "correct", "replace misspelled words and missing capitals of tokenized text", _correct
+    )
     options.add_input(step, "tokenized text", "file")
     options.add_output_or_stdout(step)
     step.add_argument(

@@ -1,4 +1,4 @@
-"""Correction of misspelled English words, with counts of words and of pairs of words.
+"""Correction of misspelled and lowercased English words, with counts of words and of their pairs.
 
 Words of at least 3 lowercase letters are checked if they are rare in the counted text and not in
 the dictionary of lemminflect. Such a word is replaced by the word c with the highest score
@@ -7,6 +7,10 @@ the dictionary of lemminflect. Such a word is replaced by the word c with the hi
 
 unless its own score, without edits, is higher. P are bigram probabilities, interpolated with
 unigram probabilities.
+
+A lowercase word gets the capitals of a form, such as I or English, that has almost all its
+occurrences inside sentences. The first word of a sentence gets a capital if the counted text has
+capitals there.
 """
 
 from __future__ import annotations
@@ -46,6 +50,10 @@ FIRST_LETTER_COST = 4.0
 """Additional cost of a different first letter."""
 SMOOTHING = 5.0
 """Weight of the unigram probabilities, in counts."""
+CAPITALIZED = 0.9
+"""Minimum share of a form with capitals inside sentences. Chosen on held-out text of learners."""
+SENTENCE_ENDS = frozenset(".?!")
+"""Last words of sentences whose first word gets a capital."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ class SpellingCounts:
 
 
 class SpellingCorrector:
-    """Replaces misspelled words of tokenized sentences."""
+    """Replaces misspelled words and missing capitals of tokenized sentences."""
 
     def __init__(self, counts: SpellingCounts) -> None:
         """Prepare the suggestions, which are frequent words and mostly lowercase in the text."""
@@ -169,14 +177,39 @@ class SpellingCorrector:
         }
         self.checker = SymSpell(known)
         self.costs = lru_cache(10_000)(self._costs)
+        self.forms = dict(self._forms(counts.words))
+        first = [gram for gram in self.pairs if gram.startswith(f"{BEGIN} ")]
+        capitals = sum(counts.words.get(gram.split()[1].capitalize(), 0) for gram in first)
+        self.has_capitals = 2 * capitals > sum(self.pairs[gram] for gram in first)
 
     def correct(self, words: Sequence[str]) -> list[str]:
         """Replace the misspelled words of a sentence. The number of words stays the same."""
         context = [BEGIN, *(word.lower() for word in words), END]
-        return [
+        corrected = [
             self._best(word, context[index], context[index + 2]) if self._is_checked(word) else word
             for index, word in enumerate(words)
         ]
+        corrected = [self.forms.get(word, word) for word in corrected]
+        if (
+            self.has_capitals
+            and words
+            and words[-1] in SENTENCE_ENDS
+            and LETTERS.fullmatch(words[0])
+        ):
+            corrected[0] = corrected[0][0].upper() + corrected[0][1:]
+        return corrected
+
+    def _forms(self, words: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+        """Yield each lowercase word that has capitals inside sentences, and its form there."""
+        for form, count in words.items():
+            word = form.lower()
+            if form == word or not LETTERS.fullmatch(word):
+                continue
+            first = self.pairs.get(f"{BEGIN} {word}", 0)
+            if form == word.capitalize():
+                count -= first  # the capital of a sentence's first word says nothing
+            if count >= FREQUENT and count >= CAPITALIZED * (self.counts[word] - first):
+                yield word, form
 
     def _is_checked(self, word: str) -> bool:
         if len(word) < 3 or not LETTERS.fullmatch(word):

@@ -69,6 +69,27 @@ def test_the_context_chooses_among_suggestions() -> None:
     assert corrector.correct(["the", "xand", "plays"])[1] == "band"
 
 
+def test_missing_capitals_are_restored() -> None:
+    """I and English always have capitals inside sentences, IBM and Dog not often enough."""
+    text = ["The dog and I speak English", "Yes the Dog and I say English", "the IBM Dog ran"]
+    corrector = SpellingCorrector(SpellingCounts.of([*(20 * text), *(3 * ["the english ibm Dog"])]))
+    assert corrector.forms == {"i": "I", "english": "English"}, "40 of 43, but 20 of 23 for IBM"
+
+    def corrected(text: str) -> str:
+        return " ".join(corrector.correct(text.split()))
+
+    assert corrected("the dog and i ran .") == "The dog and I ran ."
+    assert corrected("i say yes !") == "I say yes !"
+    assert corrected("the dog and i") == "the dog and I", "not a whole sentence"
+    assert corrected("2 dogs and 'i' .") == "2 dogs and 'i' ."
+    assert corrected(". .") == ". ."
+
+
+def test_lowercased_text_stays_lowercased() -> None:
+    corrector = SpellingCorrector(SpellingCounts.of(30 * ["the dog and i speak english ."]))
+    assert corrector.correct(["the", "dog", "and", "i", "."]) == ["the", "dog", "and", "i", "."]
+
+
 def test_scores_follow_the_formula(corrector: SpellingCorrector) -> None:
     words = " ".join(20 * SENTENCES).lower().split()
     pairs = [line.lower().split() for line in 20 * SENTENCES]
