@@ -234,8 +234,16 @@ def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Do not scale the loss of weights on a CPU. bfloat16 has the exponents of float32."""
+    """Do not scale the loss of weights on a CPU. bfloat16 has the exponents of float32.
+
+    A scaler that is not enabled has no backoff factor, by which fairseq lowers the scale if a
+    gradient is not finite. A factor of 1, the minimum, ends the training with fairseq's message.
+    """
     import torch
+
+    class Unscaled(torch.amp.GradScaler):
+        def get_backoff_factor(self) -> float:
+            return 1.0
 
     def init(self: Any, config: Any, weights: Any, *args: Any, **options: Any) -> None:
         weights = list(weights)
@@ -243,7 +251,8 @@ def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
             warnings.simplefilter("ignore")  # the stock scaler warns that CUDA is missing
             stock(self, config, weights, *args, **options)
         if all(weight.device.type == "cpu" for weight in weights):
-            self._grad_scaler = torch.amp.GradScaler("cpu", enabled=False)
+            self._grad_scaler = Unscaled("cpu", enabled=False)
+            self.min_loss_scale = 1.0
 
     return init
 

@@ -54,6 +54,20 @@ def test_only_amp_computes_in_bfloat16(kind: str) -> None:
     assert not torch.is_autocast_enabled("cpu")
 
 
+def amp_optimizer(model: Linear) -> AMPOptimizer:
+    common = SimpleNamespace(fp16_init_scale=128, min_loss_scale=1e-4)
+    stock = OPTIMIZER_REGISTRY["adam"](ADAM, list(model.parameters()))
+    return AMPOptimizer(SimpleNamespace(optimizer=ADAM, common=common), model.parameters(), stock)
+
+
+def test_infinite_gradients_end_the_training() -> None:
+    model = Linear(4, 2)
+    optimizer = amp_optimizer(model)
+    optimizer.backward(model(torch.full((1, 4), 1e38)).mul(1e38).sum())
+    with pytest.raises(FloatingPointError, match="Your loss is probably exploding"):
+        optimizer.clip_grad_norm(1.0)
+
+
 @pytest.mark.parametrize("has_cuda", [True, False])
 def test_the_loss_is_not_scaled(
     has_cuda: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
@@ -62,10 +76,7 @@ def test_the_loss_is_not_scaled(
     missing = "torch.cuda.amp.common.amp_definitely_not_available"
     monkeypatch.setattr(missing, lambda: not has_cuda)
     model = Linear(4, 2)
-    common = SimpleNamespace(fp16_init_scale=128, min_loss_scale=1e-4)
-    stock = OPTIMIZER_REGISTRY["adam"](ADAM, list(model.parameters()))
-    cfg = SimpleNamespace(optimizer=ADAM, common=common)
-    optimizer = AMPOptimizer(cfg, model.parameters(), stock)
+    optimizer = amp_optimizer(model)
     before = model.weight.detach().clone()
     FairseqTask.train_step(
         FairseqTask(SimpleNamespace()), torch.ones(3, 4), model, criterion, optimizer, 1
