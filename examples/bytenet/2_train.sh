@@ -4,10 +4,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 train() { # DATA FOLDER FLAGS...
-  # shellcheck disable=SC2086  # split into words
   quietly "$2/train.log" launch_train "$1" --user-dir "$USER_DIR" --save-dir "$2" \
-    --optimizer adam "${@:3}" --no-epoch-checkpoints --log-format simple --log-interval 50 \
-    ${FLAGS:-}
+    --optimizer adam "${@:3}" --no-epoch-checkpoints --log-format simple --log-interval 50
 }
 
 # Train both directions, with or without monolingual text, so that runs differ only in this text.
@@ -19,7 +17,7 @@ digits() { # ARCH LABELED UNLABELED WEIGHT SEED
   # shellcheck disable=SC2086
   train "$data" "$folder" --task reconstruction_translation -s words -t digits \
     --criterion reconstruction_loss "${text[@]}" --reconstruction-mixed-lengths \
-    --arch "$1" $ARCH_FLAGS --lr "$LR" --batch-size "$BATCH" --max-epoch "$EPOCHS" --seed "$5" \
+    --arch "$1" $ARCH_FLAGS --lr "$LR" --batch-size "$DIGITS_SHARE" --max-epoch "$EPOCHS" --seed "$5" \
     --disable-validation --save-interval "$(save_interval "$EPOCHS")" --num-workers 0
   run fairseq-ssl export "$folder/checkpoint_last.pt" --to translation -s words -t digits \
     -o "$folder/model.pt" ${FORCE:+--force}
@@ -32,13 +30,13 @@ memorize() { # ARCH
   # shellcheck disable=SC2086
   train "$DATA/memorize" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
     ${dim:+--bytenet-dim $dim} $MEMORIZE_FLAGS --criterion cross_entropy --sentence-avg "${rate[@]}" \
-    --batch-size "$MEMORIZE_BATCH" --max-epoch "$MEMORIZE_EPOCHS" --disable-validation \
+    --batch-size "$MEMORIZE_SHARE" --max-epoch "$MEMORIZE_EPOCHS" --disable-validation \
     --save-interval "$(save_interval "$MEMORIZE_EPOCHS")" --update-epoch-batch-itr True --clip-norm 10
   into "$folder/model.pt" cat "$folder/checkpoint_last.pt"
 }
 
 COMMON=(--lr "$TEXT_LR" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP"
-  --adam-betas "(0.9, 0.98)" --max-tokens "$MAX_TOKENS" --max-update "$UPDATES" --clip-norm 5
+  --adam-betas "(0.9, 0.98)" --max-tokens "$TEXT_SHARE" --max-update "$UPDATES" --clip-norm 5
   --label-smoothing "$LABEL_SMOOTHING")
 
 # Training as in the author's code: loss averaged over sentences, no warm-up.
@@ -47,7 +45,7 @@ bytenet() { # ARCH SEED
   # shellcheck disable=SC2086
   train "$DATA/characters" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
     $BYTENET_FLAGS --criterion cross_entropy --sentence-avg --lr "$BYTENET_LR" --clip-norm 10 \
-    --batch-size "$BYTENET_BATCH" --update-freq "$BYTENET_UPDATE_FREQ" --max-epoch "$BYTENET_EPOCHS" \
+    --batch-size "$BYTENET_SHARE" --update-freq "$BYTENET_UPDATE_FREQ" --max-epoch "$BYTENET_EPOCHS" \
     --max-source-positions "$BYTENET_LONGEST" --max-target-positions "$BYTENET_LONGEST" \
     --skip-invalid-size-inputs-valid-test --update-epoch-batch-itr True --seed "$2"
   into "$folder/model.pt" cat "$folder/checkpoint_best.pt"

@@ -9,7 +9,8 @@
 # TASKS     digits    numbers of 2 or 3 digits in words to digits: parallel and monolingual data
 #           memorize  memorized pairs: BLEU on the training set
 #           text      few pairs and much monolingual data; ByteNet with pairs only
-# FLAGS, DECODING_FLAGS   flags appended to fairseq-train and to fairseq-generate
+# FLAGS     flags appended to every fairseq-train, which override others
+# DECODING_FLAGS   flags appended to fairseq-generate
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -48,6 +49,7 @@ case "$SCALE" in
 esac
 # shellcheck disable=SC2086  # split into words
 expect TASKS "digits memorize text" $TASKS
+gpus 1
 
 # Digits. As in the author's code: the grid, d = 20, batch size 8, Adam with 1e-3, 300 epochs, greedy
 # search.
@@ -94,9 +96,22 @@ LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"
 
 BYTENET_ARCHS="${BYTENET_ARCHS:-bytenet}"      # variants of the kind bytenet
 BYTENET_LR="${BYTENET_LR:-3e-4}" BYTENET_EPOCHS="${BYTENET_EPOCHS:-13}"
-BYTENET_BATCH="${BYTENET_BATCH:-16}" BYTENET_UPDATE_FREQ="${BYTENET_UPDATE_FREQ:-4}" # set 1 for 4 GPUs
+BYTENET_BATCH="${BYTENET_BATCH:-64}" BYTENET_SHARE="${BYTENET_SHARE:-16}" # pairs of an update, on a GPU
 BYTENET_LONGEST="${BYTENET_LONGEST:-500}"     # max training length in characters, with </s>
 BYTENET_FLAGS="${BYTENET_FLAGS:-}"            # such as --bytenet-dim 128 (default: d is 400)
+
+# Parts of the batch on each GPU
+DIGITS_SHARE="$BATCH" MEMORIZE_SHARE="$MEMORIZE_BATCH" TEXT_SHARE="$MAX_TOKENS" BYTENET_UPDATE_FREQ=1
+for task in $TASKS; do
+  case "$task" in
+    digits) DIGITS_SHARE="$(divided "$BATCH" GPUS)" ;;
+    memorize) MEMORIZE_SHARE="$(divided "$MEMORIZE_BATCH" GPUS)" ;;
+    text)
+      TEXT_SHARE="$(divided "$MAX_TOKENS" GPUS)"
+      [[ " $KINDS " != *" bytenet "* ]] || BYTENET_UPDATE_FREQ="$(divided "$BYTENET_BATCH" GPUS BYTENET_SHARE)"
+      ;;
+  esac
+done
 
 # Print an interval in epochs for saving checkpoints that includes the last epoch.
 save_interval() { # EPOCHS

@@ -5,6 +5,7 @@ the target, as printed by a dry run, the settings of the recipe, and fingerprint
 that the commands name. A target is reused only if all of these are unchanged.
 
     build_record.py check TARGET    exit with 0: reuse the target; 3: build it; 2: it has changed
+    build_record.py compare TARGET  the same as check, but write no record
     build_record.py finish TARGET   mark the target as complete
 
 Standard input has the settings as items NAME=VALUE, each terminated by a NUL byte, then the lines
@@ -221,7 +222,7 @@ class Recipe:
                         yield from (place + end.removeprefix(path.name) for end in ends)
 
 
-def check(recipe: Recipe, target: str, dry_run: str) -> int:
+def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
     """Compare a target with its record. Write a new record if the target must be built."""
     commands = parse_commands(dry_run, recipe)
     inputs = recipe.inputs(target, commands)
@@ -240,7 +241,8 @@ def check(recipe: Recipe, target: str, dry_run: str) -> int:
     if path.exists() and not recipe.force and (record is None or record.finished):
         _report(f"up to date: {path}")
         return REUSE
-    recipe.write(target, today)
+    if write:
+        recipe.write(target, today)
     return BUILD
 
 
@@ -384,7 +386,7 @@ def _literal(name: str) -> str:
 def main() -> int:
     """Run the action on a target. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=["check", "finish"])
+    parser.add_argument("action", choices=["check", "compare", "finish"])
     parser.add_argument("target")
     args = parser.parse_args()
     *items, dry_run = sys.stdin.read().split("\0")
@@ -393,8 +395,8 @@ def main() -> int:
     if not target.startswith("$WORK/"):
         _report(f"{recipe.step}: {args.target} is not in WORK.")
         return DIFFERS
-    if args.action == "check":
-        return check(recipe, target, dry_run)
+    if args.action != "finish":
+        return check(recipe, target, dry_run, write=args.action == "check")
     finish(recipe, target)
     return REUSE
 

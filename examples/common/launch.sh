@@ -12,9 +12,14 @@
 #             node      GPUS, or all GPUs of this machine, one process each (default if GPUS > 1)
 #             cpu       PROCESSES processes on the CPU of this machine, with gloo
 #             torchrun  one of NODES nodes: run it on each node with its NODE_RANK, and with the
-#                       MASTER_ADDR and MASTER_PORT of the first node
+#                       MASTER_ADDR and MASTER_PORT of the first node. Only the node with NODE_RANK=0
+#                       runs the commands that are not trainings
 #             slurm     inside sbatch or salloc, one task per node; fairseq reads Slurm's variables
 # PROCESSES   processes on this node, for cpu and torchrun  (default: 2 for cpu, or one per GPU)
+# FLAGS       flags appended to fairseq-train, which override others
+# TENSORBOARD=1   log to TensorBoard, in the folder tensorboard of each run (--tensorboard-logdir)
+# WANDB_PROJECT   project in Weights & Biases to log to, with the folder of a run as its name
+#                 (--wandb-project)
 # DRY_RUN=1   print the command and do not run it
 
 gpus() {
@@ -37,17 +42,24 @@ divided() {
     given+=("$setting=${!setting}")
   done
   if ((parts < 1 || $1 % parts)); then
-    echo "${given[*]}: a batch size of $1 is not divisible by $parts." >&2
+    echo "${given[*]}: a batch size of $1 is not divisible by $parts. Lower one of these settings." >&2
     return 2
   fi
   echo "$(($1 / parts))"
 }
 
 launch_train() {
+  # shellcheck disable=SC2086  # split into words
+  set -- "$@" ${FLAGS:-}
   if [[ -n "${RECORDING:-}" ]]; then # for `build`: the launcher does not affect the result
     _print_command fairseq-train "$@" --distributed-world-size "$(_world_size)"
     return
   fi
+  if [[ -n "${OTHER_NODE:-}" && "${LAUNCH:-single}" != torchrun && -z "${DRY_RUN:-}" ]]; then return; fi
+  _check_world_size
+  local LOGGING=()
+  _log_to "$@"
+  set -- "$@" "${LOGGING[@]}"
   local run=()
   [[ -n "${DRY_RUN:-}" ]] && run=(_print_command)
   case "${LAUNCH:-single}" in
@@ -63,9 +75,11 @@ launch_train() {
         --cpu --distributed-backend gloo --ddp-backend legacy_ddp
       ;;
     torchrun)
+      local processes="${PROCESSES:-gpu}"
+      [[ -z "${GPUS:-}" ]] || processes="${PROCESSES:-$((GPUS / NODES))}"
       "${run[@]}" torchrun --nnodes "${NODES:?number of nodes}" \
         --node-rank "${NODE_RANK:?this node, from 0}" \
-        --nproc-per-node "${PROCESSES:-gpu}" \
+        --nproc-per-node "$processes" \
         --master-addr "${MASTER_ADDR:?host of node 0}" --master-port "${MASTER_PORT:-29500}" \
         --no-python bash -c "$(_one_rank)" rank "$@"
       ;;
@@ -78,6 +92,30 @@ launch_train() {
       return 2
       ;;
   esac
+}
+
+# Exit with an error if GPUS, by which recipes divide the batch, is not the number of processes.
+_check_world_size() {
+  local processes="${GPUS:-}"
+  case "${LAUNCH:-single}" in
+    torchrun) processes="$(_world_size)" ;;
+    slurm) processes="$((${SLURM_JOB_NUM_NODES:-0} * ${SLURM_GPUS_ON_NODE:-0}))" ;;
+  esac
+  if [[ -n "${GPUS:-}" && "$processes" != 0 && "$processes" != "$GPUS" ]]; then
+    echo "GPUS is $GPUS, but LAUNCH=$LAUNCH starts $processes processes on all nodes. Set GPUS=$processes." >&2
+    exit 2
+  fi
+}
+
+# Set LOGGING to the flags of TENSORBOARD and WANDB_PROJECT.
+_log_to() { # ARGUMENTS...
+  local word previous="" folder=checkpoints
+  for word in "$@"; do
+    if [[ "$previous" == --save-dir ]]; then folder="$word"; fi
+    previous="$word"
+  done
+  if [[ -n "${TENSORBOARD:-}" ]]; then LOGGING+=(--tensorboard-logdir "$folder/tensorboard"); fi
+  if [[ -n "${WANDB_PROJECT:-}" ]]; then LOGGING+=(--wandb-project "$WANDB_PROJECT"); fi
 }
 
 _world_size() {
@@ -93,8 +131,8 @@ _world_size() {
 # would derive the device from a division by the number of GPUs, which may be zero.
 _one_rank() {
   # shellcheck disable=SC2016  # expanded by the process
-  echo 'exec fairseq-train "$@" --distributed-world-size "$WORLD_SIZE" --distributed-rank "$RANK" \
-    --device-id "$LOCAL_RANK" --distributed-init-method env:// --distributed-no-spawn'
+  echo 'exec fairseq-train "$@" --distributed-world-size "$WORLD_SIZE" --distributed-rank "$RANK"' \
+    '--device-id "$LOCAL_RANK" --distributed-init-method env:// --distributed-no-spawn'
 }
 
 _print_command() {

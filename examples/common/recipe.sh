@@ -31,6 +31,10 @@ fi
 [[ -n "${DRY_RUN:-}" ]] && JOBS=1
 trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 
+# With LAUNCH=torchrun all nodes run the step, and all but the first only take part in trainings.
+OTHER_NODE=""
+if [[ "${LAUNCH:-}" == torchrun && "${NODE_RANK:-0}" != 0 ]]; then OTHER_NODE=1; fi
+
 # A dry run needs no installed packages, not even fairseq-ssl.
 if [[ -n "${DRY_RUN:-}" ]]; then USER_DIR=fairseq_ssl; else USER_DIR="$(fairseq-ssl user-dir)"; fi
 export USER_DIR
@@ -84,6 +88,11 @@ build() { # TARGET COMMAND...
   fi
   local commands status=0
   commands="$(in_dry_run "${@:2}")"
+  if [[ -n "$OTHER_NODE" ]]; then # the first node builds. This one only takes part in its trainings
+    record compare "$1" <<<"$commands" || status=$?
+    if ((status == 3)); then "${@:2}"; elif ((status)); then exit "$status"; fi
+    return
+  fi
   record check "$1" <<<"$commands" || status=$?
   ((status)) || return 0
   ((status == 3)) || exit "$status"
@@ -125,7 +134,7 @@ keep_settings() {
   done < <(grep -ohE '\b[A-Z][A-Z0-9_]*\b' "${SETTINGS_FILES[@]}" | sort -u)
 }
 RESOURCE_SETTINGS="FORCE DRY_RUN CHOICES JOBS SHARD GPUS LAUNCH PROCESSES NODES NODE_RANK MASTER_ADDR MASTER_PORT"
-RESOURCE_SETTINGS+=" UPDATE_FREQ BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES"
+RESOURCE_SETTINGS+=" UPDATE_FREQ BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
 
 print_command() {
   printf '%q ' "$@"
@@ -133,7 +142,11 @@ print_command() {
 }
 
 run() {
-  if [[ -n "${DRY_RUN:-}" ]]; then print_command "$@"; else "$@"; fi
+  if [[ -n "${DRY_RUN:-}" ]]; then
+    print_command "$@"
+  elif [[ -z "$OTHER_NODE" ]]; then
+    "$@"
+  fi
 }
 
 into() {
@@ -142,6 +155,7 @@ into() {
     printf '%s> %q\n' "$(print_command "${@:2}" | tr -d '\n')" "$file"
     return
   fi
+  if [[ -n "$OTHER_NODE" ]]; then return; fi
   local temporary="$file.$HOSTNAME.$BASHPID.tmp" # tasks of a Slurm array may write the same file
   mkdir -p "$(dirname "$file")"
   "${@:2}" >"$temporary" || { rm -f "$temporary"; return 1; } # explicit, since set -e may be disabled
@@ -164,6 +178,8 @@ quietly() {
     "${@:2}"
     return
   fi
+  # The first node takes a folder that it did not create for a complete target.
+  [[ -z "$OTHER_NODE" ]] || log="$WORK/records/node.$NODE_RANK.log"
   mkdir -p "$(dirname "$log")"
   if ! "${@:2}" >>"$log" 2>&1; then
     tail -n 5 "$log" >&2

@@ -23,7 +23,7 @@
 # SETS      held-out sets. NAME is DATA_DIR/NAME.m2, or for BLIND sets DATA_DIR/NAME.src
 # ANALYZED  the set of step 8
 # BLIND     the SETS without public references: step 7 writes a file to submit for each model
-# FLAGS     flags appended to fairseq-train, which override the flags set here
+# FLAGS     flags appended to every fairseq-train, which override others
 # SYSTEMS SEEDS FINAL   restrict them to run one cell of a table, for example in a Slurm array
 # SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, then exit
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -154,9 +154,10 @@ case "$SCALE" in
     # The learning rate follows Vaswani et al. (2017), 5.3: its maximum is (1024 x 4000)^-0.5.
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --lr 0.000494
       --lr-scheduler inverse_sqrt --warmup-updates 4000 "${batch[@]}")
-    JOINT=(--max-epoch 40 --keep-last-epochs 20) CHOSEN="${CHOSEN:-20}" # table 4.2
+    resume=(--save-interval-updates 5000 --keep-interval-updates 1) # epochs take hours
+    JOINT=(--max-epoch 40 --keep-last-epochs 20 "${resume[@]}") CHOSEN="${CHOSEN:-20}" # table 4.2
     REVERSE=("${JOINT[@]}")
-    PRETRAINING=(--max-epoch 10)               # table 4.3, also the next
+    PRETRAINING=(--max-epoch 10 "${resume[@]}") # table 4.3, also the next
     TUNING=(--optimizer adafactor --lr 3e-5 --lr-scheduler fixed --max-epoch 30 "${batch[@]}")
     ERRANT=(--model "${SPACY_MODEL:-en_core_web_sm}")
     NOISY=(--beam "${NOISY_BEAM:-5}" --compute-type float16)

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2086,SC2153  # settings.sh uses and sets them; FLAGS are split
+# shellcheck shell=bash disable=SC2034,SC2086,SC2153  # settings.sh uses and sets them; words apart
 # Training of a system's model. To be sourced after settings.sh.
 
 lines_of() { # FILE NUMBER, which is printed in a dry run
@@ -19,7 +19,7 @@ fit() { # FOLDER SEED FLAGS...
     --task tagged_translation "${SIZE[@]}" --dropout "$DROPOUT" --clip-norm "$CLIP_NORM" \
     --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
     --best-checkpoint-metric ppl --seed "$2" --save-dir "$1" \
-    --log-format simple --log-interval 100 "${PAUSE[@]}" "${@:3}" ${FLAGS:-}
+    --log-format simple --log-interval 100 "${PAUSE[@]}" "${@:3}"
 }
 
 # Train the model of SYSTEM and SEED. Interrupted trainings resume. FLAGS may be --right-to-left. A

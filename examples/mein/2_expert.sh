@@ -10,7 +10,7 @@ language_model() { # TASK
   quietly "$folder/train.log" launch_train "$(data "$1")/lm" --user-dir "$USER_DIR" \
     --task language_modeling --sample-break-mode none --tokens-per-sample "$LM_TOKENS" \
     --arch recurrent_lm "${SIZES[@]}" --criterion adaptive_loss --ddp-backend legacy_ddp \
-    --optimizer adam --clip-norm 5 --lr "$LM_LR" --batch-size "$BATCH" --max-epoch "$LM_EPOCHS" \
+    --optimizer adam --clip-norm 5 --lr "$LM_LR" --batch-size "$SHARE" --max-epoch "$LM_EPOCHS" \
     --seed 1 --save-dir "$folder" --no-epoch-checkpoints --log-format simple --log-interval 100 \
     $PRECISION ${LM_FLAGS:-}
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"

@@ -16,8 +16,8 @@
 #           windows.1-2: imitators of windows 1 and 2, figure 3.4 and table 3.5; continued: the expert
 #           trained for as many updates without imitators, always included
 # SEEDS     random seeds of all trainings except language models
-# LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   flags appended to fairseq-train, which
-#           override the flags set here
+# FLAGS     flags appended to every fairseq-train, which override others
+# LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   the same for the trainings of one kind
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -66,6 +66,8 @@ DIM="${DIM:-256}" HIDDEN="${HIDDEN:-1024}"    # table 3.2: D and H
 IMITATOR_DIM="${IMITATOR_DIM:-512}"           # table 3.2: embeddings and N
 DROPOUT="${DROPOUT:-0.5}"                     # table 3.2
 LR="${LR:-0.001}" FINE_LR="${FINE_LR:-0.0001}" DECAY="${DECAY:-0.9998}" BATCH="${BATCH:-32}" # table 3.2
+gpus 1
+SHARE="$(divided "$BATCH" GPUS)"              # texts of the batch on each GPU
 EPOCHS="${EPOCHS:-30}" FINE_EPOCHS="${FINE_EPOCHS:-30}" # table 3.2: maximum, the best on dev is used
 IMITATOR_LR="${IMITATOR_LR:-0.001}" IMITATOR_DECAY="${IMITATOR_DECAY:-$DECAY}" # table 3.2
 IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"       # over all unlabeled texts; equally many updates for lines.N
@@ -153,7 +155,7 @@ done
 # Flags of all trainings of classifiers and imitators, after the data folder.
 COMMON=(--user-dir "$USER_DIR" --task semi_supervised_classification
   --classification-max-length "$LONGEST" --optimizer adam --adam-betas "(0.9, 0.999)" --clip-norm 5
-  --lr-scheduler step --lr-deacy-period 1 --batch-size "$BATCH" --no-epoch-checkpoints
+  --lr-scheduler step --lr-deacy-period 1 --batch-size "$SHARE" --no-epoch-checkpoints
   --log-format simple --log-interval 100)
 [[ -n "$PRECISION" ]] && COMMON+=("$PRECISION")
 BEST=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)

@@ -4,12 +4,12 @@
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Set FLAGS to the flags of a kind.
+# Set MODEL to the flags of a kind.
 words_flags() { # TASK KIND
   local updates
   if [[ "$2" != transformer ]]; then
     updates="$(updates "$1" "$2")"
-    FLAGS=(--task edit_labeling --source-lang src --target-lang trg --arch edit_tagger_small
+    MODEL=(--task edit_labeling --source-lang src --target-lang trg --arch edit_tagger_small
       --encoder-layers "$LAYERS" --encoder-embed-dim "$DIM"
       --encoder-ffn-embed-dim "$INNER_DIM" --encoder-attention-heads "$HEADS"
       --max-source-positions "$POSITIONS" --dropout "$DROPOUT" --attention-dropout "$DROPOUT"
@@ -20,9 +20,9 @@ words_flags() { # TASK KIND
       --max-update "$updates" --total-num-update "$updates"
       --best-checkpoint-metric exact --maximize-best-checkpoint-metric)
     # shellcheck disable=SC2206  # words apart
-    FLAGS+=($AUTOCAST ${TAGGER_FLAGS:-})
+    MODEL+=($AUTOCAST ${TAGGER_FLAGS:-})
   else
-    FLAGS=(--task translation --source-lang src --target-lang trg
+    MODEL=(--task translation --source-lang src --target-lang trg
       --arch transformer --share-all-embeddings
       --encoder-normalize-before --decoder-normalize-before
       --encoder-layers "$ENCODER_LAYERS" --decoder-layers "$(decoder_layers "$1")"
@@ -35,25 +35,25 @@ words_flags() { # TASK KIND
       --max-tokens "$(transformer_tokens "$1")" --max-epoch "$(transformer_epochs "$1")"
       --lr "$TRANSFORMER_LR" --lr-scheduler inverse_sqrt --warmup-updates "$TRANSFORMER_WARMUP")
     # shellcheck disable=SC2206
-    FLAGS+=(${TRANSFORMER_FLAGS:-})
+    MODEL+=(${TRANSFORMER_FLAGS:-})
   fi
 }
 
 # Train a model and copy the best checkpoint on the dev set to final.pt.
 train() { # TASK FOLD KIND
-  local folder="$RUNS/$1.$2.$3" FLAGS
+  local folder="$RUNS/$1.$2.$3" MODEL
   if [[ "$1" == gec ]]; then
     starting_point "$2" real
     stage "$2" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$GEC_EPOCHS" "$GEC_LR" "$(real "$2")" \
-      "${FLAGS[@]}"
+      "${MODEL[@]}"
     if [[ -n "$LAST_LEVELS" ]]; then
       starting_point "$2" last
       stage "$2" "$WORK/data/gec.last" "$WORK/text/gec.last/train.src" "$LAST_LINES" "$LAST_EPOCHS" "$LAST_LR" \
-        "$folder" "${FLAGS[@]}"
+        "$folder" "${MODEL[@]}"
     fi
   else
     words_flags "$1" "$3"
-    LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
+    LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${MODEL[@]}" \
       --seed "$SEED" --save-dir "$folder" --no-epoch-checkpoints \
       --log-format simple --log-interval 50
   fi
@@ -62,23 +62,23 @@ train() { # TASK FOLD KIND
 
 # Train on grammar in stages: BERT, synthetic errors, real errors, those with LAST_LEVELS.
 train_synthetic() { # MODEL
-  local FLAGS
+  local MODEL
   starting_point "$1" synthetic
   stage "$1" "$WORK/data/gec.$1" "$WORK/text/gec.$1/train.src" "$CLEAN_LINES" "$SYNTHETIC_EPOCHS" \
-    "$SYNTHETIC_LR" "$(synthetic "$1")" "${FLAGS[@]}"
+    "$SYNTHETIC_LR" "$(synthetic "$1")" "${MODEL[@]}"
 }
 
-# Set FLAGS to the initialization of a stage.
+# Set MODEL to the initialization of a stage.
 starting_point() { # MODEL synthetic|real|last
   local continued=""
   [[ "$2" == real && -n "$SYNTHETIC" ]] && continued="$(synthetic "$1")/checkpoint_last.pt"
   [[ "$2" == last ]] && continued="$(real "$1")/checkpoint_best.pt"
-  FLAGS=(${continued:+--finetune-from-model "$continued"})
-  if [[ "$GEC_UNIT" == word ]]; then FLAGS+=(--edit-unit word); fi
+  MODEL=(${continued:+--finetune-from-model "$continued"})
+  if [[ "$GEC_UNIT" == word ]]; then MODEL+=(--edit-unit word); fi
   if [[ -n "$GEC_INIT" && ("$GEC_UNIT" == word || -z "$continued") ]]; then # also the sizes of the words' encoder
-    FLAGS+=(--edit-init "${BERT:?folder of a BERT as Hugging Face stores it}")
+    MODEL+=(--edit-init "${BERT:?folder of a BERT as Hugging Face stores it}")
   elif [[ "$GEC_UNIT" == word ]]; then
-    FLAGS+=(--edit-tokenizer "${BERT:?folder of a BERT as Hugging Face stores it}")
+    MODEL+=(--edit-tokenizer "${BERT:?folder of a BERT as Hugging Face stores it}")
   fi
 }
 

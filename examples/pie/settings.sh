@@ -10,8 +10,9 @@
 # FOLDS     splits of ocr and spell
 # KINDS     tagger: PIE; augmented: PIE trained with additional synthetic errors; transformer: the
 #           sequence-to-sequence baseline (not for gec)
-# TAGGER_FLAGS, TRANSFORMER_FLAGS, DECODING_FLAGS   flags appended to fairseq-train and, for the
-#           tagger, to fairseq-generate, which override the flags set here
+# FLAGS     flags appended to every fairseq-train, which override others
+# TAGGER_FLAGS, TRANSFORMER_FLAGS   the same for the trainings of one kind
+# DECODING_FLAGS   flags appended to fairseq-generate with a tagger
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"

@@ -20,6 +20,9 @@ pretrain() {
   local until=() checkpoints number
   ((PRETRAIN_EPOCHS)) && until+=(--max-epoch "$PRETRAIN_EPOCHS")
   ((PRETRAIN_UPDATES)) && until+=(--max-update "$PRETRAIN_UPDATES")
+  if [[ "$SCALE" == paper ]]; then # epochs take hours
+    until+=(--save-interval-updates 5000 --keep-interval-updates 1)
+  fi
   # shellcheck disable=SC2046,SC2086  # words apart
   quietly "$PRETRAINED/train.log" launch_train "$WORK/data/pretrain" $(common_flags) \
     --task denoising_pretraining --noise "$NOISE" --criterion denoising_cross_entropy \

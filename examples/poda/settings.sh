@@ -12,7 +12,8 @@
 # KINDS     scratch; pretrained; encoder_only and decoder_only, with one pre-trained side (table 9);
 #           untuned, the pre-trained model without fine-tuning (tables 6 and 7)
 # SEEDS     random seeds of fine-tuning; ENSEMBLE=1 also decodes with an ensemble of all
-# PRETRAIN_FLAGS, FINETUNE_FLAGS, DECODING_FLAGS   flags appended to each command
+# FLAGS     flags appended to every fairseq-train, which override others
+# PRETRAIN_FLAGS, FINETUNE_FLAGS, DECODING_FLAGS   the same for the commands of one step
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -73,7 +74,7 @@ case "$SCALE" in
     EMA_DECAY="${EMA_DECAY:-0.9995}"
     gpus 4
     MAX_TOKENS="${MAX_TOKENS:-3000}"          # section 2.3, on each of 4 GPUs
-    UPDATE_FREQ="${UPDATE_FREQ:-$(divided 4 GPUS)}" # fewer GPUs accumulate batches
+    UPDATE_FREQ="$(divided 12000 GPUS MAX_TOKENS)"
     STARTS="${STARTS:-4}"                     # number of checkpoints to fine-tune from, 3.1
     ;;
 esac

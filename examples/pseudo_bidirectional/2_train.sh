@@ -38,13 +38,12 @@ grammar() { # FOLDER
 
 # Select by nll_loss, the logarithm of the perplexity, which fairseq rounds less.
 stage() { # DATA FOLDER FLAGS...
-  # shellcheck disable=SC2086  # words apart
   quietly "$2/train.log" launch_train "$1" --user-dir "$USER_DIR" --task translation \
     --source-lang src --target-lang trg "${ARCH[@]}" \
     --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
     --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm "$CLIP_NORM" \
     "${@:3}" --seed "$SEED" --save-dir "$2" --no-epoch-checkpoints \
-    --best-checkpoint-metric nll_loss --log-format simple --log-interval 50 ${FLAGS:-}
+    --best-checkpoint-metric nll_loss --log-format simple --log-interval 50
 }
 
 headline "2/4 training: $TASKS; $KINDS"

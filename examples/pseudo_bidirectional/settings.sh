@@ -14,7 +14,8 @@
 #           prefix, which is not in the paper. aligned is trained only if KINDS has it
 # TRAIN_WORDS  number of training words, the first ones of a fold (default: all)
 # DEPTHS    layers of the encoder, and of the decoder
-# FLAGS, DECODING_FLAGS   flags appended to fairseq-train and fairseq-generate
+# FLAGS     flags appended to every fairseq-train, which override others
+# DECODING_FLAGS   flags appended to fairseq-generate
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -75,7 +76,8 @@ BEAM="${BEAM:-5}"
 if [[ "$SCALE" == small ]]; then              # sizes and schedule: not tuned
   GEC_DEPTHS="${GEC_DEPTHS:-3}" GEC_SETS="${GEC_SETS:-valid dev jfleg}" METRICS="${METRICS:-m2 errant}"
   GEC_DIM="${GEC_DIM:-256}" GEC_INNER_DIM="${GEC_INNER_DIM:-1024}" GEC_HEADS="${GEC_HEADS:-4}"
-  VOCABULARY="${VOCABULARY:-8000}" GEC_BEAM="${GEC_BEAM:-5}" GPUS="${GPUS:-1}" GEC_BATCHES="${GEC_BATCHES:-1}"
+  VOCABULARY="${VOCABULARY:-8000}" GEC_BEAM="${GEC_BEAM:-5}" GPUS="${GPUS:-1}"
+  GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}" GEC_BATCH_TOKENS="${GEC_BATCH_TOKENS:-$GEC_MAX_TOKENS}"
   CLEAN="${CLEAN:-imdb.txt}" NOISE="${NOISE:-learner:listed=true:measured=true}" BACKTRANSLATED="${BACKTRANSLATED-}"
   PRETRAIN_LR="${PRETRAIN_LR:-1e-3}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-1000}"
   PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-10000}"
@@ -95,8 +97,8 @@ PRETRAIN="${PRETRAIN:-1}"                     # 0: table 1 without synthetic dat
 GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"      # tokens of a batch on each GPU
 if [[ " $TASKS " == *" gec "* ]]; then
   gpus 8
-  GEC_BATCHES="${GEC_BATCHES:-8}"
-  GEC_UPDATE_FREQ="$(divided "$GEC_BATCHES" GPUS)" # fewer GPUs accumulate batches
+  GEC_BATCH_TOKENS="${GEC_BATCH_TOKENS:-40960}" # 8 GPUs with 5120
+  GEC_UPDATE_FREQ="$(divided "$GEC_BATCH_TOKENS" GPUS GEC_MAX_TOKENS)"
 fi
 PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"
 PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-200000}"

@@ -10,7 +10,8 @@
 # KINDS     absolute, apart, shared, relative: positions. apart draws the shifts of source and target
 #           separately, as in the thesis. shared draws one shift for both, which is ours
 # SHIFT_FROM    kind whose model apart and shared continue from (default: none, from scratch)
-# SHIFT_FLAGS   flags appended to fairseq-train for apart and shared, such as --shape-shift-warmup 1000
+# FLAGS     flags appended to every fairseq-train, which override others
+# SHIFT_FLAGS   the same for apart and shared only, such as --shape-shift-warmup 1000
 # DATASETS LINES_DATASETS KINDS SEEDS    restrict them to run one cell of the table, for example in a
 #           Slurm array
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

@@ -9,6 +9,7 @@
 #           paper  WMT'20 English-German or English-Japanese, 8 GPUs
 # SETS             held-out sets SPLIT:NAME, with fairseq's SPLIT: valid, test, test1, ...
 # ROWS             rows of table 5.5, also arguments of steps 7 to 9; see system.sh
+# FLAGS            flags appended to every fairseq-train, which override others
 # SYSTEMS SEEDS    restrict them to run one cell of the table, for example in a Slurm array
 # SHARD=I/N        with 3_generate.sh: translate the I-th of N parts of the monolingual text, then exit
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

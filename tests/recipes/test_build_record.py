@@ -45,6 +45,14 @@ echo trained >>"$folder/updates"
 """
 
 
+TORCHRUN = """#!/usr/bin/env bash
+echo "$4" >>"${KILLER%/*}/nodes"
+[[ "$4" == 0 ]] || exit 0
+while [[ "$1" != rank ]]; do shift; done
+exec fairseq-train "${@:2}"
+"""
+
+
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     """A recipe of two steps whose trainings write one line."""
@@ -55,7 +63,9 @@ def recipe(tmp_path: Path) -> Path:
     (folder / "2_train.sh").write_text(TRAIN)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/fairseq-train").write_text(FAIRSEQ_TRAIN)
-    (tmp_path / "bin/fairseq-train").chmod(0o755)
+    (tmp_path / "bin/torchrun").write_text(TORCHRUN)
+    for name in ("fairseq-train", "torchrun"):
+        (tmp_path / "bin" / name).chmod(0o755)
     (tmp_path / "data").mkdir()
     (tmp_path / "data/corpus").write_text("a\nb\nc\nd\n")
     return folder
@@ -100,6 +110,25 @@ def test_settings_without_effect_on_the_result_may_change(
     step(recipe, "prepare")
     step(recipe, "train")
     assert step(recipe, "train", 0, **settings).count("up to date: ") == 2
+
+
+def test_only_the_first_node_does_more_than_to_train(recipe: Path) -> None:
+    text = TRAIN.replace("\n}\nfor", '\n  into "$folder/final" cat "$folder/updates"\n}\nfor')
+    (recipe / "2_train.sh").write_text(text)
+    work, log = recipe.parent / "work", recipe.parent / "nodes"
+    nodes = {"LAUNCH": "torchrun", "NODES": "2", "MASTER_ADDR": "first", "GPUS": "2"}
+    step(recipe, "prepare", NODE_RANK="1", **nodes)
+    assert not (work / "text/train").exists()
+    step(recipe, "prepare", NODE_RANK="0", **nodes)
+    step(recipe, "train", NODE_RANK="1", **nodes)
+    assert log.read_text().split() == ["1", "1"]
+    assert not (work / "runs").exists(), "else the first node would take it for complete"
+    assert not (work / "records/runs/1.json").exists()
+    step(recipe, "train", NODE_RANK="0", **nodes)
+    assert log.read_text().split() == ["1", "1", "0", "0"]
+    assert (work / "runs/1/final").read_text() == "trained\n"
+    assert step(recipe, "train", NODE_RANK="1", **nodes).count("up to date: ") == 2
+    assert log.read_text().split() == ["1", "1", "0", "0"]
 
 
 def test_a_changed_setting_stops_the_step_and_is_named(recipe: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, environment
-from tests.recipes.recipe import step
+from tests.recipes.recipe import printed, step
 
 COMMON = ROOT / "examples/common"
 FIRST = sorted(ROOT.glob("examples/*/1_*.sh"))
@@ -88,6 +89,82 @@ def test_node_uses_the_requested_gpus() -> None:
     assert done.stdout.split() == ["fairseq-train", "data", "--distributed-world-size", "4"]
     done = shell("launch_train data", LAUNCH="node", DRY_RUN="1")
     assert done.stdout.split() == ["fairseq-train", "data"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "number", "paper", "settings"),
+    [
+        ("shape", 2, "8", {"SEEDS": "1", "DATASETS": "vanilla", "KINDS": "absolute"}),
+        ("gec_pseudo_data", 2, "8", {"MAX_TOKENS": "2000"}),
+        ("wmt20", 7, "8", {"ROWS": "c", "MEMBERS": "1", "FINE_TOKENS": "1250"}),
+        ("poda", 2, "4", {"MAX_TOKENS": "750"}),
+        ("pie", 2, "1", {"TASKS": "gec", "GEC_MODELS": "1", "BERT": "/bert"}),
+        ("pseudo_bidirectional", 2, "8", {"TASKS": "gec", "GEC_MAX_TOKENS": "2560"}),
+        ("mein", 2, "1", {"TASKS": "elec", "EXPERTS": "adv", "SEEDS": "1"}),
+        ("mein", 4, "1", {"TASKS": "elec", "EXPERTS": "lstm", "SEEDS": "1", "KINDS": "imitators"}),
+        ("bytenet", 2, "1", {"TASKS": "memorize"}),
+        ("bytenet", 2, "1", {"TASKS": "text", "SEEDS": "1", "BYTENET_SHARE": "4"}),
+    ],
+)
+def test_two_nodes_of_eight_gpus_have_the_batch_of_the_paper(
+    recipe: str, number: int, paper: str, settings: dict[str, str]
+) -> None:
+    def batches(gpus: str, program: str, **launch: str) -> list[int]:
+        (path,) = (ROOT / "examples" / recipe).glob(f"{number}_*.sh")
+        changes = {"SCALE": "paper", "GPUS": gpus, **launch, **settings}
+        commands = printed(path.parent, path.stem[2:], changes)
+        return [batch(words) * int(gpus) for words in commands if words[0] == program]
+
+    def batch(words: list[str]) -> int:
+        named = {
+            flag: int(value) for flag, value in pairwise(words) if flag in sizes and value.isdigit()
+        }
+        size = named.get("--max-tokens", named.get("--batch-size", 0))
+        return size * named.get("--update-freq", 1)
+
+    sizes = {"--max-tokens", "--batch-size", "--update-freq"}
+    expected = batches(paper, "fairseq-train")
+    assert expected
+    assert min(expected) > 0
+    assert batches("16", "srun", LAUNCH="slurm") == expected
+    nodes = {"NODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "first"}
+    assert batches("16", "torchrun", LAUNCH="torchrun", **nodes) == expected
+
+
+def test_flags_and_logs_of_all_trainings() -> None:
+    settings = {"FLAGS": "--lr 1 --fp16", "TENSORBOARD": "1", "WANDB_PROJECT": "pairs"}
+    done = shell("launch_train data --save-dir runs/a", DRY_RUN="1", **settings)
+    own = ["--lr", "1", "--fp16", "--tensorboard-logdir", "runs/a/tensorboard"]
+    words = ["fairseq-train", "data", "--save-dir", "runs/a", *own, "--wandb-project", "pairs"]
+    assert done.stdout.split() == [*words, "--distributed-world-size", "1"]
+    recorded = shell("launch_train data --save-dir runs/a", RECORDING="1", **settings).stdout
+    assert "--fp16" in recorded
+    assert "tensorboard" not in recorded, "logs must not change the record of a target"
+
+
+@pytest.mark.parametrize(
+    ("settings", "started"),
+    [
+        ({"LAUNCH": "torchrun", "NODES": "2", "PROCESSES": "8"}, "16"),
+        ({"LAUNCH": "slurm", "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "4"}, "8"),
+    ],
+)
+def test_another_number_of_processes_than_gpus_is_rejected(
+    settings: dict[str, str], started: str
+) -> None:
+    settings |= {"DRY_RUN": "1", "NODE_RANK": "0", "MASTER_ADDR": "first"}
+    launch = "gpus 4; launch_train data"
+    done = shell(launch, **settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    expected = f"GPUS is 4, but LAUNCH={settings['LAUNCH']} starts {started} processes"
+    assert done.stderr.startswith(expected)
+    assert shell(launch, GPUS=started, **settings).returncode == 0
+
+
+def test_torchrun_divides_the_gpus_among_the_nodes() -> None:
+    nodes = {"NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first", "LAUNCH": "torchrun"}
+    words = shell("gpus 8; launch_train data", DRY_RUN="1", **nodes).stdout.split()
+    assert words[words.index("--nproc-per-node") + 1] == "4"
 
 
 @pytest.mark.parametrize("path", SECOND, ids=lambda path: path.parent.name)
