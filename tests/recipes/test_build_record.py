@@ -117,17 +117,17 @@ def test_only_the_first_node_does_more_than_to_train(recipe: Path) -> None:
     (recipe / "2_train.sh").write_text(text)
     work, log = recipe.parent / "work", recipe.parent / "nodes"
     nodes = {"LAUNCH": "torchrun", "NODES": "2", "MASTER_ADDR": "first", "GPUS": "2"}
-    step(recipe, "prepare", NODE_RANK="1", **nodes)
+    step(recipe, "prepare", 0, NODE_RANK="1", **nodes)
     assert not (work / "text/train").exists()
-    step(recipe, "prepare", NODE_RANK="0", **nodes)
-    step(recipe, "train", NODE_RANK="1", **nodes)
+    step(recipe, "prepare", 0, NODE_RANK="0", **nodes)
+    step(recipe, "train", 0, NODE_RANK="1", **nodes)
     assert log.read_text().split() == ["1", "1"]
     assert not (work / "runs").exists(), "else the first node would take it for complete"
     assert not (work / "records/runs/1.json").exists()
-    step(recipe, "train", NODE_RANK="0", **nodes)
+    step(recipe, "train", 0, NODE_RANK="0", **nodes)
     assert log.read_text().split() == ["1", "1", "0", "0"]
     assert (work / "runs/1/final").read_text() == "trained\n"
-    assert step(recipe, "train", NODE_RANK="1", **nodes).count("up to date: ") == 2
+    assert step(recipe, "train", 0, NODE_RANK="1", **nodes).count("up to date: ") == 2
     assert log.read_text().split() == ["1", "1", "0", "0"]
 
 
