@@ -1,7 +1,8 @@
-"""Table of recipes in examples/README.md: results in the paper and ours.
+"""Tables of recipes in examples/README.md: results in the paper and ours, on real data first.
 
-The rows combine the papers in fairseq_ssl/papers.py with examples/RECIPE/results.json. Each of our
-numbers must also be in the README of its recipe, with its command.
+The rows combine the papers in fairseq_ssl/papers.py with examples/RECIPE/results.json, where results
+on toy data or synthetic errors have `"data": "synthetic"`. Each of our numbers must also be in the
+README of its recipe, with its command.
 """
 
 from __future__ import annotations
@@ -17,29 +18,33 @@ from fairseq_ssl.papers import PAPERS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "examples/README.md"
+HEADINGS = {"real": "Real data", "synthetic": "Toy data and synthetic errors"}
 BEGIN, END = "<!-- made by: python scripts/recipes.py --write -->\n", "<!-- end -->"
 
 
 def table() -> str:
-    """Return the table as Markdown."""
-    return "".join(f"{row}\n" for row in rows())
+    """Return the tables as Markdown."""
+    return "".join(
+        f"### {heading}\n\n" + "".join(f"{row}\n" for row in rows(data)) + "\n"
+        for data, heading in HEADINGS.items()
+    )
 
 
-def rows() -> Iterator[str]:
-    """Yield the rows of the table."""
+def rows(data: str) -> Iterator[str]:
+    """Yield the rows of the table of a kind of data."""
     yield "| paper | recipe | setting and metric | paper | ours |"
     yield "| --- | --- | --- | --- | --- |"
     for paper in PAPERS:
         steps = sorted((ROOT / "examples" / paper.key).glob("[1-9]_*.sh"))
         recipe = f"[`{paper.key}/`]({paper.key}/README.md#results), {len(steps)} steps"
-        results = results_of(paper.key) or [{"what": "not run yet", "paper": "", "ours": ""}]
+        results = [one for one in results_of(paper.key) if one.get("data", "real") == data]
         for number, found in enumerate(results):
             first = [paper.title, recipe] if number == 0 else ["", ""]
             yield f"| {' | '.join([*first, found['what'], found['paper'], found['ours']])} |"
 
 
 def results_of(recipe: str) -> list[dict[str, str]]:
-    """Return the results of a recipe: description, the paper's number and ours."""
+    """Return the results of a recipe: description, the paper's number, ours, and the data."""
     path = ROOT / "examples" / recipe / "results.json"
     found: list[dict[str, str]] = json.loads(path.read_text("utf-8")) if path.exists() else []
     return found

@@ -44,6 +44,22 @@ def test_every_package_is_in_the_page_on_architecture() -> None:
             assert path.stem in page, path.name
 
 
+def test_results_on_real_data_come_before_synthetic_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import recipes
+
+    real, synthetic = recipes.table().split("### Toy data and synthetic errors")
+    assert all(f"]({paper.key}/README.md#results)" in real for paper in PAPERS)
+    assert "learner text" in real
+    assert "learner text" not in synthetic
+    for words in ("synthetic errors,", "digits,"):
+        assert words in synthetic
+        assert words not in real
+    results = [one for paper in PAPERS for one in recipes.results_of(paper.key)]
+    assert {one.get("data", "real") for one in results} == set(recipes.HEADINGS)
+    assert all(f"| {one['what']} |" in real + synthetic for one in results)
+
+
 def test_numbers_missing_in_a_recipe_page_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
