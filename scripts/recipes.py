@@ -1,8 +1,8 @@
 """Tables of recipes in examples/README.md: results in the paper and ours, on real data first.
 
-The rows combine the papers in fairseq_ssl/papers.py with examples/RECIPE/results.json, where results
-on toy data or synthetic errors have `"data": "synthetic"`. Each of our numbers must also be in the
-README of its recipe, with its command.
+The rows combine the papers in fairseq_ssl/papers.py with examples/RECIPE/results.json, where
+results on toy data or synthetic errors have `"data": "synthetic"`. Each of our numbers must also be
+in the README of its recipe, with its command.
 """
 
 from __future__ import annotations
