@@ -52,7 +52,7 @@ class TaggedTranslationConfig(RightToLeftConfig):
         default=0,
         metadata={
             "help": "number of pairs per epoch with --mix-weights, 1 or more; each epoch continues "
-            "where the last one ended; memory is 13 bytes per pair (default: the smallest number "
+            "where the last one ended; memory is 17 bytes per pair (default: the smallest number "
             "with which an epoch has all pairs of each split)"
         },
     )

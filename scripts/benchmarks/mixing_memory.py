@@ -2,7 +2,8 @@
 
 The corpora are artificial: an index with the offsets and lengths of sentences, and a sparse file
 without content. Each method runs in a separate process, which reports its anonymous memory, without
-mapped files. --mixed-alone measures only the mixture, for example with 300 million pairs.
+mapped files. --limit compares only the mixture, with a number of bytes per pair of an epoch. Of
+--epochs, each forms its batches while those of the last epoch are held, as in fairseq-train.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ def own_memory() -> float:
 def peak(way: str, folder: Path, args: Any) -> tuple[float, float]:
     """Create an epoch's batches. Return the peak memory increase in bytes and the seconds."""
     words = models.words(1000).source_dictionary
+    # fairseq reads each file once, in parts of up to 100 MB, to fill the cache of the system.
+    sides = [
+        [data_utils.load_indexed_dataset(str(folder / name), words, "mmap") for _ in range(2)]
+        for name in ("genuine", "synthetic")
+    ]
     before, highest, done = own_memory(), 0.0, threading.Event()
 
     def watch() -> None:
@@ -62,13 +68,16 @@ def peak(way: str, folder: Path, args: Any) -> tuple[float, float]:
     watcher = threading.Thread(target=watch)
     watcher.start()
     begun = time.perf_counter()
-    sides = [
-        [data_utils.load_indexed_dataset(str(folder / name), words, "mmap") for _ in range(2)]
-        for name in ("genuine", "synthetic")
-    ]
     pairs = joined(sides, words) if way == "joined" else mixed(sides, words, args.epoch_pairs)
-    indices, _ = pairs.filter_indices_by_size(pairs.ordered_indices(), (1024, 1024))
-    pairs.batch_by_size(indices, max_tokens=args.tokens, required_batch_size_multiple=8)
+    batches: list[Any] = []
+    for epoch in range(1, args.epochs + 1):
+        pairs.set_epoch(epoch)
+        indices, _ = pairs.filter_indices_by_size(pairs.ordered_indices(), (1024, 1024))
+        batches = pairs.batch_by_size(
+            indices, max_tokens=args.tokens, required_batch_size_multiple=8
+        )
+        del indices
+    assert batches
     seconds = time.perf_counter() - begun
     done.set()
     watcher.join()
@@ -116,10 +125,15 @@ def main() -> None:
     )
     options.add_argument("--tokens", type=int, default=4000, help="max tokens of a batch")
     options.add_argument("--folder", type=Path, help="folder of the artificial corpora")
-    options.add_argument("--mixed-alone", action="store_true", help="measure only the mixed splits")
+    options.add_argument("--epochs", type=int, default=1, help="number of epochs")
+    options.add_argument(
+        "--limit", type=int, default=0, help="bytes per pair to compare with, 0 for fairseq's"
+    )
     args = harness.parse(options)
+    if args.limit and not args.epoch_pairs:
+        options.error("--limit needs --epoch-pairs.")
     comparison = harness.Comparison(
-        *("mixing_memory", "joined by fairseq", "mixed", "bytes"),
+        *("mixing_memory", f"{args.limit} bytes" if args.limit else "fairseq", "mixed", "bytes"),
         goal=1.0,
         settings={**vars(args), "folder": str(args.folder)},
     )
@@ -127,11 +141,9 @@ def main() -> None:
         folder = Path(name)
         write_index(folder / "synthetic", args.sentences, args.length)
         write_index(folder / "genuine", max(1, args.sentences // GENUINE), args.length)
-        if args.mixed_alone:
-            measure("mixed", folder, args)
-            return
+        limit = float(args.limit * args.epoch_pairs)
         for _ in range(args.pairs):
-            pair = measure("joined", folder, args), measure("mixed", folder, args)
+            pair = limit or measure("joined", folder, args), measure("mixed", folder, args)
             comparison.rates.append(pair)
             comparison.ratios.append(pair[0] / pair[1])
     harness.publish(comparison)

@@ -189,6 +189,7 @@ def test_batches_are_equal_to_fairseq(
         for pairs in (stock, ours):
             np.random.seed(size)
             indices = pairs.ordered_indices()
+            ordered = indices.tolist()
             limits = (max_length // 2 + 1, max_length)
             kept, ignored = pairs.filter_indices_by_size(indices, limits)
             batches: list[Any] = []
@@ -199,22 +200,36 @@ def test_batches_are_equal_to_fairseq(
                     max_sentences=max_sentences,
                     required_batch_size_multiple=multiple,
                 )
-            results.append((indices.tolist(), ignored, [batch.tolist() for batch in batches]))
+            results.append((ordered, list(ignored), [batch.tolist() for batch in batches]))
     assert results[0] == results[1]
 
 
-def test_memory_per_pair(dictionary: Any) -> None:
-    """fairseq needs 40 bytes per pair at peak and 24 during training."""
-    part = Lengths(1_000_000, 30, 1)
-    sides = (Mixture([part], [len(part)], [None]) for _ in range(2))
+@pytest.mark.parametrize("max_length", [1024, 27])
+def test_memory_per_pair(dictionary: Any, max_length: int) -> None:
+    """fairseq needs 40 bytes per pair at peak and 24 during training.
+
+    It holds the batches of the last epoch while it forms new ones. Short limits skip pairs.
+    """
+    size = 250_000
+    sides = [Mixture([Lengths(size + 1, 30, seed)], [size], [None]) for seed in (1, 2)]
+    peaks: list[float] = []
+    batches: list[Any] = []
+    ignored: Any = []
     tracemalloc.start()
-    with patch.object(mixing, "MIX_CHUNK", 1 << 14):
-        pairs = MixedPairs(next(sides), dictionary, next(sides), dictionary)
-        kept, _ = pairs.filter_indices_by_size(pairs.ordered_indices(), (1024, 1024))
-        batches = pairs.batch_by_size(kept, max_tokens=4000, required_batch_size_multiple=8)
-        del kept
-    held, peak = (count / len(part) for count in tracemalloc.get_traced_memory())
+    with patch.object(mixing, "MIX_CHUNK", 1 << 11):
+        pairs = MixedPairs(sides[0], dictionary, sides[1], dictionary)
+        for epoch in (1, 2):
+            tracemalloc.reset_peak()
+            pairs.set_epoch(epoch)
+            limits = (max_length, max_length)
+            kept, ignored = pairs.filter_indices_by_size(pairs.ordered_indices(), limits)
+            batches = pairs.batch_by_size(kept, max_tokens=4000, required_batch_size_multiple=8)
+            del kept
+            peaks.append(tracemalloc.get_traced_memory()[1] / size)
+    held = tracemalloc.get_traced_memory()[0] / size
     tracemalloc.stop()
-    assert len(batches) > 1000
-    assert held < 9.5
-    assert peak < 14
+    assert len(batches) > 500
+    assert (len(ignored) > 25_000) == (max_length < 30)
+    assert held < 9.5 + 4 * len(ignored) / size
+    assert peaks[0] < 11
+    assert peaks[1] < 16
