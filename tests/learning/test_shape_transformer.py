@@ -20,7 +20,7 @@ TRAINING = (
     *("--decoder-attention-heads", "4", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"),
     *("--lr", "0.003", "--lr-scheduler", "polynomial_decay", "--warmup-updates", "200"),
     *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-    *("--max-tokens", "500", "--max-update", "800", "--total-num-update", "800"),
+    *("--max-tokens", "500", "--max-update", "500", "--total-num-update", "500"),
     *("--seed", "1", "--cpu", "--no-epoch-checkpoints", "--validate-interval", "1000"),
 )
 
