@@ -14,16 +14,36 @@ fairseq needs the tasks and architectures of its models: call `fairseq_ssl.regis
 scores of a model to an n-best list, as features for `fairseq_ssl.rerank`.
 """
 
-from fairseq_ssl.inference.back_translation import (
-    TranslationModel,
-    back_translate,
-    back_translate_file,
-    load_model,
-)
-from fairseq_ssl.inference.correction import CorrectionConfig, Corrector, correct_file
-from fairseq_ssl.inference.nbest_scores import score_nbest_file
-from fairseq_ssl.inference.scoring import ScoringConfig
-from fairseq_ssl.inference.translation import DecodingConfig
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairseq_ssl.inference.back_translation import (
+        TranslationModel,
+        back_translate,
+        back_translate_file,
+        load_model,
+    )
+    from fairseq_ssl.inference.correction import CorrectionConfig, Corrector, correct_file
+    from fairseq_ssl.inference.nbest_scores import score_nbest_file
+    from fairseq_ssl.inference.scoring import ScoringConfig
+    from fairseq_ssl.inference.translation import DecodingConfig
+
+MODULES = {
+    "CorrectionConfig": "correction",
+    "Corrector": "correction",
+    "DecodingConfig": "translation",
+    "ScoringConfig": "scoring",
+    "TranslationModel": "back_translation",
+    "back_translate": "back_translation",
+    "back_translate_file": "back_translation",
+    "correct_file": "correction",
+    "load_model": "back_translation",
+    "score_nbest_file": "nbest_scores",
+}
+"""Module of each public name. Modules are imported on use, since some import numpy."""
 
 __all__ = [
     "CorrectionConfig",
@@ -37,3 +57,10 @@ __all__ = [
     "load_model",
     "score_nbest_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the object of a public name. Its module is imported on first use."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
 
-LogProbabilities = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    LogProbabilities = NDArray[np.float64]
 
 PENALTY = 0.8
 """Alpha of PenLP (Lau et al., 2020)."""
@@ -22,6 +23,8 @@ def by_length(
     log_probabilities: LogProbabilities, lengths: LogProbabilities, penalty: float = 1.0
 ) -> LogProbabilities:
     """Return log P / length ** penalty, as in fairseq-generate. A length of 0 counts as 1."""
+    import numpy as np
+
     return log_probabilities / np.maximum(lengths, 1) ** penalty
 
 
@@ -32,6 +35,8 @@ def slor(
 
     Pauls and Klein (2012). A length of 0 counts as 1.
     """
+    import numpy as np
+
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
 
@@ -44,6 +49,8 @@ def penalised(
 
 def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
     """Return the unigram log-probability of each symbol, [symbols], with add-one smoothing."""
+    import numpy as np
+
     smoothed = counts + 1.0
     return np.asarray(np.log(smoothed / smoothed.sum()))
 

@@ -46,6 +46,29 @@ assert not {"torch", "fairseq", "numpy"} & set(sys.modules)
     run(sys.executable, "-c", script, cwd=tmp_path)
 
 
+def test_help_of_back_translation_imports_no_numpy(run: Run, tmp_path: Path) -> None:
+    script = """
+import sys
+from fairseq_ssl.cli import main
+try:
+    main.main(["back-translate", "--help"])
+except SystemExit:
+    pass
+unused = {"torch", "fairseq", "numpy", "fairseq_ssl.metrics", "fairseq_ssl.rerank"}
+assert "fairseq_ssl.inference.back_translation" in sys.modules
+assert not unused & set(sys.modules)
+"""
+    run(sys.executable, "-c", script, cwd=tmp_path)
+
+
+def test_names_of_inference_are_imported_at_first_use() -> None:
+    from fairseq_ssl import inference
+
+    for name in inference.__all__:
+        assert getattr(inference, name).__name__ == name
+    assert not hasattr(inference, "missing")
+
+
 def test_registering_without_fairseq_explains_the_installation(run: Run, tmp_path: Path) -> None:
     script = """
 import sys
