@@ -422,13 +422,14 @@ class _CorrectionJob:
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all lines."""
-        params = {key: value for key, value in self.params.items() if key != "version"}
-        return Signature("correct", params | dict(self.totals))
+        return Signature("correct", self.params | dict(self.totals))
 
     def summary(self) -> CorrectionSummary:
         """Return the counts of the output, including the lines of interrupted runs."""
-        names = ("engine", "tokenizer", "iterations", "keep_bias", "min_confidence")
-        shown = {name: self.params[name] for name in names}
+        search = self.config.decoding_options
+        shown = {name: self.params[name] for name in ("engine", "tokenizer")}
+        shown |= {"spelling": self.config.spelling is not None}
+        shown |= {name.removeprefix("edit_"): search[name] for name in search}
         counts = {name: self.totals[name] for name in ("lines", "changed", "edits")}
         return CorrectionSummary(Signature("correct", shown), **counts, seconds=self.seconds)
 

@@ -153,6 +153,17 @@ def test_processes_blocks_and_compression_do_not_change_the_output(
     assert signature["models"][0][0] == str(model)
 
 
+def test_the_printed_signature_has_all_options_of_the_search(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    biases = ("--keep-bias", "0.1", "--delete-bias", "0.2", "--min-sentence-confidence", "0.3")
+    assert correct(model, "text", *biases, "-o", "out") == 0
+    printed = capsys.readouterr()
+    options = "keep_bias:0.1|delete_bias:0.2|min_confidence:0.0|min_sentence_confidence:0.3|"
+    assert options in printed.out + printed.err
+    assert "|spelling:False|" in printed.out + printed.err
+
+
 def test_a_complete_output_is_kept_and_another_one_is_rejected(
     folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
