@@ -105,7 +105,8 @@ def add_spelling(parser: options.Options) -> None:
         "--spelling",
         type=Path,
         metavar="FILE",
-        help="correct the spelling of English text first, with this output of spelling count",
+        help="correct the spelling and capitals of English text first, with this output of "
+        "spelling count",
     )
 
 

@@ -3,7 +3,7 @@
 Sentences are not copied. Memory grows with the pairs of an epoch, not with the corpus: 4 bytes per
 pair for lengths and 5 for batches. The peak of the first epoch is 11 bytes per pair. The peak of
 other epochs is 16, because fairseq keeps the batches of the last epoch until the new ones are
-formed. glibc may keep up to 2 bytes more. Without a mixture, fairseq needs 40 bytes. The batches
+formed. The process can hold 2 bytes more. Without a mixture, fairseq needs 40 bytes. The batches
 are identical to fairseq's.
 """
 

@@ -1,4 +1,4 @@
-"""Correction of misspelled and lowercased English words, with counts of words and of their pairs.
+"""Correction of misspelled English words and missing capitals, with counts of words and pairs.
 
 Words of at least 3 lowercase letters are checked if they are rare in the counted text and not in
 the dictionary of lemminflect. Such a word is replaced by the word c with the highest score
@@ -183,20 +183,16 @@ class SpellingCorrector:
         self.has_capitals = 2 * capitals > sum(self.pairs[gram] for gram in first)
 
     def correct(self, words: Sequence[str]) -> list[str]:
-        """Replace the misspelled words of a sentence. The number of words stays the same."""
+        """Correct the words and capitals of a sentence. The number of words stays the same."""
         context = [BEGIN, *(word.lower() for word in words), END]
         corrected = [
             self._best(word, context[index], context[index + 2]) if self._is_checked(word) else word
             for index, word in enumerate(words)
         ]
         corrected = [self.forms.get(word, word) for word in corrected]
-        if (
-            self.has_capitals
-            and words
-            and words[-1] in SENTENCE_ENDS
-            and LETTERS.fullmatch(words[0])
-        ):
-            corrected[0] = corrected[0][0].upper() + corrected[0][1:]
+        ends = bool(words) and words[-1] in SENTENCE_ENDS
+        if self.has_capitals and ends and LETTERS.fullmatch(corrected[0]):
+            corrected[0] = corrected[0].capitalize()
         return corrected
 
     def _forms(self, words: Mapping[str, int]) -> Iterator[tuple[str, str]]:

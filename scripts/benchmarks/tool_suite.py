@@ -7,7 +7,7 @@ from entry import Entry
 CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
 PARTS = "Two independent commands reach 1.8 on this machine, and 2 on dedicated cores."
 SPREAD = "The goal is within the range of the runs, which is wide on this machine."
-FREED = "The arrays take 15.3 bytes per pair, and glibc keeps 1.5 of freed arrays. fairseq: 40."
+FREED = "The arrays take 15.3 bytes per pair. The process holds 1.5 more. fairseq: 40."
 
 TOOLS = (
     Entry("noise.direct", "direct noise over a Python loop, lines/s", "noise_offline"),

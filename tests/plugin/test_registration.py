@@ -32,30 +32,23 @@ def test_names_are_registered(run: Run, tmp_path: Path, way: str) -> None:
     run(sys.executable, "-c", f"{WAYS[way]}\n{CHECK}", cwd=tmp_path)
 
 
-def test_text_packages_import_neither_torch_nor_fairseq(run: Run, tmp_path: Path) -> None:
-    script = """
+@pytest.mark.parametrize(
+    ("verb", "module"),
+    [("average", "cli.average"), ("back-translate", "inference.back_translation")],
+)
+def test_help_and_text_packages_import_no_large_package(
+    verb: str, module: str, run: Run, tmp_path: Path
+) -> None:
+    script = f"""
 import sys
 import fairseq_ssl, fairseq_ssl.papers, fairseq_ssl.signature, fairseq_ssl.errors
 from fairseq_ssl.cli import main
 try:
-    main.main(["average", "--help"])
+    main.main(["{verb}", "--help"])
 except SystemExit:
     pass
-assert not {"torch", "fairseq", "numpy"} & set(sys.modules)
-"""
-    run(sys.executable, "-c", script, cwd=tmp_path)
-
-
-def test_help_of_back_translation_imports_no_numpy(run: Run, tmp_path: Path) -> None:
-    script = """
-import sys
-from fairseq_ssl.cli import main
-try:
-    main.main(["back-translate", "--help"])
-except SystemExit:
-    pass
-unused = {"torch", "fairseq", "numpy", "fairseq_ssl.metrics", "fairseq_ssl.rerank"}
-assert "fairseq_ssl.inference.back_translation" in sys.modules
+unused = {{"torch", "fairseq", "numpy", "fairseq_ssl.metrics", "fairseq_ssl.rerank"}}
+assert "fairseq_ssl.{module}" in sys.modules
 assert not unused & set(sys.modules)
 """
     run(sys.executable, "-c", script, cwd=tmp_path)

@@ -85,6 +85,11 @@ def test_missing_capitals_are_restored() -> None:
     assert corrected(". .") == ". ."
 
 
+def test_the_form_of_a_first_word_keeps_its_capitals() -> None:
+    corrector = SpellingCorrector(SpellingCounts.of(30 * ["My iPhone rings"]))
+    assert corrector.correct(["iphone", "rings", "."]) == ["iPhone", "rings", "."]
+
+
 def test_lowercased_text_stays_lowercased() -> None:
     corrector = SpellingCorrector(SpellingCounts.of(30 * ["the dog and i speak english ."]))
     assert corrector.correct(["the", "dog", "and", "i", "."]) == ["the", "dog", "and", "i", "."]
