@@ -76,7 +76,7 @@ for task in $TASKS; do
     headline "1/4 $task, fold $fold ($SCALE): text, binarized"
     word_text "$task" "$fold"
     binarize "$task.$fold" --joined-dictionary
-    if [[ " $KINDS " == *" augmented "* ]]; then
+    if [[ " $KINDS " == *" augmented"* ]]; then
       more_words "$task" "$fold" "$COPIES" "$SEED"
       words="$WORK/data/$task.$fold/dict.src.txt"
       binarize "$task.$fold.augmented" --srcdict "$words" --tgtdict "$words"

@@ -10,8 +10,8 @@
 # FOLDS     splits of ocr and spell
 # KINDS     transformer; pbd; augmented: pbd trained with additional synthetic errors, as in PIE's
 #           recipe; no_future: pbd without the source as pseudo future; unshared: pbd with separate
-#           layers for encoder and decoder (table 2); aligned: pbd with --pseudo-future-alignment
-#           prefix, which is not in the paper. aligned is trained only if KINDS has it
+#           layers for encoder and decoder (table 2). Only on request and not in the paper: aligned,
+#           pbd with --pseudo-future-alignment prefix; augmented_transformer, augmented_aligned
 # TRAIN_WORDS  number of training words, the first ones of a fold (default: all)
 # DEPTHS    layers of the encoder, and of the decoder
 # FLAGS     flags appended to every fairseq-train, which override others
@@ -53,7 +53,7 @@ esac
 # shellcheck disable=SC2086  # words apart
 expect TASKS "ocr spell$([[ "$SCALE" == tiny ]] || echo " gec")" $TASKS
 # shellcheck disable=SC2086
-expect KINDS "transformer pbd augmented no_future unshared aligned" $KINDS
+expect KINDS "transformer pbd augmented no_future unshared aligned augmented_transformer augmented_aligned" $KINDS
 # shellcheck disable=SC2086
 expect SETS "valid test" $SETS
 
@@ -65,7 +65,7 @@ MAX_TOKENS="${MAX_TOKENS:-2000}"              # of a batch
 DROPOUT="${DROPOUT:-0.1}"                     # selected on dev, see README
 updates() { # TASK KIND: 20 and 80 epochs; for augmented 10 and 40 epochs over 1 + COPIES times as many words
   local number="${UPDATES:-$([[ "$1" == ocr ]] && echo 2500 || echo 700)}"
-  if [[ "$2" == augmented ]]; then number="$((number * 3))"; fi
+  if [[ "$2" == augmented* ]]; then number="$((number * 3))"; fi
   echo "$number"
 }
 COPIES="${COPIES:-5}"                         # copies of each word with new errors; not in the paper
@@ -109,10 +109,15 @@ GEC_BEAM="${GEC_BEAM:-12}"
 RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND-LAYERS
 folds() { if [[ "$1" == gec ]]; then echo all; else echo "$FOLDS"; fi; }             # TASK
 depths() { if [[ "$1" == gec ]]; then echo "$GEC_DEPTHS"; else echo "$DEPTHS"; fi; } # TASK
-kinds() { if [[ "$1" == gec ]]; then echo "${KINDS/augmented/}"; else echo "$KINDS"; fi; } # TASK
+kinds() { # TASK
+  local kind
+  for kind in $KINDS; do
+    [[ "$1$kind" == gecaugmented* ]] || echo "$kind"
+  done
+}
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
 learned() { # TASK FOLD KIND: training data
-  if [[ "$3" == augmented ]]; then echo "$(data "$1" "$2").augmented"; else data "$1" "$2"; fi
+  if [[ "$3" == augmented* ]]; then echo "$(data "$1" "$2").augmented"; else data "$1" "$2"; fi
 }
 model() { echo "$RUNS/$1.$2.$3-$4/final.pt"; } # TASK FOLD KIND LAYERS
 models() { # TASK: all kinds with all depths
@@ -127,7 +132,8 @@ architecture() { # TASK KIND LAYERS
   local sizes=()
   local DIM="$DIM" INNER_DIM="$INNER_DIM" HEADS="$HEADS"
   if [[ "$1$SCALE" == gecsmall ]]; then DIM="$GEC_DIM" INNER_DIM="$GEC_INNER_DIM" HEADS="$GEC_HEADS"; fi
-  if [[ "$2" == transformer ]]; then
+  local kind="${2#augmented_}"
+  if [[ "$kind" == transformer ]]; then
     if [[ "$1$SCALE" == gecpaper ]]; then
       ARCH=(--arch transformer_vaswani_wmt_en_de_big)
     else
@@ -147,7 +153,7 @@ architecture() { # TASK KIND LAYERS
       --encoder-attention-heads "$HEADS")
   fi
   ARCH+=(--encoder-layers "$3" "${sizes[@]}")
-  case "$2" in
+  case "$kind" in
     aligned) ARCH+=(--pseudo-future-alignment prefix) ;;
     no_future) ARCH+=(--no-pseudo-future) ;;
     unshared) ARCH+=(--no-share-encoder-decoder) ;;

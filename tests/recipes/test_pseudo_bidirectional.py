@@ -173,8 +173,16 @@ def test_grammar_of_learner_text_runs_to_scores(tmp_path: Path) -> None:
     assert sum(line.startswith("score errant") and "--model /spacy" in line for line in scored) == 3
 
 
-def test_more_words_are_learned_by_the_same_model() -> None:
-    settings = {"SCALE": "small", "FOLDS": "3", "KINDS": "pbd augmented", "DEPTHS": "2"}
+@pytest.mark.parametrize(
+    ("kind", "augmented"),
+    [
+        ("pbd", "augmented"),
+        ("transformer", "augmented_transformer"),
+        ("aligned", "augmented_aligned"),
+    ],
+)
+def test_more_words_are_learned_by_the_same_model(kind: str, augmented: str) -> None:
+    settings = {"SCALE": "small", "FOLDS": "3", "KINDS": f"{kind} {augmented}", "DEPTHS": "2"}
     plain, more = (
         vars(training(words)) for words in called(dry("train", **settings), "fairseq-train")
     )
@@ -184,7 +192,7 @@ def test_more_words_are_learned_by_the_same_model() -> None:
     assert (Path(more["data"]).name, more["max_update"]) == ("ocr.3.augmented", 7500)
     (copies,) = [words for words in dry("prepare", **settings) if "--copies" in words]
     assert copies[copies.index("--copies") + 1] == "5"
-    gec = {"SCALE": "paper", "TASKS": "gec", "KINDS": "augmented"}
+    gec = {"SCALE": "paper", "TASKS": "gec", "KINDS": augmented}
     assert not called(dry("train", **gec), "fairseq-train")
 
 
