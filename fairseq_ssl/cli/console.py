@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
 from fairseq_ssl.io.jobs import Progress, counted
 
 STDOUT_NAME = "stdout"
@@ -87,6 +85,8 @@ def progress(
     It draws a bar on a terminal. Otherwise it prints a line every `SECONDS_BETWEEN_LINES` seconds.
     """
     if sys.stderr.isatty():
+        from tqdm import tqdm  # takes as long to import as the rest of this module
+
         bar = tqdm(total=total, desc=task, unit=f" {unit}", leave=False)
 
         def advance(count: int, share: float | None = None, note: str = "") -> None:

@@ -10,14 +10,34 @@ systems, and `score_systems` scores the outputs of several systems and seeds.
 GLEU = 50.81
 """
 
-from fairseq_ssl.metrics.bleu import Bleu, Chrf
-from fairseq_ssl.metrics.classifier_scores import Accuracy
-from fairseq_ssl.metrics.errant import Errant
-from fairseq_ssl.metrics.gleu import Gleu
-from fairseq_ssl.metrics.maxmatch.scores import M2
-from fairseq_ssl.metrics.metric import MetricScore, paired_bootstrap
-from fairseq_ssl.metrics.rouge import Rouge
-from fairseq_ssl.metrics.tables import score_systems
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairseq_ssl.metrics.bleu import Bleu, Chrf
+    from fairseq_ssl.metrics.classifier_scores import Accuracy
+    from fairseq_ssl.metrics.errant import Errant
+    from fairseq_ssl.metrics.gleu import Gleu
+    from fairseq_ssl.metrics.maxmatch.scores import M2
+    from fairseq_ssl.metrics.metric import MetricScore, paired_bootstrap
+    from fairseq_ssl.metrics.rouge import Rouge
+    from fairseq_ssl.metrics.tables import score_systems
+
+MODULES = {
+    "Accuracy": "classifier_scores",
+    "Bleu": "bleu",
+    "Chrf": "bleu",
+    "Errant": "errant",
+    "Gleu": "gleu",
+    "M2": "maxmatch.scores",
+    "MetricScore": "metric",
+    "Rouge": "rouge",
+    "paired_bootstrap": "metric",
+    "score_systems": "tables",
+}
+"""Module of each public name. Modules are imported on use, so that commands start faster."""
 
 __all__ = [
     "M2",
@@ -31,3 +51,10 @@ __all__ = [
     "paired_bootstrap",
     "score_systems",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a public name on first use."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

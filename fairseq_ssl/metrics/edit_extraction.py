@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -272,6 +271,8 @@ def _trace_back(table: list[list[str]]) -> list[AlignmentStep]:
 
 def packages() -> str:
     """Return the versions of errant and spaCy, for a signature."""
+    from importlib.metadata import version  # takes longer to import than the whole module
+
     return f"errant-{version('errant')},spacy-{version('spacy')}"
 
 

@@ -11,16 +11,36 @@ function from line to line.
 'Hello, world!'
 """
 
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, read_m2
-from fairseq_ssl.text.subwords.model import subword_encoder
-from fairseq_ssl.text.tokenization import (
-    CaseCounts,
-    detruecaser,
-    moses_detokenizer,
-    moses_tokenizer,
-    truecaser,
-)
-from fairseq_ssl.text.vocabulary import read_counts
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairseq_ssl.text.m2 import M2Edit, M2Sentence, read_m2
+    from fairseq_ssl.text.subwords.model import subword_encoder
+    from fairseq_ssl.text.tokenization import (
+        CaseCounts,
+        detruecaser,
+        moses_detokenizer,
+        moses_tokenizer,
+        truecaser,
+    )
+    from fairseq_ssl.text.vocabulary import read_counts
+
+MODULES = {
+    "CaseCounts": "tokenization",
+    "M2Edit": "m2",
+    "M2Sentence": "m2",
+    "detruecaser": "tokenization",
+    "moses_detokenizer": "tokenization",
+    "moses_tokenizer": "tokenization",
+    "read_counts": "vocabulary",
+    "read_m2": "m2",
+    "subword_encoder": "subwords.model",
+    "truecaser": "tokenization",
+}
+"""Module of each public name. Modules are imported on use, so that commands start faster."""
 
 __all__ = [
     "CaseCounts",
@@ -34,3 +54,10 @@ __all__ = [
     "subword_encoder",
     "truecaser",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a public name on first use."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CPUS = "On CPUs"
+PEERS = "Against other tools"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -20,3 +23,5 @@ class Entry:
     """Ratio reported in a paper."""
     note: str = ""
     """Reason for a missed goal on a CPU, and a way to reach it."""
+    section: str = CPUS
+    """Section of the page for measurements on a CPU."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -79,12 +78,6 @@ def run(command: Sequence[str | Path], folder: Path, memory: list[int]) -> None:
     memory.append(int(done.stdout))
 
 
-def cpu_seconds() -> float:
-    """Return the CPU time of all ended commands."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def main() -> None:
     """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
@@ -123,7 +116,7 @@ def main() -> None:
             run(peer, folder, memory["peer"])
             return int(args.lines)
 
-        harness.compare(comparison, filtered, filtered_by_peer, args.pairs, 0, cpu_seconds)
+        harness.compare(comparison, filtered, filtered_by_peer, args.pairs, 0, harness.cpu_seconds)
         kept = {
             "ours": outputs[0],
             "peer": "once.source" if args.what == "language" else "peer.source",

@@ -119,8 +119,13 @@ def table(results: Results) -> str:
     ]
     notes: list[str] = []
     machines: list[str] = []
-    for title, device in (("On CPUs", ""), ("On a GPU", "@cuda")):
-        found = [(entry, results.get(entry.key + device)) for entry in SUITE]
+    sections = dict.fromkeys(entry.section for entry in SUITE)
+    for title, device in (*((section, "") for section in sections), ("On a GPU", "@cuda")):
+        found = [
+            (entry, results.get(entry.key + device))
+            for entry in SUITE
+            if device or entry.section == title
+        ]
         rows = [
             row(entry, report, device, notes, machines)
             for entry, report in found

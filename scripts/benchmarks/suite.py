@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entry import Entry
+from entry import PEERS, Entry
 from tool_suite import TOOLS
 
 LARGE = "--tokens 16384 --pairs 5 --bf16"
@@ -146,24 +146,28 @@ SUITE = (
         "weights, sentences/s",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind float32 --threads 1 --pairs 3",
+        section=PEERS,
     ),
     Entry(
         "correction.int8",
         "the same in int8",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind int8 --threads 1 --pairs 3",
+        section=PEERS,
     ),
     Entry(
         "correction.onnx",
         "the same in ONNX format",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind onnx --threads 1 --pairs 3",
+        section=PEERS,
     ),
     Entry(
         "correction.onnx-int8",
         "the same in ONNX format and int8",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind onnx-int8 --threads 1 --pairs 3",
+        section=PEERS,
     ),
     Entry(
         "edit_training",

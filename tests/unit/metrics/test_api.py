@@ -10,6 +10,7 @@ from importlib import import_module
 import pytest
 import sacrebleu
 
+from fairseq_ssl import metrics
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Errant, Gleu, paired_bootstrap
 from fairseq_ssl.text.m2 import parse_m2
@@ -42,6 +43,21 @@ def test_importing_loads_neither_torch_nor_fairseq() -> None:
         "assert not {'torch', 'fairseq', 'transformers', 'spacy', 'sacrebleu'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_metric_loads_no_other_metric() -> None:
+    code = (
+        "import sys; from fairseq_ssl.metrics import M2; others = 'bleu', 'errant', 'rouge'; "
+        "assert not {f'fairseq_ssl.metrics.{name}' for name in others} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_names_are_in_the_table_of_modules() -> None:
+    assert sorted(metrics.__all__) == sorted(metrics.MODULES)
+    assert all(getattr(metrics, name) for name in metrics.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Meteor'"):
+        metrics.Meteor  # noqa: B018
 
 
 def test_corpus_and_sentence_scores() -> None:
