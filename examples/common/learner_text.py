@@ -24,7 +24,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.outputs import atomic_lines
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import open_bytes, parse_json, read_lines, read_parallel
 from fairseq_ssl.metrics.bea_json import PUNCTUATION
 from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2
 
@@ -90,9 +90,7 @@ def sentences(folders: Sequence[Path], jobs: int) -> Iterator[str]:
 
 def _split_reviews(paths: Sequence[Path]) -> list[str]:
     parts = (
-        " ".join(part.split())
-        for path in paths
-        for part in re.split(r"<br\s*/?>", path.read_text("utf-8", "replace"))
+        " ".join(part.split()) for path in paths for part in re.split(r"<br\s*/?>", _decoded(path))
     )
     return [
         " ".join(token.text for token in sentence if not token.is_space)
@@ -100,6 +98,11 @@ def _split_reviews(paths: Sequence[Path]) -> list[str]:
         for sentence in document.sents
         if key(sentence.text)
     ]
+
+
+def _decoded(path: Path) -> str:
+    with open_bytes(path) as file:
+        return file.read().decode("utf-8", "replace")
 
 
 @lru_cache(maxsize=1)
@@ -189,11 +192,11 @@ def report(prefixes: Sequence[Path], held_out: HeldOut, output: Path) -> None:
     sizes = {name: len(keys) for name, keys in held_out.sets.items()}
     texts: dict[str, dict[str, Any]] = {}
     for prefix in prefixes:
-        found = json.loads(prefix.with_name(f"{prefix.name}.counts.json").read_text("utf-8"))
+        found = _read_counts(prefix.with_name(f"{prefix.name}.counts.json"))
         sides = [prefix.with_name(f"{prefix.name}.{end}") for end in ("src", "trg", "txt")]
         held_out.removed = dict.fromkeys(sizes, 0)
         lines, words = 0, 0
-        for rows in zip(*(read_lines(side) for side in sides if side.exists()), strict=True):
+        for rows in read_parallel([side for side in sides if side.exists()]):
             held_out.has(*rows)
             lines, words = lines + 1, words + len(rows[0].split())
         if any(held_out.removed.values()):
@@ -204,6 +207,22 @@ def report(prefixes: Sequence[Path], held_out: HeldOut, output: Path) -> None:
     content = {"held_out": sizes, "texts": texts}
     _write(output, json.dumps(content, indent=1).split("\n"))
     print(_table(texts, sizes))
+
+
+def _read_counts(path: Path) -> dict[str, Any]:
+    """Read a file of `pairs` or `monolingual`."""
+    with open_bytes(path) as file:
+        data = file.read()
+    try:
+        found: dict[str, Any] = dict(parse_json(data))
+        counts = [found["read"], found["held_out"], *found["removed"].values()]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        found, counts = {}, [None]
+    if not all(type(count) is int for count in counts):
+        raise DataError(
+            f"{path} does not have the counts of `pairs` or `monolingual`. Run this step again."
+        )
+    return found
 
 
 def _table(texts: dict[str, dict[str, Any]], sets: Iterable[str]) -> str:

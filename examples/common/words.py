@@ -13,20 +13,23 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.io.text_files import read_lines
+
 Pair = tuple[str, str]
 """A misread word and the correct word, with spaces between characters."""
 NOTHING, ZERO = "0", '"0"'
 
 
-def aligned(lines: Iterator[str]) -> Iterator[Pair]:
-    """Parse the words of .train or .dev."""
+def aligned(path: Path) -> Iterator[Pair]:
+    """Read the words of .train or .dev."""
     sides: tuple[list[str], list[str]] = ([], [])
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         if line:
             pair = line.split(" : ")
             if len(pair) != 2:
-                raise ValueError(
-                    f"line {number} is {line!r}. Expected two characters, such as: a : ä"
+                raise DataError(
+                    f"{path}:{number} is {line!r}. Expected two characters, such as: a : ä"
                 )
             for side, text in zip(sides, pair, strict=True):
                 side += "" if text == NOTHING else text.replace(ZERO, NOTHING)
@@ -37,12 +40,12 @@ def aligned(lines: Iterator[str]) -> Iterator[Pair]:
         yield " ".join(sides[0]), " ".join(sides[1])
 
 
-def side_by_side(lines: Iterator[str]) -> Iterator[Pair]:
-    """Parse the words of .test."""
-    for number, line in enumerate(lines, 1):
+def side_by_side(path: Path) -> Iterator[Pair]:
+    """Read the words of .test."""
+    for number, line in enumerate(read_lines(path), 1):
         pair = line.split("\t")
         if len(pair) != 2:
-            raise ValueError(f"line {number} is {line!r}. Expected a word, a tab, and a word.")
+            raise DataError(f"{path}:{number} is {line!r}. Expected a word, a tab, and a word.")
         yield pair[0], pair[1]
 
 
@@ -56,12 +59,11 @@ def main() -> None:
     args = parser.parse_args()
     if args.first is not None and args.first < 1:
         parser.error(f"--first is {args.first}. Expected 1 or more.")
-    lines = iter(args.words.read_text("utf-8").removesuffix("\n").split("\n"))
     read = side_by_side if args.words.suffix == ".test" else aligned
     try:
-        pairs = list(islice(read(lines), args.first))
-    except ValueError as error:
-        sys.exit(f"{args.words}: {error}")
+        pairs = list(islice(read(args.words), args.first))
+    except FairseqSslError as error:
+        sys.exit(f"words.py: {error}")
     for path, side in ((args.source, 0), (args.target, 1)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")

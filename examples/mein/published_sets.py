@@ -24,7 +24,7 @@ from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
-from fairseq_ssl.io.text_files import parse_json, read_lines
+from fairseq_ssl.io.text_files import open_bytes, parse_json, read_lines
 from fairseq_ssl.text.labeled_text import (
     LabeledText,
     duplicate_key,
@@ -163,7 +163,13 @@ def number(path: Path) -> int:
 
 def read(path: Path) -> str:
     """Return a review on one line."""
-    return one_line(path.read_text("utf-8", "replace"))
+    return one_line(decoded(path))
+
+
+def decoded(path: Path) -> str:
+    """Return the text of a review, with replacement characters for bytes that are not UTF-8."""
+    with open_bytes(path) as file:
+        return file.read().decode("utf-8", "replace")
 
 
 def elec(folder: Path, output: Path, stop_words: Path | None) -> None:
@@ -289,7 +295,7 @@ def sentences(folder: Path) -> Iterator[str]:
     require(folder, IMDB_FOLDERS, "aclImdb of aclImdb_v1.tar.gz")
     for part in IMDB_FOLDERS:
         for path in reviews(folder / part):
-            for line in re.split(r"<br\s*/?>", path.read_text("utf-8", "replace")):
+            for line in re.split(r"<br\s*/?>", decoded(path)):
                 for sentence in SENTENCE_END.split(line):
                     if len(normalized(sentence).split()) >= LEAST_WORDS:
                         yield one_line(sentence)

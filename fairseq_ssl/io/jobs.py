@@ -141,19 +141,20 @@ def _write(
     signature: Callable[[], Signature],
     fresh: bool,
 ) -> None:
+    files = ResumableFiles(outputs, params, fresh)
     try:
-        with ResumableFiles(outputs, params, fresh) as files:
+        with files:
             if files.state:
                 logger.warning("resuming %s", outputs[0])
             for chunk, state in chunks(files.state):
                 files.append(chunk, state)
             files.finish(signature())
     except PermissionError:
-        raise DataError(f"{outputs[0]} cannot be written: permission denied.") from None
+        raise DataError(f"{files.current} cannot be written: permission denied.") from None
     except OSError as error:
         raise DataError(
-            f"{outputs[0]} could not be written: {error.strerror or error}. Free some space, and "
-            "run the same job again to resume it."
+            f"{files.current} could not be written: {error.strerror or error}. Free some space, "
+            "and run the same job again to resume it."
         ) from None
 
 

@@ -201,6 +201,10 @@ def atomic_folder(output: Path) -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
             _replace_folder(temporary, output)
+        except OutputError as error:
+            if str(temporary) not in str(error):
+                raise
+            raise system_error(error) or error from None  # names the folder, not the temporary one
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -260,13 +264,15 @@ class ResumableFiles:
         self.task = json.loads(json_text(task))
         self.journal = journal(paths[0])
         self.state: dict[str, Any] = {}
+        self.current = self.paths[0]  # the file that is being written, for errors
         self._open = ExitStack()
         self._saved = time.monotonic()
         try:
             for path in self.paths:
                 self._open.enter_context(exclusive(path))
             self._files = [self._open_file(path) for path in self.paths]
-            self._resume(afresh)
+            with write_errors(self.journal):
+                self._resume(afresh)
         except BaseException:
             self._open.close()
             raise
@@ -281,12 +287,14 @@ class ResumableFiles:
         trace: TracebackType | None,
     ) -> None:
         """Close the files. After an error, save the state, or delete the files without a state."""
+        failed = self.current
         with suppress(OSError), self._open:  # on a full disk the last saved state is kept
             if kind is not None and self.state:
                 self._save()
             elif kind is not None:
                 for path in [*self.tmp, self.journal]:
                     path.unlink(missing_ok=True)
+        self.current = failed
 
     @property
     def tmp(self) -> list[Path]:
@@ -300,7 +308,8 @@ class ResumableFiles:
             chunks: bytes, or files with the bytes, which are deleted
             state: state for resuming after these chunks, as JSON types
         """
-        for file, chunk in zip(self._files, chunks, strict=True):
+        for path, file, chunk in zip(self.paths, self._files, chunks, strict=True):
+            self.current = path
             write_chunk(file, chunk)
         self._sizes = [file.tell() for file in self._files]
         self.state = deepcopy(dict(state))
@@ -348,9 +357,11 @@ class ResumableFiles:
 
     def _save(self, finished: bool = False) -> None:
         """Flush the files to the disk, then replace the journal."""
-        for file in self._files:
+        for path, file in zip(self.paths, self._files, strict=True):
+            self.current = path
             file.flush()
             os.fsync(file.fileno())
+        self.current = self.paths[0]
         note: dict[str, Any] = {"task": self.task, "sizes": self._sizes, "state": self.state}
         note["finished"] = finished
         beside = temporary_path(self.journal)

@@ -1,4 +1,4 @@
-"""Fuzz each verb with random hostile inputs and report tracebacks, hangs and memory growth.
+"""Fuzz verbs and scripts of recipes: report tracebacks, hangs and memory growth on hostile inputs.
 
 A finding is printed with its seed. Reproduce it with --only NAME --first SEED --inputs 1.
 """
@@ -17,18 +17,22 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from hostile import NUMBERS, write
 from model_targets import MODEL_TARGETS
+from recipe_targets import RECIPE_TARGETS
 from small_models import folder as models
 from targets import TARGETS, Target
 
 from fairseq_ssl.cli.main import main as fairseq_ssl
 
-ALL = TARGETS | MODEL_TARGETS
+ALL = TARGETS | MODEL_TARGETS | RECIPE_TARGETS
+ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 30
 """Maximum CPU time of an input. The maximum wall time is ten times as long, for busy machines."""
 GROWTH = 200 * 2**20
@@ -65,18 +69,40 @@ def words_of(target: Target, folder: Path, draw: random.Random | None) -> list[s
 def check_valid_input(target: Target, folder: Path) -> str | None:
     """Run a command on unchanged samples. Return an error message if it fails, else None."""
     words = words_of(target, folder, None)
-    wrong = outcome(words, (0,))
+    wrong = outcome(target.program, words, (0,))
     return wrong and f"{' '.join(words)}\n{wrong}"
 
 
-def outcome(words: list[str], codes: tuple[int, ...] = (0, 1, 2)) -> str | None:
+@cache
+def script(path: str) -> Callable[[], None]:
+    """Import a script of a recipe. Return its function `main`."""
+    spec = spec_from_file_location(Path(path).stem, ROOT / path)
+    if spec is None or spec.loader is None:
+        raise RuntimeError(f"{path} is not a script")
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return cast(Callable[[], None], module.main)
+
+
+def run(program: str, words: list[str]) -> int:
+    """Run `fairseq-ssl` or a script of a recipe. Return the exit code."""
+    if not program:
+        return fairseq_ssl(words)
+    sys.argv = [program, *words]
+    script(program)()
+    return 0
+
+
+def outcome(program: str, words: list[str], codes: tuple[int, ...] = (0, 1, 2)) -> str | None:
     """Run a command. Return an error message if it ends with a bug, else None."""
     stream = io.TextIOWrapper(data := io.BytesIO(), encoding="utf-8", errors="backslashreplace")
     try:
         with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream), _alarm():
-            code = fairseq_ssl(words)
+            code = run(program, words)
     except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 99
+        code = ended.code if isinstance(ended.code, int) else 1
+        if isinstance(ended.code, str):
+            print(ended.code, file=stream)
     except HangError:
         return f"took more than {SECONDS} s of CPU time or {10 * SECONDS} s of wall time"
     except BaseException:
@@ -119,7 +145,7 @@ def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
         shutil.rmtree(folder)
         folder.mkdir()
         words = words_of(target, folder, random.Random(f"{name} {seed}"))
-        wrong = outcome(words)
+        wrong = outcome(target.program, words)
         if wrong:
             kind = wrong.strip().splitlines()[-1][:80]
             findings.setdefault(kind, f"{name}, seed {seed}: {' '.join(words)}\n{wrong}")

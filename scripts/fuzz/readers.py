@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import re
 import subprocess
 import sys
@@ -25,17 +24,21 @@ try:
     import atheris
 except ImportError:
     sys.exit("readers.py needs the package atheris. Install it with: pip install atheris")
-from targets import CASE, COUNTS, EDITS, FILTERS, FOUND, LABELED, M2, NBEST, TEXT, VECTORS, WEIGHTS
+from targets import (
+    CASE,
+    COUNTS,
+    EDITS,
+    FILTERS,
+    FOUND,
+    LABELED,
+    LEARNED,
+    M2,
+    NBEST,
+    TEXT,
+    VECTORS,
+    WEIGHTS,
+)
 
-LEARNED = json.dumps(
-    {
-        "errors": [5, 3, 1],
-        "kinds": {"append": 1, "verb": 1, "replace": 1, "delete": 1},
-        "deleted": {"the": 3},
-        "missing": {"a": 1},
-        "replaced": {"cat": {"cats": 2}},
-    }
-).encode()
 TOKENISER = b'{"model": {"vocab": {"the": 0}}, "added_tokens": [{"id": 1, "content": "<x>"}]}'
 HEAD = b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
 WEIGHT = len(HEAD).to_bytes(8, "little") + HEAD + bytes(4)

@@ -39,6 +39,17 @@ EDITS = (
 )
 FILTERS = b"filters:\n  - clean: {min: 1, max: 250, ratio: 3.0}\n  - duplicates\n"
 JOINED = b"one two <sep> three\na <sep> b <sep> c\n"
+LEVELS = b"A\nB\n"
+LEARNED = json.dumps(
+    {
+        "errors": [5, 3, 1],
+        "kinds": {"append": 1, "verb": 1, "replace": 1, "delete": 1},
+        "deleted": {"the": 3},
+        "missing": {"a": 1},
+        "replaced": {"cat": {"cats": 2}},
+    }
+).encode()
+SCORES = b"""{"systems": {"ours": {"chrF2": 50.5}}, "signature": "chrF2|lines:2|version:1"}"""
 CODES = b"#version: 0.2\nt h\nth e</w>\nc at</w>\na t</w>\n"
 WEIGHTS = json.dumps({"weights": {"l2r": 0.5, "lm": 0.1}}).encode()
 VECTORS = b"3 2\none 0.1 0.2\ntwo 1 0\nthree 0 1\n"
@@ -56,6 +67,8 @@ class Target:
     """Options with a number, which are sometimes set to a hostile value."""
     extras: tuple[str, ...] = ()
     """Words that are sometimes appended to the command line."""
+    program: str = ""
+    """Script of a recipe, instead of `fairseq-ssl`."""
 
 
 JOBS = "--jobs 1"
@@ -101,6 +114,20 @@ TARGETS |= {
         ("accuracy", "accuracy {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
         ("rouge", "rouge {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--stem",)),
     )
+}
+TARGETS |= {
+    f"score.{name}.levels": Target(
+        f"score {name} {{one}} {words} --by level --levels {{levels}} --baseline {{two}} "
+        "--resamples 9",
+        {"one": TWO_LINES, "two": TWO_LINES, "gold": M2, "levels": LEVELS},
+        ("--resamples", "--seed"),
+        ("--by=share", "--format=json", "--sections=A=1,B=1", "--sections=A=9"),
+    )
+    for name, words in {
+        "m2": "--gold {gold}",
+        "errant": "--gold {gold} --untyped",
+        "chrf": "--reference {two}",
+    }.items()
 }
 TARGETS |= {
     f"m2.{name}": Target(f"m2 {name} {words}", files, (), extras)
@@ -249,6 +276,40 @@ TARGETS |= {
         "average {one.pt} {two.pt} -o {out}", {"one.pt": "t.pt", "two.pt": "t.pt"}, ("--last",)
     ),
     "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": "t.pt"}),
+    "edits.apply.dictionary": Target(
+        "edits apply {one} {two} --dictionary {edits} -o {out} --jobs 1",
+        {"one": b"a b\nc\n", "two": b"KEEP DELETE KEEP\nKEEP REPLACE_the\n", "edits": EDITS},
+    ),
+    "edits.dictionary.transforms": Target(
+        "edits dictionary {one} {two} --transforms {suffixes} --groups all --label-dict {out}2 "
+        "-o {out} --jobs 1",
+        {"one": TEXT, "two": TEXT.replace(b"s ", b" "), "suffixes": b"s - is\n- ed\n"},
+    ),
+    "confusion-sets.counts": Target(
+        "confusion-sets --counts {counts} --checker symspell -o {out}", {"counts": COUNTS}
+    ),
+    "spelling.correct.gz": Target(
+        "spelling correct {text} --counts {one.gz} -o {out}",
+        {"text": TEXT, "one.gz": b"the 20\ncat 9\n<s> the 12\nthe cat 2\n"},
+    ),
+    "noise.learner.errors": Target(
+        "noise {text} --method learner --learner-errors {errors} -o {out} --jobs 1",
+        {"text": TEXT, "errors": LEARNED},
+        ("--seed",),
+        ("--shard=1/2", "--shard=0/2"),
+    ),
+    "report.gold": Target(
+        "report base={one} ours={two} --gold {gold} -o {out}.html",
+        {"one": TWO_LINES, "two": b"The cat sit .\nDogs barked .\n", "gold": M2},
+        (),
+        ("--metric=m2", "--metric=gleu", "--baseline=ours", "--baseline=x"),
+    ),
+    "report.folder": Target(
+        "report {folder} -o {out}.html",
+        {"folder/x.1/test.txt": TEXT, "folder/scores.json": SCORES,
+         "folder/figure.svg": b"<svg xmlns='http://www.w3.org/2000/svg'><text>x</text></svg>",
+         "folder/other.json": b'{"rows": [[1, 2]], "names": {"a": null}}'},
+    ),
     "report": Target(
         "report {folder} --metric bleu --reference {ref} --source {src} -o {out}.html",
         {"folder/test.txt": TEXT, "folder/x.json": b'{"metric": "bleu", "systems": []}',

@@ -183,6 +183,19 @@ def test_copies_of_held_out_sentences_are_removed(tmp_path: Path) -> None:
         )
 
 
+def test_malformed_counts_are_reported_with_their_file(tmp_path: Path) -> None:
+    module = script(ROOT / "examples/common/learner_text.py")
+    write(tmp_path / "train.txt", "a cat\n")
+    for counts in ("", "[]", '{"read": 1, "held_out": 1, "removed": {"empty": "x"}}'):
+        write(tmp_path / "train.counts.json", counts)
+        with pytest.raises(module.DataError, match=r"train\.counts\.json does not have the counts"):
+            module.report([tmp_path / "train"], module.HeldOut([]), tmp_path / "out")
+    write(tmp_path / "train.counts.json", '{"read": 1, "held_out": 1, "removed": {"empty": 0}}')
+    write(tmp_path / "train.src", "")
+    with pytest.raises(module.DataError, match=r"train\.src ends after line 0, but .*train\.txt"):
+        module.report([tmp_path / "train"], module.HeldOut([]), tmp_path / "out")
+
+
 def test_missing_files_are_listed(archives: dict[str, str], tmp_path: Path) -> None:
     (Path(archives["WI_LOCNESS"]) / "m2/B.train.gold.bea19.m2").unlink()
     (Path(archives["JFLEG"]) / "dev/dev.ref2").unlink()

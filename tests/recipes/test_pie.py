@@ -49,8 +49,8 @@ def test_words_of_ocrpp_are_converted_to_two_sides(run: Run, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("suffix", "text", "told"),
     [
-        ("dev", "a : b\na b\n", "line 2 is 'a b'. Expected two characters, such as: a : ä"),
-        ("test", "a b\tc\na b\n", "line 2 is 'a b'. Expected a word, a tab, and a word."),
+        ("dev", "a : b\na b\n", ":2 is 'a b'. Expected two characters, such as: a : ä"),
+        ("test", "a b\tc\na b\n", ":2 is 'a b'. Expected a word, a tab, and a word."),
     ],
 )
 def test_malformed_pair_is_reported(
@@ -59,16 +59,19 @@ def test_malformed_pair_is_reported(
     path = tmp_path / f"klk.0.{suffix}"
     path.write_text(text)
     words = (sys.executable, COMMON / "words.py", path, tmp_path / "src", tmp_path / "trg")
-    assert f"{path}: {told}" in run(*words, code=1).stderr
+    assert f"words.py: {path}{told}" in run(*words, code=1).stderr
     assert not (tmp_path / "src").exists()
 
 
-def test_a_toy_word_is_the_same_in_both_forms() -> None:
+def test_a_toy_word_is_the_same_in_both_forms(tmp_path: Path) -> None:
     words, toy = script(COMMON / "words.py"), script(COMMON / "toy_words.py")
     draw = random.Random(1)
     made = [toy.word(draw) for _ in range(300)]
-    aligned = list(words.aligned(iter(toy.aligned(made).splitlines())))
-    assert aligned == list(words.side_by_side(iter(toy.side_by_side(made).splitlines())))
+    train, test = tmp_path / "toy.train", tmp_path / "toy.test"
+    train.write_text(toy.aligned(made), "utf-8")
+    test.write_text(toy.side_by_side(made), "utf-8")
+    aligned = list(words.aligned(train))
+    assert aligned == list(words.side_by_side(test))
     assert 0.1 < sum(read != wanted for read, wanted in aligned) / len(aligned) < 0.9
 
 

@@ -201,3 +201,9 @@ def test_amazon_reviews_have_two_formats(convert: Run, tmp_path: Path) -> None:
     assert "wrong.txt:1 is not valid JSON" in convert("amazon", "wrong.txt", "-o", "o", code=1)
     put(tmp_path / "plain.txt", "some text")
     assert "plain.txt:1 is 'some text'" in convert("amazon", "plain.txt", "-o", "o", code=1)
+
+
+def test_a_folder_in_place_of_a_review_is_reported(imdb: Path, convert: Run) -> None:
+    (imdb / "train/pos/11_8.txt").mkdir()
+    shown = convert("imdb", "aclImdb", "data", code=1)
+    assert shown.endswith("aclImdb/train/pos/11_8.txt is a folder. Expected a file.\n")
