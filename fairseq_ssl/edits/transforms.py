@@ -249,6 +249,10 @@ class Transforms:
         init=False, repr=False, compare=False, default_factory=dict
     )
 
+    _changed: dict[str, dict[str, int]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
     @classmethod
     def of(
         cls, pairs: Iterable[tuple[str, str, Iterable[str]]], groups: Collection[str] = ()
@@ -288,12 +292,18 @@ class Transforms:
 
         `other` has spaces if the word is split.
         """
-        fitting = [number for number in self._of_words if self.table[number](word) == other]
-        if word[:1] == other[:1]:
-            fitting += self._suffixes_between(word, other)
-        if not fitting:
-            return None
-        return min((number for number in fitting if word not in self.spared[number]), default=None)
+        changed = self._changed.get(word)
+        if changed is None:
+            if len(self._changed) >= MAX_WORDS:
+                self._changed.clear()
+            changed = self._changed[word] = self._change(word)
+        first = changed.get(other)
+        if word[:1] != other[:1]:
+            return first
+        fitting = [n for n in self._suffixes_between(word, other) if word not in self.spared[n]]
+        if first is not None:
+            fitting.append(first)
+        return min(fitting, default=None)
 
     def possible(self, word: str) -> tuple[int, ...]:
         """Return the indices of the transforms that can change a word, including all merges."""
@@ -341,6 +351,15 @@ class Transforms:
     @cached_property
     def _max_suffix(self) -> int:
         return max(map(len, self._by_suffix), default=0)
+
+    def _change(self, word: str) -> dict[str, int]:
+        """Return the words that word transforms make of `word`, with the first such transform."""
+        found: dict[str, int] = {}
+        for number in self._of_words:
+            other = self.table[number](word)
+            if other is not None and word not in self.spared[number]:
+                found.setdefault(other, number)
+        return found
 
     def _suffixes_between(self, word: str, other: str) -> Iterator[int]:
         """Yield the indices of the transforms that change `word` to `other`, for all stems."""

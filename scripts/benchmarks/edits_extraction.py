@@ -1,29 +1,38 @@
-"""Speed of edit labeling relative to a full table in Python, or of 2 processes relative to 1."""
+"""Speed of edit labeling relative to a full table in Python, or of 2 processes relative to 1.
+
+With --peer, the pairs of --source and --target are labeled here and by functions of another
+project's --checkout, in pairs per second of CPU time. PIE's function only aligns the pairs, with
+the same edits.
+"""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import harness
 import numpy as np
 
-from fairseq_ssl.edits.alignment import align_tokens
+from fairseq_ssl.edits.alignment import Change, align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.edits.labels import Gram
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
 
 GOAL = 10.0
 PROCESSES_GOAL = 1.8
+PEER_GOALS = {"pie": 25.0, "gector": 3.0}
 VOCABULARY = 20_000
 VERBS = "go take make know see think look want give use find tell ask work call try need feel"
 COPIES = 100
@@ -42,12 +51,19 @@ def corpus(sentences: int, length: int) -> Pairs:
     return list(zip(noisy.block.to_lines(), clean, strict=True))
 
 
-def build_dictionary(pairs: Pairs) -> EditDictionary:
+def read(source: Path, target: Path, sentences: int) -> Pairs:
+    """Return `sentences` pairs at equal distances in two files."""
+    sides = (path.read_text(encoding="utf-8").splitlines() for path in (source, target))
+    pairs = list(zip(*sides, strict=True))
+    return pairs[:: max(1, len(pairs) // sentences)][:sentences]
+
+
+def build_dictionary(pairs: Pairs, groups: Sequence[str] = ()) -> EditDictionary:
     """Return a dictionary of the 1,000 most frequent q-grams and the paper's suffixes."""
     found = (align_tokens(source.split(), target.split()) or () for source, target in pairs)
     grams = [change.inserted for one in found for change in one]
     counts: Counter[Gram] = Counter(gram for gram in grams if 0 < len(gram) <= 2)
-    return EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes()))
+    return EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes(), groups))
 
 
 def plain_steps(source: Sequence[str], target: Sequence[str]) -> list[str]:
@@ -122,6 +138,38 @@ def check(pairs: Pairs, dictionary: EditDictionary) -> None:
         assert found.ids == plain_labels(*sides, dictionary), (source, target)
 
 
+def peer(name: str, checkout: Path) -> Callable[[str, str], object]:
+    """Return the function of PIE that aligns a pair, or of GECToR that labels a pair."""
+    sys.path.insert(0, str(checkout if name == "pie" else checkout / "utils"))
+    if name == "gector":
+        label: Callable[[str, str], object] = import_module("preprocess_data").align_sequences
+        return label
+    align = import_module("seq2edits_utils").ndiff
+    return lambda source, target: align(source.split(), target.split())
+
+
+def changes_of(diff: Sequence[str]) -> list[Change]:
+    """Convert a diff by PIE. Its lines begin with two spaces, "- " or "+ "."""
+    found: list[Change] = []
+    position, kept = 0, True
+    for line in [*diff, "  "]:
+        if line[0] == "+":
+            found.append(Change(position, kept, tuple(line[2:].split())))
+            kept = True
+            continue
+        if not kept:
+            found.append(Change(position, False, ()))
+        position, kept = position + 1, line[0] == " "
+    return found
+
+
+def theirs(pairs: Pairs, label: Callable[[str, str], object]) -> int:
+    """Label or align the pairs with the function of a peer."""
+    for source, target in pairs:
+        assert label(source, target)
+    return len(pairs)
+
+
 def command(jobs: int, folder: Path, pairs: int) -> int:
     """Label two files with the command, in a process that does not import torch."""
     words = ["edits", "label", "source", "target", "--dictionary", "edits", "-o", "labels"]
@@ -138,20 +186,47 @@ def write(pairs: Pairs, dictionary: EditDictionary, folder: Path) -> None:
     dictionary.write(folder / "edits")
 
 
+def compare_with_peer(comparison: harness.Comparison, args: argparse.Namespace) -> None:
+    """Compare with another project. Check that PIE's edits are the same."""
+    pairs = read(args.source, args.target, args.sentences)
+    label = peer(args.peer, args.checkout)
+    if args.peer == "pie":
+        for source, target in pairs:
+            diff = label(source, target)
+            assert isinstance(diff, list)
+            assert changes_of(diff) == align_tokens(source.split(), target.split())
+    text = build_dictionary(pairs, GROUPS if args.peer == "gector" else ()).text()
+
+    def labeled() -> int:
+        # a new dictionary has empty caches
+        return ours(pairs, EditDictionary.parse(text.splitlines(), "dictionary"))
+
+    peers = partial(theirs, pairs, label)
+    harness.compare(comparison, labeled, peers, args.pairs, clock=time.process_time)
+
+
 def main() -> None:
     """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--processes", action="store_true", help="compare two processes with one")
     options.add_argument("--sentences", type=int, default=5_000)
     options.add_argument("--length", type=int, default=20, help="sentence length in words")
+    options.add_argument("--peer", choices=PEER_GOALS, help="project to compare with")
+    options.add_argument("--checkout", type=Path, help="with --peer: folder of its code")
+    options.add_argument("--source", type=Path, help="with --peer: sentences")
+    options.add_argument("--target", type=Path, help="with --peer: corrected sentences")
     args = harness.parse(options)
     comparison = harness.Comparison(
         Path(__file__).stem,
-        *(("2 processes", "1 process") if args.processes else ("edits", "full table")),
+        *(("2 processes", "1 process") if args.processes else ("edits", args.peer or "full table")),
         unit="pairs/s",
-        goal=PROCESSES_GOAL if args.processes else GOAL,
-        settings=vars(args),
+        goal=PROCESSES_GOAL if args.processes else PEER_GOALS.get(args.peer, GOAL),
+        settings={name: str(value) for name, value in vars(args).items()},
     )
+    if args.peer:
+        compare_with_peer(comparison, args)
+        harness.publish(comparison)
+        return
     pairs = corpus(args.sentences, args.length)
     dictionary = build_dictionary(pairs)
     check(pairs, dictionary)

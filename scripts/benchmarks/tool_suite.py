@@ -8,6 +8,7 @@ CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
 PARTS = "Two independent commands reach 1.8 on this machine, and 2 on dedicated cores."
 SPREAD = "The goal is within the range of the runs, which is wide on this machine."
 FREED = "The arrays take 15.3 bytes per pair. The process holds 1.5 more. fairseq: 40."
+LEARNERS = "--checkout CHECKOUT --source SOURCE --target TARGET --pairs 3"
 M2SCORER = "--official M2SCORER --python PYTHON --system SYSTEM --gold GOLD"
 STARTED = "Scores take half of our time, starting Python with numpy 1/4, other imports 1/6."
 
@@ -70,6 +71,24 @@ TOOLS = (
         "the same, two processes over one",
         "edits_extraction",
         "--processes --pairs 2 --sentences 3000",
+    ),
+    Entry(
+        "edits_extraction.pie",
+        "PIE's edit labels over the authors' alignment without labels, W&I and FCE, pairs per "
+        "second of CPU time",
+        "edits_extraction",
+        f"--peer pie {LEARNERS} --sentences 2000",
+        note="Half of our time fills cost tables, at 0.4 µs per cell. PIE's table has more cells.",
+        section=PEERS,
+    ),
+    Entry(
+        "edits_extraction.gector",
+        "edit labels with all groups of transforms over GECToR's preprocess_data, W&I and FCE, "
+        "pairs per second of CPU time",
+        "edits_extraction",
+        f"--peer gector {LEARNERS} --sentences 50000",
+        note="Our cost table takes half of the time. GECToR's difflib fills none.",
+        section=PEERS,
     ),
     Entry(
         "mixing_memory",

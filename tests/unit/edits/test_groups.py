@@ -100,6 +100,21 @@ def test_possible_transforms_of_words() -> None:
     assert "VERB_VBD" not in possible("cat's")
 
 
+def test_a_match_is_the_first_transform_that_makes_the_word() -> None:
+    transforms = Transforms.of([("", "s", ["play"]), *english_suffixes()], GROUPS)
+    words = ["play", "plays", "Play", "usa", "USA", "went", "gone", "well-known", "well known"]
+    for word in words * 2:  # the second time from the cache
+        for other in words:
+            fitting = [
+                number
+                for number, (transform, spared) in enumerate(
+                    zip(transforms.table, transforms.spared, strict=True)
+                )
+                if transform.kind != "merge" and word not in spared and transform(word) == other
+            ]
+            assert transforms.match(word, other) == min(fitting, default=None), (word, other)
+
+
 def test_edits_of_transforms_take_no_q_grams() -> None:
     pairs = [("he go home", "he went home"), ("every one is here", "everyone is the here")]
     assert build_dictionary(pairs, groups=GROUPS).grams == (("the",),)
