@@ -8,13 +8,40 @@ and values of source attention.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+
+@contextlib.contextmanager
+def float32_attention() -> Iterator[None]:
+    """Within this context, scaled dot-product attention computes in float32 despite autocast.
+
+    On CPUs, attention over up to 512 keys is slower in bfloat16. fairseq's attention is affected,
+    too: PyTorch looks the function up at each call.
+    """
+    stock = functional.scaled_dot_product_attention
+
+    def attend(*inputs: Any, **options: Any) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            named = {name: _bfloat16_to_float32(value) for name, value in options.items()}
+            return stock(*map(_bfloat16_to_float32, inputs), **named)
+
+    functional.scaled_dot_product_attention = attend
+    try:
+        yield
+    finally:
+        functional.scaled_dot_product_attention = stock
+
+
+def _bfloat16_to_float32(value: Any) -> Any:
+    is_half = isinstance(value, Tensor) and value.dtype is torch.bfloat16
+    return value.float() if is_half else value
 
 
 class KeysValues(NamedTuple):

@@ -289,6 +289,8 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
     import torch
     from fairseq.optim.amp_optimizer import AMPOptimizer
 
+    from fairseq_ssl.modules.attention import float32_attention
+
     def train_step(
         self: Any, sample: Any, model: Any, criterion: Any, optimizer: Any, *more: Any, **named: Any
     ) -> Any:
@@ -297,6 +299,7 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, sample, model, criterion, optimizer, *more, **named)
 
         @torch.autocast("cpu", torch.bfloat16)
+        @float32_attention()
         def compute_loss(model: Any, sample: Any) -> Any:
             return criterion(model, sample)
 

@@ -8,9 +8,7 @@ also in the settings of the report.
 from __future__ import annotations
 
 import argparse
-import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -88,22 +86,13 @@ class Trainer:
             words += [f"--{name}", str(getattr(args, name))]
         flags = {"--unfactorized": args.unfactorized, "--bf16": bf16}
         words += [flag for flag, is_set in flags.items() if is_set]
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(checkout)},
-        )
+        self.worker = harness.Worker(__file__, words, PYTHONPATH=str(checkout))
         self.tokens = int(args.batch * (args.length - 1))
         self.memory = 0
 
     def __call__(self) -> int:
         """Do a step. Return the number of tokens."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(file=self.process.stdin, flush=True)
-        self.memory = int(self.process.stdout.readline())
+        self.memory = int(self.worker.ask())
         return self.tokens
 
 
@@ -136,7 +125,7 @@ def main() -> None:
         comparison.rates = [(1 / memory[0], 1 / memory[1])] * args.pairs
         comparison.ratios = [memory[1] / memory[0]] * args.pairs
     for trainer in (first, second):
-        trainer.process.kill()
+        trainer.worker.stop()
     harness.publish(comparison)
 
 

@@ -13,9 +13,10 @@ import platform
 import re
 import resource
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -105,6 +106,34 @@ def compare(
         comparison.rates.append((rates[first], rates[second]))
         comparison.ratios.append(rates[first] / rates[second])
         print(f"  pair {pair + 1}/{pairs}: {comparison.ratios[-1]:.3f}", file=sys.stderr)
+
+
+class Worker:
+    """A Python script in a process of its own, which answers each line of its input with a line."""
+
+    def __init__(self, script: str, words: Sequence[str], **environment: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, script, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+
+    def ask(self) -> str:
+        """Send an empty line and return the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"{self._process.args!r} ended early.")
+        return answer
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
 
 
 def _rate(run: Run, clock: Callable[[], float]) -> float:

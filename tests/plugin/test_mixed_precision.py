@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 import fairseq_ssl
 from tests.conftest import train, weights
@@ -52,6 +53,50 @@ def test_only_amp_computes_in_bfloat16(kind: str) -> None:
     assert model.weight.grad is not None
     assert model.weight.dtype is model.weight.grad.dtype is torch.float32
     assert not torch.is_autocast_enabled("cpu")
+
+
+class Attention(Linear):
+    """Attention of a sequence to itself, which records the types of its keys."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 4)
+        self.seen: list[tuple[torch.dtype, torch.dtype | None]] = []
+
+    def forward(self, states: Tensor) -> Tensor:
+        keys = super().forward(states)
+        mask = torch.zeros(3, 3, dtype=keys.dtype)
+        attended = functional.scaled_dot_product_attention(keys, keys, keys, attn_mask=mask)
+        self.seen.append((keys.dtype, attended.dtype))
+        return attended
+
+
+def test_amp_attends_in_float32() -> None:
+    """On CPUs attention in bfloat16 is slower."""
+    stock = functional.scaled_dot_product_attention
+    optimizer = AMPOptimizer.__new__(AMPOptimizer)
+    optimizer.fp32_optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    model = Attention()
+    states = torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(1))
+    loss, _, _ = FairseqTask.train_step(
+        FairseqTask(SimpleNamespace()), states, model, criterion, optimizer, 1
+    )
+    assert model.seen == [(torch.bfloat16, torch.float32)]
+    keys = nn.Linear.forward(model, states)
+    expected = ((keys @ keys.transpose(1, 2)) / 2).softmax(-1) @ keys
+    torch.testing.assert_close(loss, expected.square().sum(), rtol=2e-2, atol=0)
+    assert model.weight.grad is not None
+    assert functional.scaled_dot_product_attention is stock
+
+
+def test_attention_is_restored_after_an_error() -> None:
+    stock = functional.scaled_dot_product_attention
+    optimizer = AMPOptimizer.__new__(AMPOptimizer)
+    optimizer.fp32_optimizer = SimpleNamespace(backward=None)
+    with pytest.raises(RuntimeError):
+        FairseqTask.train_step(
+            FairseqTask(SimpleNamespace()), torch.ones(3, 5), Linear(4, 2), criterion, optimizer, 1
+        )
+    assert functional.scaled_dot_product_attention is stock
 
 
 def amp_optimizer(model: Linear) -> AMPOptimizer:

@@ -10,13 +10,23 @@ import torch
 from tests.conftest import ROOT, Run
 
 SMALL = ("--length", "6", "--pairs")
-ONCE = {"shape_memory", "back_translation", "back_translation_growth", "mixing_memory"}
+ONCE = {
+    "amp_training",
+    "shape_memory",
+    "back_translation",
+    "back_translation_growth",
+    "mixing_memory",
+}
 """Benchmarks that start new processes for each pair, which is slow."""
 PEERS = {"correction", "filter_corpus"}
 """Benchmarks that need another project."""
 TINY = ("--arch", "shape_transformer_tiny")
 BENCHMARKS = {
     "shape_training": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
+    "amp_training": (
+        *("--arch", "transformer_tiny", "--tokens", "60", "--vocabulary", "100"),
+        "--stock",
+    ),
     "shape_memory": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
     "ctranslate2_export": (*TINY, "--sentences", "4", "--batch", "2", "--vocabulary", "100"),
     "noise_offline": ("--sentences", "50", "--processes", "--noise", "denoise"),
