@@ -44,10 +44,6 @@ class RecurrentConfig(FairseqDataclass):
         default=0.5,
         metadata={"help": "dropout probability of embeddings, 0 or more, below 1 (default: 0.5)"},
     )
-    recurrent_dropout_by_text: bool = field(
-        default=False,
-        metadata={"help": "use one dropout mask for all words of a text"},
-    )
     recurrent_normalize_embeddings: bool = field(
         default=False,
         metadata={
@@ -83,7 +79,6 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
         hidden_dim=cfg.recurrent_hidden_dim,
         layers=cfg.recurrent_layers,
         dropout=cfg.recurrent_dropout,
-        shared_dropout_mask=cfg.recurrent_dropout_by_text,
     )
     counts = list(dictionary.count) if cfg.recurrent_normalize_embeddings else None
     return RecurrentEncoder(sizes, dictionary.pad(), counts)
@@ -100,10 +95,6 @@ class RecurrentLanguageModelConfig(RecurrentConfig):
             "beyond the vocabulary are ignored (default: 2000,10000)"
         },
     )
-    lm_adaptive_factor: float = field(
-        default=4.0,
-        metadata={"help": "reduction factor of the adaptive softmax, above 1 (default: 4)"},
-    )
 
 
 class RecurrentDecoder(FairseqDecoder):
@@ -119,7 +110,6 @@ class RecurrentDecoder(FairseqDecoder):
             cfg.recurrent_hidden_dim,
             cutoffs,
             dropout=cfg.recurrent_dropout,
-            factor=cfg.lm_adaptive_factor,
         )
 
     def forward(self, prev_output_tokens: Tensor, **_: Any) -> tuple[Tensor, None]:
@@ -145,10 +135,6 @@ def _parse_cutoffs(cfg: Any) -> list[int]:
         raise ConfigurationError(
             f"--lm-adaptive-cutoffs is {cfg.lm_adaptive_cutoffs!r}; expected increasing integers, "
             "such as 2000,10000."
-        )
-    if cfg.lm_adaptive_factor <= 1:
-        raise ConfigurationError(
-            f"--lm-adaptive-factor is {cfg.lm_adaptive_factor}; expected a number above 1."
         )
     return list(cutoffs)
 

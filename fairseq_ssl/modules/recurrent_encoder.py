@@ -27,8 +27,6 @@ class RecurrentSizes:
     layers: int = 1
     dropout: float = 0.5
     """Dropout probability of embeddings and of states between layers."""
-    shared_dropout_mask: bool = False
-    """Use one dropout mask for all words of a text."""
 
 
 class NormalizedEmbedding(ExactBuffers, nn.Embedding):
@@ -142,12 +140,7 @@ class RecurrentEncoder(nn.Module):
     def embed(self, tokens: Tensor) -> Tensor:
         """Return word embeddings [batch, time, embed_dim], with dropout in training."""
         embedded: Tensor = self.embedding(tokens)
-        if not self.training or self.sizes.dropout == 0:
-            return embedded
-        if self.sizes.shared_dropout_mask:
-            mask = functional.dropout(torch.ones_like(embedded[:, :1]), self.sizes.dropout)
-            return embedded * mask
-        return functional.dropout(embedded, self.sizes.dropout)
+        return functional.dropout(embedded, self.sizes.dropout, self.training)
 
     def states(self, embedded: Tensor) -> Tensor:
         """Return the states of the last LSTM layer for embeddings [batch, time, hidden_dim]."""

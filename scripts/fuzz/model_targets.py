@@ -139,6 +139,19 @@ MODEL_TARGETS = {
         ("--iterations", "--batch-size"),
         ("--json", "--diff", "--tokenizer=moses"),
     ),
+    "correct.spelling": Target(
+        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenized "
+        "--spelling {counts} -o {out}",
+        {"text": READ, "counts": b"a 20\nb 9\n<s> a 12\na b 2\n"},
+        ("--keep-bias", "--min-confidence", "--batch-size", "--block"),
+        ("--weights=1", "--weights=1,1"),
+    ),
+    "edits.prepare": Target(
+        "edits prepare {one} {two} --valid {one} {two} --jobs 1 -o {out}",
+        {"one": READ, "two": b"a b b\nd e\na\nf g a b\n"},
+        ("--size", "--max-ngram"),
+        ("--groups=none", "--groups=verb,x", "--transforms=none", "-s=x", "-t=../y"),
+    ),
     "correct.model": Target(
         f"correct {{text}} --model {{one.pt}} {DATA} {ALONE} --tokenized -o {{out}}",
         {"text": READ, "one.pt": "tagger.pt"},
@@ -197,6 +210,17 @@ MODEL_TARGETS = {
         ("--shard=1/2", "--shard=3/2"),
     ),
 }
+if find_spec("onnxruntime") is not None:
+    MODEL_TARGETS["correct.onnx"] = Target(
+        f"correct {{text}} --model {{folder}} --engine onnx {ALONE} --tokenized -o {{out}}",
+        {
+            "text": READ,
+            **{
+                f"folder/{name}": f"onnx/{name}"
+                for name in ("config.json", "dict.txt", "edits.txt", "model.onnx")
+            },
+        },
+    )
 if find_spec("ctranslate2") is not None:
     MODEL_TARGETS["back-translate.ctranslate2"] = Target(
         f"back-translate {{text}} --model {{folder}} --engine ctranslate2 {ALONE} --beam 2 "

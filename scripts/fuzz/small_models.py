@@ -21,8 +21,8 @@ def folder() -> Path:
     """Create the models and the data. Return their folder.
 
     t.pt, lm.pt, masked.pt, shape.pt and tagger.pt need data/, whose splits train and test are the
-    same few lines. classifier.pt needs texts/. pieces.model (sentencepiece), learned/ (a filter)
-    and ct2/ (t.pt for CTranslate2) need no data.
+    same few lines. classifier.pt needs texts/. pieces.model (sentencepiece), learned/ (a filter),
+    ct2/ (t.pt for CTranslate2) and onnx/ (tagger.pt) need no data.
     """
     sys.path.insert(0, str(ROOT))
     from tests import pretrained
@@ -40,6 +40,9 @@ def folder() -> Path:
     if find_spec("ctranslate2") is not None:
         export = ("export", str(made / "t.pt"), "--to", "ctranslate2", "--data-dir", str(data))
         _run(*export, "-o", str(made / "ct2"))
+    if find_spec("onnxruntime") is not None:
+        export = ("export", str(made / "tagger.pt"), "--to", "onnx", "--data-dir", str(data))
+        _run(*export, "-o", str(made / "onnx"))
     _classifier(made)
     _learned_filter(made)
     pieces = ["subwords", "train", "-o", str(made / "pieces"), "--kind", "sentencepiece"]

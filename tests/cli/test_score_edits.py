@@ -55,6 +55,18 @@ def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     return content
 
 
+@pytest.mark.parametrize(("words", "score"), [("0", 0.0), ("1", 100.0), ("", 100.0)])
+def test_edits_can_be_joined_over_unchanged_words(
+    files: Path, capsys: pytest.CaptureFixture[str], words: str, score: float
+) -> None:
+    gold = "S a b c d\nA 0 3|||R|||x b y|||REQUIRED|||-NONE-|||0\n"
+    (files / "joined.m2").write_text(gold)
+    (files / "joined").write_text("x b y d\n")
+    flags = ["--max-unchanged-words", words] if words else []
+    content = found(capsys, "m2", "joined", "--gold", "joined.m2", *flags)
+    assert content["F_0.5"] == score
+
+
 def test_m2(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # 3 of the 4 gold edits and one other edit
     content = found(capsys, "m2", "second", "--gold", "gold.m2")

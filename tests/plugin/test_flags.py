@@ -76,7 +76,6 @@ FLAGS = {
         "--recurrent-hidden-dim": "default: 1024",
         "--recurrent-layers": "default: 1",
         "--recurrent-dropout": "default: 0.5",
-        "--recurrent-dropout-by-text": "for all words of a text",
         "--recurrent-normalize-embeddings": "mean 0 and variance 1",
         "--recurrent-keep-denormals": "default: flush them to zero",
         "--classifier-mlp-dim": "default: 30",
@@ -99,7 +98,6 @@ FLAGS = {
     "recurrent_lm": {
         "--recurrent-embed-dim": "default: 256",
         "--lm-adaptive-cutoffs": "default: 2000,10000",
-        "--lm-adaptive-factor": "default: 4",
     },
     "imitators": {
         "--imitator-windows": "default: 1,2,3,4",
