@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FEW = 8
+"""A search for the lines of an eighth of the tokens is faster than listing those of all tokens."""
 LINE_STREAM = np.uint64(2**32 - 1)
 """Token position that stands for the line itself, for one random number per line."""
 
@@ -40,14 +42,23 @@ class Random:
 
     def tokens(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Return one number in [0, 1) per token, or per token at the indices `at` of the batch."""
-        line, place = block.line, block.place
-        if at is not None:
-            line, place = line[at], place[at]
-        return self._uniform(self.keys[line], place.astype(np.uint64))
+        # key + G (2^32 n + position) is start + G index for the token at `index` of the batch
+        starts = (block.ends - block.lengths).astype(np.uint64)
+        starts = self.keys + GOLDEN * (np.uint64(self.calls << 32) - starts)
+        if at is None:
+            state = np.arange(len(block.tokens), dtype=np.uint64)
+            state *= GOLDEN
+            state += np.repeat(starts, block.lengths)
+        else:
+            state = starts[block.line_of(at)] + GOLDEN * at.astype(np.uint64)
+        self.calls += 1
+        return _to_uniform(state)
 
     def lines(self) -> NDArray[np.float64]:
         """Return one uniform random number in [0, 1) per line, [lines]."""
-        return self._uniform(self.keys, LINE_STREAM)
+        state = self.keys + np.atleast_1d(LINE_STREAM + np.uint64(self.calls << 32)) * GOLDEN
+        self.calls += 1
+        return _to_uniform(state)
 
     def normal(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Return one standard normal number per token, or per token at the indices `at`."""
@@ -57,12 +68,14 @@ class Random:
         """Return one standard normal number per line, [lines]."""
         return _normal(self.lines(), self.lines())
 
-    def _uniform(
-        self, key: NDArray[np.uint64], place: NDArray[np.uint64] | np.uint64
-    ) -> NDArray[np.float64]:
-        counter = np.atleast_1d(place + np.uint64(self.calls << 32)) * GOLDEN
-        self.calls += 1
-        return (_mix_bits(key + counter) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+def _to_uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return the numbers in [0, 1) of generator states, which are overwritten."""
+    mixed = _mix_bits(state)
+    mixed >>= np.uint64(11)
+    uniform = mixed.astype(np.float64)
+    uniform *= 2.0**-53
+    return uniform
 
 
 def _normal(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,6 +143,12 @@ class TokenBatch:
     def place(self) -> NDArray[np.int64]:
         """Position of each token in its line, from 0."""
         return np.arange(len(self.tokens)) - np.repeat(self.ends - self.lengths, self.lengths)
+
+    def line_of(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the line index of the tokens at the indices `at`."""
+        if FEW * len(at) > len(self.tokens):
+            return self.line[at]
+        return np.searchsorted(self.ends, at, side="right")
 
     def lengths_of(
         self, kept: NDArray[np.bool_] | NDArray[np.signedinteger[Any]]

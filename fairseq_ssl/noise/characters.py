@@ -49,12 +49,13 @@ class SpellingNoise:
         tokens = clean.tokens.copy()
         sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ends = np.cumsum(sizes)
-        letters = TokenBatch(np.repeat(np.arange(len(tokens)), sizes), clean.lengths_of(sizes))
+        total = int(ends[-1]) if len(ends) else 0
+        letters = TokenBatch(np.broadcast_to(np.int64(0), total), clean.lengths_of(sizes))
         # From right to left, because an edit shifts the positions after it.
         hits = np.flatnonzero(draws.tokens(letters) < self.rate)[::-1]
         edits = (4 * draws.tokens(letters, hits)).astype(np.int64).tolist()
         drawn = (len(self.letters) * draws.tokens(letters, hits)).astype(np.int64).tolist()
-        words = letters.tokens[hits].tolist()
+        words = np.searchsorted(ends, hits, side="right").tolist()
         for hit, word, edit, letter in zip(hits.tolist(), words, edits, drawn, strict=True):
             if tokens[word] not in self.spared:
                 at = hit - int(ends[word] - sizes[word])

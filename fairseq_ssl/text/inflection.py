@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -25,8 +25,6 @@ class Inflection:
         with _without_spacy():
             package = import_optional("lemminflect", PURPOSE, "noise")
         self._lemmas_of, self._forms_of = package.getAllLemmas, package.getAllInflections
-        # lemminflect copies its entries for each call, and a word is looked up once per tag
-        self._inflections = lru_cache(maxsize=64)(self._find_inflections)
 
     def is_word(self, word: str) -> bool:
         """Return True for a word in lowercase that lemminflect's dictionary has."""
@@ -65,12 +63,20 @@ class Inflection:
                     return match_case(word, form)
         return None
 
-    def _find_inflections(self, word: str, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
+    def _inflections(self, word: str, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
         """Return the forms by tag of each word that has the form `word`."""
-        if not word.isalpha():
-            return []
-        lemmas = self._lemmas_of(word.lower())
-        return [self._forms_of(lemma, kind) for kind in kinds for lemma in lemmas.get(kind, ())]
+        return _find_inflections(self._lemmas_of, self._forms_of, word, kinds)
+
+
+@lru_cache(maxsize=64)
+def _find_inflections(
+    lemmas_of: Callable[..., Any], forms_of: Callable[..., Any], word: str, kinds: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Return the forms of a word. lemminflect copies them, and a word is looked up once per tag."""
+    if not word.isalpha():
+        return []
+    lemmas = lemmas_of(word.lower())
+    return [forms_of(lemma, kind) for kind in kinds for lemma in lemmas.get(kind, ())]
 
 
 @contextmanager

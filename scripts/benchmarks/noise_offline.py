@@ -3,10 +3,15 @@
 --processes compares the command with 2 processes to 1 process. --apart compares two parallel
 commands, each with half of the text, to one command: the maximum gain of two cores that share the
 memory.
+
+--peer compares the command with another tool that adds about one typo per sentence of --text, in
+lines per second of CPU time, start-up included. --python is the Python of an environment with the
+tool.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import random
 import subprocess
@@ -28,6 +33,25 @@ from fairseq_ssl.text.vocabulary import write_counts
 
 GOALS = {"direct": 3.0, "denoise": 6.0}
 PROCESSES_GOAL = 1.8
+PEER_GOAL = 10.0
+PEERS = {
+    "nlpaug": """
+import sys
+from nlpaug.augmenter.char import KeyboardAug
+noise = KeyboardAug(aug_char_max=1, aug_word_p=0.05, min_char=1)
+for line in sys.stdin:
+    print(noise.augment(line.rstrip("\\n"))[0])
+""",
+    "opustrainer": """
+import sys
+from opustrainer.modifiers.typos import TypoModifier
+for line in TypoModifier(1.0)(line.rstrip("\\n") for line in sys.stdin):
+    print(line)
+""",
+}
+"""Programs that add typos to the lines of stdin."""
+TYPOS = "spelling:rate=0.01"
+"""Our noise with as many typos: one in 100 characters."""
 VOCABULARY = 30_000
 DISTINCT = 50_000
 """Number of different sentences. Longer texts repeat them."""
@@ -44,7 +68,8 @@ def text(sentences: int, length: int) -> bytes:
 def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
     """Return a run of the command from file to file."""
     words = [sys.executable, "-m", "fairseq_ssl", "noise", "clean", "-o", "noisy", "--method", kind]
-    words += ["--counts", "counts", "--jobs", str(jobs), "--force"]
+    words += ["--jobs", str(jobs), "--force"]
+    words += ["--counts", "counts"] if kind in GOALS else []
 
     def run() -> int:
         subprocess.run(words, cwd=folder, check=True, capture_output=True)
@@ -139,6 +164,22 @@ def commands(
     return two, command(kind, folder, 1, tokens)
 
 
+def peers(folder: Path, args: argparse.Namespace) -> tuple[harness.Run, harness.Run]:
+    """Return runs of our command and of a peer, from file to file."""
+    lines = args.text.read_text(encoding="utf-8").splitlines()
+    copies = -(-args.sentences // len(lines))
+    text = "".join(f"{line}\n" for line in (lines * copies)[: args.sentences])
+    (folder / "clean").write_text(text, encoding="utf-8")
+
+    def noise_by_peer() -> int:
+        with (folder / "clean").open() as clean, (folder / "peer").open("w") as noisy:
+            words = [args.python, "-c", PEERS[args.peer]]
+            subprocess.run(words, stdin=clean, stdout=noisy, check=True)
+        return int(args.sentences)
+
+    return command(TYPOS, folder, 1, args.sentences), noise_by_peer
+
+
 def noises(kind: str, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
     """Return runs of our noise and of the loop over lines."""
     drawn = clean.decode().split()
@@ -146,6 +187,18 @@ def noises(kind: str, clean: bytes, tokens: int) -> tuple[harness.Run, harness.R
     if kind == "denoise":
         line = partial(plain_denoise, drawn=drawn, draw=np.random.default_rng(1))
     return ours(kind, clean), plain(line, clean, tokens)
+
+
+def compare_with_peer(args: argparse.Namespace) -> None:
+    """Compare with another tool and print the report."""
+    settings: dict[str, object] = {name: str(value) for name, value in vars(args).items()}
+    comparison = harness.Comparison(
+        "noise_offline", "spelling", args.peer, "lines/s", PEER_GOAL, settings
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        runs = peers(Path(folder), args)
+        harness.compare(comparison, *runs, args.pairs, 0, harness.cpu_seconds)
+    harness.publish(comparison)
 
 
 def main() -> None:
@@ -158,7 +211,13 @@ def main() -> None:
     )
     options.add_argument("--sentences", type=int, default=50_000)
     options.add_argument("--length", type=int, default=27, help="sentence length in words")
+    options.add_argument("--peer", choices=PEERS, help="tool to compare with")
+    options.add_argument("--python", help="with --peer: Python of its environment")
+    options.add_argument("--text", type=Path, help="with --peer: clean sentences")
     args = harness.parse(options)
+    if args.peer:
+        compare_with_peer(args)
+        return
     two = "2 commands" if args.apart else "2 processes"
     is_command = args.processes or args.apart
     comparison = harness.Comparison(

@@ -35,6 +35,23 @@ TOOLS = (
         note=PARTS,
     ),
     Entry(
+        "noise.nlpaug",
+        "noise command, spelling, over KeyboardAug of nlpaug 1.1.11, one typo per sentence, lines "
+        "per second of CPU time",
+        "noise_offline",
+        "--peer nlpaug --python PYTHON --text TEXT --sentences 100000 --pairs 3",
+        note="Splitting lines into words takes a third of our time, typos a quarter.",
+        section=PEERS,
+    ),
+    Entry(
+        "noise.opustrainer",
+        "the same over TypoModifier of OpusTrainer 0.5",
+        "noise_offline",
+        "--peer opustrainer --python PYTHON --text TEXT --sentences 200000 --pairs 3",
+        note="We draw a random number per character, OpusTrainer draws nine per sentence.",
+        section=PEERS,
+    ),
+    Entry(
         "filter_corpus",
         "`filter` by length and ratio over OpusFilter 3.3.1, one million pairs, pairs per second "
         "of CPU time",
