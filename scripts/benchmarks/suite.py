@@ -12,15 +12,15 @@ SEARCH = (
     "For 32 sentences, products in float32 take half of the time, at 87 GFLOP/s on a core. For "
     "one, they take a third, and read the weights at 7 GB/s."
 )
-CT2 = "At this size the same matrix products dominate in both. Smaller models and int8 gain more."
-LIMIT = "Both spend their time in the same matrix products, near the peak of a core in float32."
-SCREEN = "Units are scored after tokens, so that a round reads all weights twice."
+CT2 = "The same matrix products dominate in both programs. Smaller models and int8 gain more."
+LIMIT = "Both programs compute the same matrix products, near the peak of a core in float32."
+SCREEN = "Edits are scored in a second pass, so that a round reads all weights twice."
 PRODUCTS = "Matrix products take three quarters of the time, and int8 triples their speed."
 
 SUITE = (
     Entry(
         "shape_training",
-        "training, SHAPE over the stock Transformer, tokens/s",
+        "training, shifted positions (SHAPE) over fairseq's Transformer, tokens/s",
         "shape_training",
         "--pairs 9 --steps 5",
         "1.00 (thesis, 6.3.2)",
@@ -34,20 +34,21 @@ SUITE = (
     ),
     Entry(
         "shape_training.relative.long",
-        "the same, length of ten concatenated sentences",
+        "training, relative over absolute positions, length of ten joined sentences, tokens/s",
         "shape_training",
         f"{TOKENS} --pairs 5 --steps 1",
         "0.05 (thesis, 6.3.2)",
     ),
     Entry(
         "shape_training.large",
-        "training, SHAPE over the stock Transformer, 16,384 tokens in bfloat16",
+        "training, shifted positions (SHAPE) over fairseq's Transformer, 16,384 tokens in "
+        "bfloat16, tokens/s",
         "shape_training",
         f"{LARGE} --steps 5",
     ),
     Entry(
         "shape_training.relative.large",
-        "the same, relative over absolute positions",
+        "training, relative over absolute positions, 16,384 tokens in bfloat16, tokens/s",
         "shape_training",
         f"--positions relative {LARGE} --steps 5",
     ),
@@ -59,7 +60,7 @@ SUITE = (
     ),
     Entry(
         "shape_memory.long",
-        "the same, length of ten concatenated sentences",
+        "training, absolute over relative positions, length of ten joined sentences, peak memory",
         "shape_memory",
         f"{TOKENS} --pairs 3 --steps 1",
     ),
@@ -71,17 +72,32 @@ SUITE = (
     ),
     Entry(
         "edit_decoding",
-        "decoding, `edit_tagger_base` in two rounds over a big Transformer with beam 4, batches of "
-        "one sentence of 20 words",
+        "decoding, `edit_tagger_base` in two rounds over a big Transformer with beam 4, one "
+        "sentence of 20 words per batch, sentences/s",
         "edit_decoding",
         note="Each round reads all weights. int8 and bfloat16 need less bandwidth.",
     ),
-    Entry("edit_decoding.int8", "the same in int8", "edit_decoding", "--kind int8"),
-    Entry("edit_decoding.bf16", "the same in bfloat16", "edit_decoding", "--kind bf16"),
-    Entry("edit_decoding.50", "the same in float32, 50 words", "edit_decoding", "--length 50"),
+    Entry(
+        "edit_decoding.int8",
+        "decoding, `edit_tagger_base` in int8 over a big Transformer, 20 words, sentences/s",
+        "edit_decoding",
+        "--kind int8",
+    ),
+    Entry(
+        "edit_decoding.bf16",
+        "decoding, `edit_tagger_base` in bfloat16 over a big Transformer, 20 words, sentences/s",
+        "edit_decoding",
+        "--kind bf16",
+    ),
+    Entry(
+        "edit_decoding.50",
+        "decoding, `edit_tagger_base` over a big Transformer, 50 words, sentences/s",
+        "edit_decoding",
+        "--length 50",
+    ),
     Entry(
         "edit_decoding.50.int8",
-        "the same in int8, 50 words",
+        "decoding, `edit_tagger_base` in int8 over a big Transformer, 50 words, sentences/s",
         "edit_decoding",
         "--length 50 --kind int8",
     ),
@@ -94,77 +110,86 @@ SUITE = (
     ),
     Entry(
         "edit_round.onnx.32",
-        "the same, batches of 32 sentences",
+        "one round of an edit tagger in ONNX format over `BertForTokenClassification`, batches of "
+        "32 sentences",
         "edit_round",
         "--kind onnx --threads 1 --batch 32 --rounds 1 --pairs 3",
         note=PRODUCTS,
     ),
     Entry(
         "edit_round.onnx-int8",
-        "the same in int8, one sentence",
+        "one round of an edit tagger in ONNX format and int8 over `BertForTokenClassification`, "
+        "one sentence",
         "edit_round",
         "--kind onnx-int8 --threads 1",
     ),
     Entry(
         "edit_round.onnx-int8.32",
-        "the same in int8, batches of 32 sentences",
+        "one round of an edit tagger in ONNX format and int8 over `BertForTokenClassification`, "
+        "batches of 32 sentences",
         "edit_round",
         "--kind onnx-int8 --threads 1 --batch 32 --rounds 1 --pairs 3",
         note=PRODUCTS,
     ),
     Entry(
         "edit_round.float32",
-        "the same in PyTorch and float32, one sentence",
+        "one round of an edit tagger in PyTorch over `BertForTokenClassification`, one sentence",
         "edit_round",
         "--threads 1",
         note=LIMIT,
     ),
     Entry(
         "edit_round.float32.32",
-        "the same, batches of 32 sentences",
+        "one round of an edit tagger in PyTorch over `BertForTokenClassification`, batches of 32 "
+        "sentences",
         "edit_round",
         "--threads 1 --batch 32 --rounds 1 --pairs 3",
         note=LIMIT,
     ),
     Entry(
         "edit_round.screened",
-        "the same, factorized, with a screen that keeps 85% of the positions, one sentence",
+        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
+        "`BertForTokenClassification`, one sentence",
         "edit_round",
         "--factorized --screened 0.85 --threads 1",
         note=SCREEN,
     ),
     Entry(
         "edit_round.screened.32",
-        "the same, batches of 32 sentences",
+        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
+        "`BertForTokenClassification`, batches of 32 sentences",
         "edit_round",
         "--factorized --screened 0.85 --threads 1 --batch 32 --rounds 1 --pairs 3",
         note=SCREEN,
     ),
     Entry(
         "correction.float32",
-        "correction of learner sentences, a tagger on MiniLM over gotutiyan/gector with the same "
-        "weights, sentences/s",
+        "correction of learner sentences, an edit tagger on MiniLM over gotutiyan/gector with the "
+        "same weights, sentences/s",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind float32 --threads 1 --pairs 3",
         section=PEERS,
     ),
     Entry(
         "correction.int8",
-        "the same in int8",
+        "correction of learner sentences, an edit tagger in int8 over gotutiyan/gector, "
+        "sentences/s",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind int8 --threads 1 --pairs 3",
         section=PEERS,
     ),
     Entry(
         "correction.onnx",
-        "the same in ONNX format",
+        "correction of learner sentences, an edit tagger in ONNX format over gotutiyan/gector, "
+        "sentences/s",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind onnx --threads 1 --pairs 3",
         section=PEERS,
     ),
     Entry(
         "correction.onnx-int8",
-        "the same in ONNX format and int8",
+        "correction of learner sentences, an edit tagger in ONNX format and int8 over "
+        "gotutiyan/gector, sentences/s",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind onnx-int8 --threads 1 --pairs 3",
         section=PEERS,
@@ -178,13 +203,13 @@ SUITE = (
     ),
     Entry(
         "edit_training.bf16",
-        "the same with bfloat16 autocast",
+        "training of a factorized edit tagger with bfloat16 autocast over commit 10b781d, tokens/s",
         "edit_training",
         "--checkout CHECKOUT --bf16 --threads 1 --pairs 3",
     ),
     Entry(
         "edit_training.memory",
-        "training, commit 10b781d over this edit tagger, peak memory",
+        "training of a factorized edit tagger, commit 10b781d over this version, peak memory",
         "edit_training",
         "--what memory --checkout CHECKOUT --threads 1 --pairs 1",
     ),
@@ -196,53 +221,55 @@ SUITE = (
     ),
     Entry(
         "pseudo_bidirectional.training",
-        "the same, training, target tokens/s",
+        "training, PBD's big size over the big Transformer, target tokens/s",
         "pseudo_bidirectional",
         "--training --pairs 3 --steps 1",
     ),
     Entry(
         "pseudo_bidirectional.training.large",
-        "the same, 16,384 tokens in bfloat16",
+        "training, PBD's big size over the big Transformer, 16,384 tokens in bfloat16, target "
+        "tokens/s",
         "pseudo_bidirectional",
         f"--training {LARGE} --steps 3",
     ),
     Entry(
         "pointer_transformer",
-        "training, `pointer_transformer` over the stock Transformer of its size, 50,000 words, "
+        "training, `pointer_transformer` over fairseq's Transformer of its size, 50,000 words, "
         "target tokens/s",
         "pointer_transformer",
     ),
     Entry(
         "pointer_transformer.large",
-        "the same, 16,384 tokens in bfloat16",
+        "training, `pointer_transformer` over fairseq's Transformer, 16,384 tokens in bfloat16, "
+        "target tokens/s",
         "pointer_transformer",
         LARGE,
     ),
     Entry(
         "pointer_transformer.memory",
-        "training, the stock Transformer over `pointer_transformer`, peak memory",
+        "training, fairseq's Transformer over `pointer_transformer`, peak memory",
         "pointer_transformer",
         "--what memory",
     ),
     Entry(
         "pointer_transformer.decoding",
-        "decoding, `pointer_transformer` over the stock Transformer, beam 5, sentences/s",
+        "decoding, `pointer_transformer` over fairseq's Transformer, beam 5, sentences/s",
         "pointer_transformer",
         "--what decoding",
     ),
     Entry(
         "aggressive_decoding",
-        "decoding, `--aggressive` over greedy search, base Transformer, 25 words, one replaced and "
-        "one inserted",
+        "decoding, `--aggressive` over greedy search, base Transformer, 25 words, of which one is "
+        "replaced and one inserted",
         "aggressive_decoding",
         "--arch transformer",
     ),
     Entry(
         "aggressive_decoding.big",
-        "the same, big Transformer",
+        "decoding, `--aggressive` over greedy search, big Transformer, 25 words",
         "aggressive_decoding",
         "--sentences 2",
-        note="Feed-forward layers dominate, and a draft does not save their arithmetic. Use a GPU.",
+        note="Feed-forward layers dominate, and a draft does not reduce their cost. Use a GPU.",
     ),
     Entry(
         "cpu_search",
@@ -254,14 +281,16 @@ SUITE = (
     ),
     Entry(
         "cpu_search.small",
-        "the same, 3 + 3 layers of dimension 256, 8,000 words, batches of 32",
+        "decoding with the plug-in over fairseq, 3 + 3 layers of dimension 256, 8,000 words, "
+        "batches of 32, sentences/s of CPU time",
         "cpu_search",
         "--threads 1 --pairs 7 --size small --vocabulary 8000",
         note=SEARCH,
     ),
     Entry(
         "cpu_search.small.1",
-        "the same, one sentence",
+        "decoding with the plug-in over fairseq, 3 + 3 layers of dimension 256, 8,000 words, one "
+        "sentence, sentences/s of CPU time",
         "cpu_search",
         "--threads 1 --pairs 9 --size small --vocabulary 8000 --sentences 1",
         note=SEARCH,
@@ -275,21 +304,21 @@ SUITE = (
     ),
     Entry(
         "ctranslate2_export",
-        "the same in float32",
+        "decoding, CTranslate2 in float32 over fairseq, beam 5, sentences/s",
         "ctranslate2_export",
         "--pairs 3",
         note=CT2,
     ),
     Entry(
         "ctranslate2_export.tiny",
-        "the same in float32, tiny model",
+        "decoding, CTranslate2 in float32 over fairseq, tiny model, sentences/s",
         "ctranslate2_export",
         "--arch shape_transformer_tiny --vocabulary 1000",
     ),
     Entry(
         "back_translation",
-        "`back-translate` with CTranslate2 (int8) over `fairseq-generate`, with loading, trained "
-        "model",
+        "`back-translate` with CTranslate2 in int8 over `fairseq-generate`, trained model, time "
+        "to load it included",
         "back_translation",
         "--model MODEL --data-dir DATA --text TEXT --compute-type int8 --pairs 2",
     ),
@@ -301,7 +330,7 @@ SUITE = (
     ),
     Entry(
         "back_translation_growth.million",
-        "the same, 1,000,000 lines over 100,000 lines",
+        "`back-translate`, tiny model, 1,000,000 lines over 100,000 lines, sentences/s",
         "back_translation_growth",
         "--sentences 100000 --times 10 --pairs 1",
     ),
@@ -315,47 +344,49 @@ SUITE = (
     ),
     Entry(
         "classification.imitators.2",
-        "the same, windows 1 and 2",
+        "training, imitators with windows 1 and 2 over an LSTM classifier, tokens/s",
         "classification_training",
         "--what 2",
         "5.6 (thesis, GPU)",
     ),
     Entry(
         "classification.imitators.3",
-        "the same, windows 1 to 3",
+        "training, imitators with windows 1 to 3 over an LSTM classifier, tokens/s",
         "classification_training",
         "--what 3",
         "2.9 (thesis, GPU)",
     ),
     Entry(
         "classification.imitators.4",
-        "the same, windows 1 to 4",
+        "training, imitators with windows 1 to 4 over an LSTM classifier, tokens/s",
         "classification_training",
         "--what 4",
         "1.8 (thesis, GPU)",
     ),
     Entry(
         "classification.adam",
-        "the same, window 1, step of Adam included",
+        "training, imitators with window 1 over an LSTM classifier, steps of Adam included, "
+        "tokens/s",
         "classification_training",
         "--what 1 --optimizer",
     ),
     Entry(
         "classification.sparse_gradients",
-        "the same, with sparse gradients of the embeddings",
+        "training, imitators with window 1 and sparse gradients of the embeddings over an LSTM "
+        "classifier, steps of Adam included, tokens/s",
         "classification_training",
         "--what 1 --optimizer --sparse-gradients",
     ),
     Entry(
         "classification.adv",
-        "training, adversarial over an LSTM classifier, tokens/s",
+        "adversarial over supervised training of an LSTM classifier, tokens/s",
         "classification_training",
         "--what adv",
         "0.33 (thesis, GPU)",
     ),
     Entry(
         "classification.vat",
-        "training, virtual adversarial over an LSTM classifier, tokens/s",
+        "virtual adversarial over supervised training of an LSTM classifier, tokens/s",
         "classification_training",
         "--what vat",
         "0.23 (thesis, GPU)",
@@ -363,7 +394,7 @@ SUITE = (
     ),
     Entry(
         "bytenet_decoding",
-        "decoding, steps 750 to 800 of `bytenet` over steps 0 to 50, beam 5, steps/s",
+        "decoding with `bytenet`, steps 750 to 800 over steps 0 to 50, beam 5, steps/s",
         "bytenet_decoding",
         "--threads 1",
     ),
@@ -376,20 +407,22 @@ SUITE = (
     ),
     Entry(
         "bytenet_training.large",
-        "the same, 8,192 characters in bfloat16",
+        "training, `bytenet` over `transformer_iwslt_de_en`, 8,192 characters in bfloat16, target "
+        "characters/s",
         "bytenet_training",
         "--tokens 8192 --pairs 5 --bf16",
     ),
     Entry(
         "bytenet_training.fconv",
-        "the same, over `fconv`, 6 + 6 layers of dimension 512, 24.3 million weights",
+        "training, `bytenet` over `fconv`, 6 + 6 layers of dimension 512, 24.3 million weights, "
+        "target characters/s",
         "bytenet_training",
         "--against fconv --pairs 3 --threads 1 --tokens 400",
         note="`fconv` has its weights in 12 wide layers, `bytenet` in 30 narrow layers.",
     ),
     Entry(
         "reconstruction_training",
-        "training on digits, with monolingual text over without, beam 5, updates/s",
+        "training on digits with monolingual text over training without, beam 5, updates/s",
         "reconstruction_training",
         "--threads 1 --steps 5",
         "0.2, 0.1 in theory (slides)",

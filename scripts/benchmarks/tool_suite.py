@@ -5,39 +5,43 @@ from __future__ import annotations
 from entry import PEERS, Entry
 
 CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
-PARTS = "Two independent commands reach 1.8 on this machine, and 2 on dedicated cores."
+PARTS = "Two independent commands have a ratio of 1.8 on this machine, and of 2 on dedicated cores."
 SPREAD = "The goal is within the range of the runs, which is wide on this machine."
-FREED = "The arrays take 15.3 bytes per pair. The process holds 1.5 more. fairseq: 40."
+FREED = "The arrays take 15.3 bytes per pair, the process 1.5 bytes more. fairseq takes 40 bytes."
 LEARNERS = "--checkout CHECKOUT --source SOURCE --target TARGET --pairs 3"
 M2SCORER = "--official M2SCORER --python PYTHON --system SYSTEM --gold GOLD"
-STARTED = "Scores take half of our time, starting Python with numpy 1/4, other imports 1/6."
+STARTED = "Scores take half of our time, Python and numpy a quarter, other imports a sixth."
 
 TOOLS = (
-    Entry("noise.direct", "direct noise over a Python loop, lines/s", "noise_offline"),
+    Entry(
+        "noise.direct",
+        "direct noise over the same noise in a Python loop, lines/s",
+        "noise_offline",
+    ),
     Entry(
         "noise.denoise",
-        "denoise noise over numpy calls for each line, lines/s",
+        "denoise noise over the same noise by numpy calls for each line, lines/s",
         "noise_offline",
         "--noise denoise",
     ),
     Entry(
         "noise.direct.processes",
-        "noise command, direct, two processes over one",
+        "`noise --method direct`, two processes over one process",
         "noise_offline",
         "--processes --sentences 2000000",
         note=PARTS,
     ),
     Entry(
         "noise.denoise.processes",
-        "noise command, denoise, two processes over one",
+        "`noise --method denoise`, two processes over one process",
         "noise_offline",
         "--processes --noise denoise --sentences 1000000",
         note=PARTS,
     ),
     Entry(
         "noise.nlpaug",
-        "noise command, spelling, over KeyboardAug of nlpaug 1.1.11, one typo per sentence, lines "
-        "per second of CPU time",
+        "`noise --method spelling` over KeyboardAug of nlpaug 1.1.11, one typo per sentence, "
+        "lines per second of CPU time",
         "noise_offline",
         "--peer nlpaug --python PYTHON --text TEXT --sentences 100000 --pairs 3",
         note="Splitting lines into words takes a third of our time, typos a quarter.",
@@ -45,7 +49,8 @@ TOOLS = (
     ),
     Entry(
         "noise.opustrainer",
-        "the same over TypoModifier of OpusTrainer 0.5",
+        "`noise --method spelling` over TypoModifier of OpusTrainer 0.5, lines per second of CPU "
+        "time",
         "noise_offline",
         "--peer opustrainer --python PYTHON --text TEXT --sentences 200000 --pairs 3",
         note="We draw a random number per character, OpusTrainer draws nine per sentence.",
@@ -61,7 +66,8 @@ TOOLS = (
     ),
     Entry(
         "filter_corpus.language",
-        "the same with langid and without duplicates, 50,000 pairs",
+        "`filter` by length, ratio and language over OpusFilter 3.3.1, 50,000 pairs, pairs per "
+        "second of CPU time",
         "filter_corpus",
         f"{CORPUS} --what language --lines 50000 --pairs 3",
         section=PEERS,
@@ -74,18 +80,18 @@ TOOLS = (
     ),
     Entry(
         "denoising_items.denoising",
-        "the same, over fairseq's DenoisingDataset",
+        "data set of `denoising_pretraining` over fairseq's DenoisingDataset, sentences/s",
         "denoising_items",
         "--against denoising --threads 1",
     ),
     Entry(
         "edits_extraction",
-        "PIE's edit labels over a full table for each pair, pairs/s",
+        "PIE's edit labels over an alignment with a full cost table for each pair, pairs/s",
         "edits_extraction",
     ),
     Entry(
         "edits_extraction.processes",
-        "the same, two processes over one",
+        "PIE's edit labels, two processes over one process",
         "edits_extraction",
         "--processes --pairs 2 --sentences 3000",
     ),
@@ -95,7 +101,7 @@ TOOLS = (
         "second of CPU time",
         "edits_extraction",
         f"--peer pie {LEARNERS} --sentences 2000",
-        note="Half of our time fills cost tables, at 0.4 µs per cell. PIE's table has more cells.",
+        note="Cost tables take half of our time, 0.4 µs per cell. PIE's table has more cells.",
         section=PEERS,
     ),
     Entry(
@@ -104,26 +110,26 @@ TOOLS = (
         "pairs per second of CPU time",
         "edits_extraction",
         f"--peer gector {LEARNERS} --sentences 50000",
-        note="Our cost table takes half of the time. GECToR's difflib fills none.",
+        note="Our cost tables take half of the time. GECToR's difflib computes no cost table.",
         section=PEERS,
     ),
     Entry(
         "mixing_memory",
-        "batches of an epoch, splits concatenated by fairseq over mixed splits, an epoch of a "
-        "twentieth of the pairs, peak memory",
+        "batches of an epoch with a twentieth of the pairs, splits concatenated by fairseq over "
+        "mixed splits, peak memory",
         "mixing_memory",
         "--epoch-pairs 300000 --pairs 1",
     ),
     Entry(
         "mixing_memory.million",
-        "16 bytes per pair over the peak memory of mixed splits in two epochs of 1 million pairs",
+        "mixed splits in two epochs of 1 million pairs, 16 bytes per pair over their peak memory",
         "mixing_memory",
         "--limit 16 --epochs 2 --sentences 1000000 --epoch-pairs 1000000 --pairs 3",
         note=FREED,
     ),
     Entry(
         "mixing_memory.ten",
-        "the same, 10 million pairs",
+        "mixed splits in two epochs of 10 million pairs, 16 bytes per pair over their peak memory",
         "mixing_memory",
         "--limit 16 --epochs 2 --sentences 10000000 --epoch-pairs 10000000 --pairs 3",
         note=FREED,
@@ -133,11 +139,11 @@ TOOLS = (
         "MaxMatch over the reference implementation, sentences of 22 words, sentences/s",
         "m2_scorer",
         "--pairs 9 --sentences 60",
-        note="For short sentences the tables dominate. The ratio grows with the length.",
+        note="For short sentences the cost tables dominate. The ratio grows with the length.",
     ),
     Entry(
         "m2_scorer.30",
-        "the same, 30 words",
+        "MaxMatch over the reference implementation, sentences of 30 words, sentences/s",
         "m2_scorer",
         "--pairs 9 --sentences 60 --length 30",
         note=SPREAD,
@@ -153,14 +159,16 @@ TOOLS = (
     ),
     Entry(
         "m2_scorer.official.rewriting",
-        "the same, output of Riken-Tohoku, which rewrites more",
+        "`score m2` over the authors' m2scorer, output of Riken-Tohoku, which rewrites more, "
+        "sentences per second of CPU time",
         "m2_scorer",
         f"{M2SCORER} --pairs 1",
         section=PEERS,
     ),
     Entry(
         "rerank_search",
-        "grid search of weights, n-gram statistics over scoring the text at each point, points/s",
+        "grid search of weights, points from n-gram statistics over scoring the text at each "
+        "point, points/s",
         "rerank_search",
     ),
 )
