@@ -71,7 +71,7 @@ def serve(words: list[str]) -> None:
 
 def start(folder: str, args: argparse.Namespace, kind: str, *more: str) -> harness.Worker:
     """Start a training of its own process, which waits for updates."""
-    words = [folder, "--arch", args.arch, "--share-all-embeddings", "--task", "translation"]
+    words = [folder, "--arch", args.arch, "--task", "translation"]
     words += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
     words += ["--optimizer", "adam", "--lr", "1e-4", "--max-tokens", str(args.tokens)]
     words += ["--disable-validation", "--no-save", "--seed", "1", "--num-workers", "0"]
@@ -89,7 +89,9 @@ def main() -> None:
     parser = harness.parser((__doc__ or "").splitlines()[0])
     parser.add_argument("--arch", default="transformer")
     parser.add_argument("--stock", action="store_true", help="train in float32 without the plug-in")
-    parser.add_argument("--flags", default="", help="options of both trainings")
+    parser.add_argument(
+        "--flags", default="--share-all-embeddings", help="options of both trainings"
+    )
     parser.add_argument("--vocabulary", type=int, default=32_000)
     parser.add_argument("--length", type=int, default=32, help="sentence length in tokens")
     parser.add_argument("--tokens", type=int, default=1024, help="tokens in a batch, on each side")

@@ -91,7 +91,7 @@ def chosen(keys: Sequence[str], every: bool) -> list[Entry]:
 
 def filled(entry: Entry, given: Mapping[str, str]) -> list[str] | None:
     """Return the script and its options, or None if a file is missing from `given`."""
-    words = entry.options.split()
+    words = shlex.split(entry.options)
     if any(PLACE.fullmatch(word) and word not in given for word in words):
         return None
     return [f"{entry.script}.py", *(given.get(word, word) for word in words)]
