@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -38,8 +39,8 @@ def test_options_of_each_row_exist(run: Any) -> None:
         names = re.findall(r"^(?:from|import) (\w+)", text, re.M)
         shared = [FOLDER / f"{name}.py" for name in names]
         text += "".join(path.read_text() for path in shared if path.exists())
-        for word in entry.options.split():
-            if word.startswith("--"):
+        for word in shlex.split(entry.options):
+            if word.startswith("--") and " " not in word:
                 assert f'"{word}"' in text, (entry.key, word)
 
 
