@@ -17,6 +17,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.inference import CorrectionConfig, Corrector
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
+from tests.cli.killing import kill
 from tests.plugin.edit_corpus import trained, write_corpus
 from tests.unit.metrics.small_pipeline import small_pipeline
 
@@ -113,6 +114,17 @@ def test_json_has_the_edits_of_each_line(folder: Path, model: Path) -> None:
     assert all(0.3 < edit["probability"] < 1 for edit in first["edits"])
     assert empty == {"source": "", "text": "", "edits": []}
     assert last["edits"] == []
+
+
+def test_killed_run_resumes(folder: Path, model: Path) -> None:
+    Path("many").write_text(TEXT * 100)
+    words = ["correct", "many", "--model", str(model), "--tokenizer", "moses", "--iterations", "1"]
+    words += ["--jobs", "1", "--block", "1", "-o"]
+    assert main([*words, "complete"]) == 0
+    complete = Path("complete").read_bytes()
+    assert 0 < kill([*words, "killed"], "killed") < len(complete)
+    assert main([*words, "killed"]) == 0
+    assert Path("killed").read_bytes() == complete
 
 
 def test_diff_marks_edits(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
