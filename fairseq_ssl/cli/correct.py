@@ -87,7 +87,7 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
         "--tokenizer",
         choices=TOKENIZERS,
         default=TOKENIZERS[0],
-        help="tokenizer of raw text, the one of the training data (default: %(default)s)",
+        help="tokenizer of raw text, as in the training data (default: %(default)s)",
     )
     text.add_argument(
         "--lang",

@@ -79,7 +79,7 @@ def find_merges(source: Sequence[str], changes: Sequence[Change]) -> list[Change
 
 
 def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
-    """Return the merge that two edits are, or None."""
+    """Return the merge that is equivalent to two edits, or None."""
     apart = right.position - left.position
     at = left.position if apart == 1 else right.position - 1
     if left.merge or apart not in (1, 2) or not 0 < at < len(source):

@@ -353,7 +353,7 @@ class Transforms:
         return max(map(len, self._by_suffix), default=0)
 
     def _change(self, word: str) -> dict[str, int]:
-        """Return the words that word transforms make of `word`, with the first such transform."""
+        """Return the words that transforms generate from `word`, each with its first transform."""
         found: dict[str, int] = {}
         for number in self._of_words:
             other = self.table[number](word)

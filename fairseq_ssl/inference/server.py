@@ -322,10 +322,11 @@ Compute = Callable[[list[str]], Awaitable[list[CorrectedLine]]]
 
 @dataclass
 class RequestBatcher:
-    """Joins the lines of concurrent requests to batches, which one thread corrects.
+    """Combines the lines of concurrent requests into batches, which one thread corrects.
 
-    Its methods are for one event loop, in which `run` is a task. A request with more lines than a
-    batch takes turns with the others. Cancel the task of a request to remove it from the queue.
+    The methods are for one event loop, in which `run` is a task. A request with more lines than a
+    batch is split, and its batches alternate with those of other requests. Cancel the task of a
+    request to remove it from the queue.
     """
 
     compute: Callable[[list[str]], list[CorrectedLine]]

@@ -16,7 +16,7 @@ from torch.nn import functional
 from fairseq_ssl.modules.attention import Attention, EncodedSource, KeysValues
 
 TIES = 1 << 20
-"""Weight of a distance next to the preferences of ties, which are less than 4 * length + 4."""
+"""Factor of a distance. It exceeds the preferences that break ties, up to 4 * length + 3."""
 
 
 class PrefixAlignment:

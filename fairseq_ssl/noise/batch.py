@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FEW = 8
-"""A search for the lines of an eighth of the tokens is faster than listing those of all tokens."""
+"""For up to an eighth of the tokens, searching their lines is faster than listing all lines."""
 LINE_STREAM = np.uint64(2**32 - 1)
 """Token position that stands for the line itself, for one random number per line."""
 
@@ -70,7 +70,7 @@ class Random:
 
 
 def _to_uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return the numbers in [0, 1) of generator states, which are overwritten."""
+    """Convert generator states to numbers in [0, 1). The states are overwritten."""
     mixed = _mix_bits(state)
     mixed >>= np.uint64(11)
     uniform = mixed.astype(np.float64)

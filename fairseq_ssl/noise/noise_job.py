@@ -304,7 +304,7 @@ class _NoiseJob:
             raise DataError(f"{self.text} is empty. Expected one line or more.")
 
     def _noised(self, noise: CorpusNoise) -> Iterator[tuple[NoisedBlock, float | None]]:
-        """Yield the result of each block, and the share of the text that is done.
+        """Yield the result of each block, and the share of the text that is completed.
 
         Worker processes read a seekable file themselves and write their outputs to files, because
         sending text between processes is slow.

@@ -72,7 +72,7 @@ class Inflection:
 def _find_inflections(
     lemmas_of: Callable[..., Any], forms_of: Callable[..., Any], word: str, kinds: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Return the forms of a word. lemminflect copies them, and a word is looked up once per tag."""
+    """Return the forms of a word. The cache avoids a copy by lemminflect for each tag of a word."""
     if not word.isalpha():
         return []
     lemmas = lemmas_of(word.lower())

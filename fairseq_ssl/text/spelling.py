@@ -51,7 +51,7 @@ FIRST_LETTER_COST = 4.0
 SMOOTHING = 5.0
 """Weight of the unigram probabilities, in counts."""
 CAPITALIZED = 0.9
-"""Minimum share of a form with capitals inside sentences. Chosen on held-out text of learners."""
+"""Minimum share of a form with capitals inside sentences. Tuned on held-out learner text."""
 SENTENCE_ENDS = frozenset(".?!")
 """Last words of sentences whose first word gets a capital."""
 
@@ -66,7 +66,7 @@ class SymSpell:
     counts: Mapping[str, int]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without the index, which is faster to build than to send."""
+        """Pickle without the index, because building it again is faster."""
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
@@ -203,7 +203,7 @@ class SpellingCorrector:
                 continue
             first = self.pairs.get(f"{BEGIN} {word}", 0)
             if form == word.capitalize():
-                count -= first  # the capital of a sentence's first word says nothing
+                count -= first  # first words have a capital in any case
             if count >= FREQUENT and count >= CAPITALIZED * (self.counts[word] - first):
                 yield word, form
 
