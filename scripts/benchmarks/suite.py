@@ -1,8 +1,9 @@
-"""The benchmarks, in the order of the table in README.md: models, then tools of tool_suite.py."""
+"""The benchmarks, in the order of the table in README.md: models, then tools."""
 
 from __future__ import annotations
 
-from entry import PEERS, Entry
+from edit_suite import EDIT_TAGGERS
+from entry import Entry
 from tool_suite import TOOLS
 
 LARGE = "--tokens 16384 --pairs 5 --bf16"
@@ -13,9 +14,6 @@ SEARCH = (
     "one, they take a third, and read the weights at 7 GB/s."
 )
 CT2 = "The same matrix products dominate in both programs. Smaller models and int8 gain more."
-LIMIT = "Both programs compute the same matrix products, near the peak of a core in float32."
-SCREEN = "Edits are scored in a second pass, so that a round reads all weights twice."
-PRODUCTS = "Matrix products take three quarters of the time, and int8 triples their speed."
 AMP = "In float32, matrix products take 4/5 of the time. bfloat16 makes them 2.1 times as fast."
 EMBEDDINGS = "--share-all-embeddings"
 
@@ -118,149 +116,7 @@ SUITE = (
         "--pairs 3 --steps 1",
         note=AMP,
     ),
-    Entry(
-        "edit_decoding",
-        "decoding, `edit_tagger_base` in two rounds over a big Transformer with beam 4, one "
-        "sentence of 20 words per batch, sentences/s",
-        "edit_decoding",
-        note="Each round reads all weights. int8 and bfloat16 need less bandwidth.",
-    ),
-    Entry(
-        "edit_decoding.int8",
-        "decoding, `edit_tagger_base` in int8 over a big Transformer, 20 words, sentences/s",
-        "edit_decoding",
-        "--kind int8",
-    ),
-    Entry(
-        "edit_decoding.bf16",
-        "decoding, `edit_tagger_base` in bfloat16 over a big Transformer, 20 words, sentences/s",
-        "edit_decoding",
-        "--kind bf16",
-    ),
-    Entry(
-        "edit_decoding.50",
-        "decoding, `edit_tagger_base` over a big Transformer, 50 words, sentences/s",
-        "edit_decoding",
-        "--length 50",
-    ),
-    Entry(
-        "edit_decoding.50.int8",
-        "decoding, `edit_tagger_base` in int8 over a big Transformer, 50 words, sentences/s",
-        "edit_decoding",
-        "--length 50 --kind int8",
-    ),
-    Entry(
-        "edit_round.onnx",
-        "one round of an unfactorized edit tagger in ONNX format over `BertForTokenClassification` "
-        "with 5,001 labels, BERT base, 26 subwords, one sentence",
-        "edit_round",
-        "--kind onnx --threads 1",
-    ),
-    Entry(
-        "edit_round.onnx.32",
-        "one round of an edit tagger in ONNX format over `BertForTokenClassification`, batches of "
-        "32 sentences",
-        "edit_round",
-        "--kind onnx --threads 1 --batch 32 --rounds 1 --pairs 3",
-        note=PRODUCTS,
-    ),
-    Entry(
-        "edit_round.onnx-int8",
-        "one round of an edit tagger in ONNX format and int8 over `BertForTokenClassification`, "
-        "one sentence",
-        "edit_round",
-        "--kind onnx-int8 --threads 1",
-    ),
-    Entry(
-        "edit_round.onnx-int8.32",
-        "one round of an edit tagger in ONNX format and int8 over `BertForTokenClassification`, "
-        "batches of 32 sentences",
-        "edit_round",
-        "--kind onnx-int8 --threads 1 --batch 32 --rounds 1 --pairs 3",
-        note=PRODUCTS,
-    ),
-    Entry(
-        "edit_round.float32",
-        "one round of an edit tagger in PyTorch over `BertForTokenClassification`, one sentence",
-        "edit_round",
-        "--threads 1",
-        note=LIMIT,
-    ),
-    Entry(
-        "edit_round.float32.32",
-        "one round of an edit tagger in PyTorch over `BertForTokenClassification`, batches of 32 "
-        "sentences",
-        "edit_round",
-        "--threads 1 --batch 32 --rounds 1 --pairs 3",
-        note=LIMIT,
-    ),
-    Entry(
-        "edit_round.screened",
-        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
-        "`BertForTokenClassification`, one sentence",
-        "edit_round",
-        "--factorized --screened 0.85 --threads 1",
-        note=SCREEN,
-    ),
-    Entry(
-        "edit_round.screened.32",
-        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
-        "`BertForTokenClassification`, batches of 32 sentences",
-        "edit_round",
-        "--factorized --screened 0.85 --threads 1 --batch 32 --rounds 1 --pairs 3",
-        note=SCREEN,
-    ),
-    Entry(
-        "correction.float32",
-        "correction of learner sentences, an edit tagger on MiniLM over gotutiyan/gector with the "
-        "same weights, sentences/s",
-        "correction",
-        "--model MODEL --text TEXT --gector CHECKOUT --kind float32 --threads 1 --pairs 3",
-        section=PEERS,
-    ),
-    Entry(
-        "correction.int8",
-        "correction of learner sentences, an edit tagger in int8 over gotutiyan/gector, "
-        "sentences/s",
-        "correction",
-        "--model MODEL --text TEXT --gector CHECKOUT --kind int8 --threads 1 --pairs 3",
-        section=PEERS,
-    ),
-    Entry(
-        "correction.onnx",
-        "correction of learner sentences, an edit tagger in ONNX format over gotutiyan/gector, "
-        "sentences/s",
-        "correction",
-        "--model MODEL --text TEXT --gector CHECKOUT --kind onnx --threads 1 --pairs 3",
-        section=PEERS,
-    ),
-    Entry(
-        "correction.onnx-int8",
-        "correction of learner sentences, an edit tagger in ONNX format and int8 over "
-        "gotutiyan/gector, sentences/s",
-        "correction",
-        "--model MODEL --text TEXT --gector CHECKOUT --kind onnx-int8 --threads 1 --pairs 3",
-        section=PEERS,
-    ),
-    Entry(
-        "edit_training",
-        "training of a factorized edit tagger, 6 layers of dimension 384, over commit 10b781d, "
-        "tokens/s",
-        "edit_training",
-        "--checkout CHECKOUT --threads 1 --pairs 3",
-    ),
-    Entry(
-        "edit_training.bf16",
-        "training of a factorized edit tagger with bfloat16 autocast over commit 10b781d, tokens/s",
-        "edit_training",
-        "--checkout CHECKOUT --bf16 --threads 1 --pairs 3",
-    ),
-    Entry(
-        "edit_training.memory",
-        "training of a factorized edit tagger, commit 10b781d over this version, peak memory",
-        "edit_training",
-        "--what memory --checkout CHECKOUT --threads 1 --pairs 1",
-    ),
+    *EDIT_TAGGERS,
     Entry(
         "pseudo_bidirectional",
         "decoding, PBD's big size over the big Transformer, beam 5, sentences/s",

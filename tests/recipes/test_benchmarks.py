@@ -82,6 +82,7 @@ def test_every_benchmark_is_in_this_file() -> None:
         "run",
         "suite",
         "tool_suite",
+        "edit_suite",
         "entry",
         "training_profile",
     }

@@ -1,0 +1,155 @@
+"""The benchmarks of edit taggers, in the order of the table in README.md."""
+
+from __future__ import annotations
+
+from entry import PEERS, Entry
+
+LIMIT = "Both programs compute the same matrix products, near the peak of a core in float32."
+SCREEN = "Edits are scored in a second pass, so that a round reads all weights twice."
+PRODUCTS = "Matrix products take three quarters of the time, and int8 triples their speed."
+
+EDIT_TAGGERS = (
+    Entry(
+        "edit_decoding",
+        "decoding, `edit_tagger_base` in two rounds over a big Transformer with beam 4, one "
+        "sentence of 20 words per batch, sentences/s",
+        "edit_decoding",
+        note="Each round reads all weights. int8 and bfloat16 need less bandwidth.",
+    ),
+    Entry(
+        "edit_decoding.int8",
+        "decoding, `edit_tagger_base` in int8 over a big Transformer, 20 words, sentences/s",
+        "edit_decoding",
+        "--kind int8",
+    ),
+    Entry(
+        "edit_decoding.bf16",
+        "decoding, `edit_tagger_base` in bfloat16 over a big Transformer, 20 words, sentences/s",
+        "edit_decoding",
+        "--kind bf16",
+    ),
+    Entry(
+        "edit_decoding.50",
+        "decoding, `edit_tagger_base` over a big Transformer, 50 words, sentences/s",
+        "edit_decoding",
+        "--length 50",
+    ),
+    Entry(
+        "edit_decoding.50.int8",
+        "decoding, `edit_tagger_base` in int8 over a big Transformer, 50 words, sentences/s",
+        "edit_decoding",
+        "--length 50 --kind int8",
+    ),
+    Entry(
+        "edit_round.onnx",
+        "one round of an unfactorized edit tagger in ONNX format over `BertForTokenClassification` "
+        "with 5,001 labels, BERT base, 26 subwords, one sentence",
+        "edit_round",
+        "--kind onnx --threads 1",
+    ),
+    Entry(
+        "edit_round.onnx.32",
+        "one round of an edit tagger in ONNX format over `BertForTokenClassification`, batches of "
+        "32 sentences",
+        "edit_round",
+        "--kind onnx --threads 1 --batch 32 --rounds 1 --pairs 3",
+        note=PRODUCTS,
+    ),
+    Entry(
+        "edit_round.onnx-int8",
+        "one round of an edit tagger in ONNX format and int8 over `BertForTokenClassification`, "
+        "one sentence",
+        "edit_round",
+        "--kind onnx-int8 --threads 1",
+    ),
+    Entry(
+        "edit_round.onnx-int8.32",
+        "one round of an edit tagger in ONNX format and int8 over `BertForTokenClassification`, "
+        "batches of 32 sentences",
+        "edit_round",
+        "--kind onnx-int8 --threads 1 --batch 32 --rounds 1 --pairs 3",
+        note=PRODUCTS,
+    ),
+    Entry(
+        "edit_round.float32",
+        "one round of an edit tagger in PyTorch over `BertForTokenClassification`, one sentence",
+        "edit_round",
+        "--threads 1",
+        note=LIMIT,
+    ),
+    Entry(
+        "edit_round.float32.32",
+        "one round of an edit tagger in PyTorch over `BertForTokenClassification`, batches of 32 "
+        "sentences",
+        "edit_round",
+        "--threads 1 --batch 32 --rounds 1 --pairs 3",
+        note=LIMIT,
+    ),
+    Entry(
+        "edit_round.screened",
+        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
+        "`BertForTokenClassification`, one sentence",
+        "edit_round",
+        "--factorized --screened 0.85 --threads 1",
+        note=SCREEN,
+    ),
+    Entry(
+        "edit_round.screened.32",
+        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
+        "`BertForTokenClassification`, batches of 32 sentences",
+        "edit_round",
+        "--factorized --screened 0.85 --threads 1 --batch 32 --rounds 1 --pairs 3",
+        note=SCREEN,
+    ),
+    Entry(
+        "correction.float32",
+        "correction of learner sentences, an edit tagger on MiniLM over gotutiyan/gector with the "
+        "same weights, sentences/s",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind float32 --threads 1 --pairs 3",
+        section=PEERS,
+    ),
+    Entry(
+        "correction.int8",
+        "correction of learner sentences, an edit tagger in int8 over gotutiyan/gector, "
+        "sentences/s",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind int8 --threads 1 --pairs 3",
+        section=PEERS,
+    ),
+    Entry(
+        "correction.onnx",
+        "correction of learner sentences, an edit tagger in ONNX format over gotutiyan/gector, "
+        "sentences/s",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind onnx --threads 1 --pairs 3",
+        section=PEERS,
+    ),
+    Entry(
+        "correction.onnx-int8",
+        "correction of learner sentences, an edit tagger in ONNX format and int8 over "
+        "gotutiyan/gector, sentences/s",
+        "correction",
+        "--model MODEL --text TEXT --gector CHECKOUT --kind onnx-int8 --threads 1 --pairs 3",
+        section=PEERS,
+    ),
+    Entry(
+        "edit_training",
+        "training of a factorized edit tagger, 6 layers of dimension 384, over commit 10b781d, "
+        "tokens/s",
+        "edit_training",
+        "--checkout CHECKOUT --threads 1 --pairs 3",
+    ),
+    Entry(
+        "edit_training.bf16",
+        "training of a factorized edit tagger with bfloat16 autocast over commit 10b781d, tokens/s",
+        "edit_training",
+        "--checkout CHECKOUT --bf16 --threads 1 --pairs 3",
+    ),
+    Entry(
+        "edit_training.memory",
+        "training of a factorized edit tagger, commit 10b781d over this version, peak memory",
+        "edit_training",
+        "--what memory --checkout CHECKOUT --threads 1 --pairs 1",
+    ),
+)
