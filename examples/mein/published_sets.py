@@ -212,6 +212,8 @@ def rcv1(
         if name in labels:
             splits["train"].append(LabeledText(labels[name], text))
     candidates = sorted(labels.keys() - known)
+    if size < 1:
+        raise UsageError(f"--test-size is {size}. Expected 1 or more.")
     if size > len(candidates):
         raise DataError(
             f"There are {len(candidates)} labeled documents for test, but --test-size is {size}."

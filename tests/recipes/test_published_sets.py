@@ -170,6 +170,7 @@ def test_rcv1_has_documents_with_one_topic_of_the_second_level(
     assert len(lines(tmp_path / "small/unlabelled.txt")) == 9, "other labeled ones are unlabeled"
     shown = convert("rcv1", "rcv1", "large", "--test-size", "4", code=1)
     assert "There are 3 labeled documents for test, but --test-size is 4" in shown
+    assert "--test-size is -1" in convert("rcv1", "rcv1", "less", "--test-size=-1", code=2)
     (folder / "rcv1-v2.topics.qrels.gz").write_bytes(gzip.compress(b"C1 1 1\nC1 2\n"))
     assert "qrels.gz:2 is 'C1 2'. Expected a topic" in convert("rcv1", "rcv1", "new", code=1)
     (folder / "rcv1-v2.topics.qrels.gz").write_bytes(gzip.compress(b"C1 1 1\n"))
