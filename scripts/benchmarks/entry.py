@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 CPUS = "On CPUs"
 PEERS = "Against other tools"
+GROWTH = "Growth"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edit_suite import EDIT_TAGGERS
-from entry import Entry
+from entry import GROWTH, Entry
 from tool_suite import TOOLS
 
 LARGE = "--tokens 16384 --pairs 5 --bf16"
@@ -229,14 +229,16 @@ SUITE = (
     Entry(
         "back_translation_growth",
         "`back-translate`, tiny model, 100,000 lines over 10,000 lines, sentences/s",
-        "back_translation_growth",
+        "growth",
         "--pairs 2",
+        section=GROWTH,
     ),
     Entry(
         "back_translation_growth.million",
         "`back-translate`, tiny model, 1,000,000 lines over 100,000 lines, sentences/s",
-        "back_translation_growth",
+        "growth",
         "--sentences 100000 --times 10 --pairs 1",
+        section=GROWTH,
     ),
     Entry(
         "classification.imitators.1",

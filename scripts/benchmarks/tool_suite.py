@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entry import PEERS, Entry
+from entry import GROWTH, PEERS, Entry
 
 CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
 PARTS = "Two independent commands have a ratio of 1.8 on this machine, and of 2 on dedicated cores."
@@ -54,6 +54,15 @@ TOOLS = (
         "noise_offline",
         "--peer opustrainer --python PYTHON --text TEXT --sentences 200000 --pairs 3",
         note="We draw a random number per character, OpusTrainer draws nine per sentence.",
+        section=PEERS,
+    ),
+    Entry(
+        "back_translation.translator",
+        "back-translation with CTranslate2 (int8), loaded, over `Translator.translate_batch` on "
+        "sorted sentences, sentences per second of CPU time",
+        "back_translation",
+        "--against translator --arch transformer_iwslt_de_en --sentences 400 --compute-type int8 "
+        "--threads 1 --pairs 3",
         section=PEERS,
     ),
     Entry(
@@ -170,5 +179,33 @@ TOOLS = (
         "grid search of weights, points from n-gram statistics over scoring the text at each "
         "point, points/s",
         "rerank_search",
+    ),
+    Entry(
+        "growth.noise",
+        "noise command, spelling, 1,000,000 lines over 100,000 lines, lines per second of CPU time",
+        "growth",
+        "--what noise --sentences 100000 --length 20 --pairs 1",
+        section=GROWTH,
+    ),
+    Entry(
+        "growth.filter",
+        "`filter` by length, ratio and duplicates, the same",
+        "growth",
+        "--what filter --sentences 100000 --length 20 --pairs 1",
+        section=GROWTH,
+    ),
+    Entry(
+        "growth.edits",
+        "`edits label`, 300,000 lines over 30,000 lines, lines per second of CPU time",
+        "growth",
+        "--what edits --sentences 30000 --length 20 --pairs 1",
+        section=GROWTH,
+    ),
+    Entry(
+        "growth.m2",
+        "`score m2`, 100,000 lines over 10,000 lines, lines per second of CPU time",
+        "growth",
+        "--what m2 --sentences 10000 --length 20 --pairs 1",
+        section=GROWTH,
     ),
 )

@@ -14,7 +14,7 @@ ONCE = {
     "amp_training",
     "shape_memory",
     "back_translation",
-    "back_translation_growth",
+    "growth",
     "mixing_memory",
 }
 """Benchmarks that start new processes for each pair, which is slow."""
@@ -52,7 +52,7 @@ BENCHMARKS = {
         *("--beam", "2"),
     ),
     "back_translation": ("--arch", "transformer_tiny", "--sentences", "4", "--vocabulary", "100"),
-    "back_translation_growth": ("--sentences", "4", "--times", "2", "--vocabulary", "100"),
+    "growth": ("--sentences", "4", "--times", "2", "--vocabulary", "100"),
     "mixing_memory": ("--sentences", "2000", "--epoch-pairs", "500"),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),

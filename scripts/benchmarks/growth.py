@@ -1,0 +1,147 @@
+"""Speed of a command on a long text relative to a part of it, in lines/s, and its memory.
+
+back-translate runs a model with random weights on random sentences with CTranslate2. The other
+commands use lines of words by Zipf's law, with one process, in lines per second of CPU time. The
+ratio is 1 if the time is linear in the length of the text. The memory is that of the largest
+process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import back_translation
+import edits_extraction
+import filter_corpus
+import harness
+import noise_offline
+
+
+def largest_process(words: list[str], log: Path) -> float:
+    """Run a command and return the peak memory of its largest process in MiB."""
+    with log.open("w") as file:
+        process = subprocess.Popen(words, stdout=file, stderr=file)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        sys.exit(f"{log.read_text()[-2000:]}\nThat failed: {' '.join(words)}")
+    return used.ru_maxrss / 1024
+
+
+def translate(folder: Path, text: Path, args: argparse.Namespace) -> harness.Run:
+    """Return the command that translates `text`."""
+    command = [str(back_translation.BIN / "fairseq-ssl"), "back-translate", str(text), "--force"]
+    command += ["--model", str(folder / "model.pt"), "--data-dir", str(folder)]
+    command += ["-s", "source", "-t", "target", "--engine", "ctranslate2", "--beam", "2"]
+    command += ["--max-len-b", str(args.length), "-o", str(folder / "made")]
+    with text.open("rb") as lines:
+        count = sum(1 for _ in lines)
+
+    def run() -> int:
+        memory = largest_process(command, folder / "log")
+        print(f"  {count} lines: {memory:.0f} MiB", file=sys.stderr)
+        return count
+
+    return run
+
+
+def other_commands(folder: Path) -> dict[str, list[str]]:
+    """Return the commands on the files `source` and `target` of a folder, by name."""
+    (folder / "dictionary").write_text(
+        edits_extraction.build_dictionary([("word1 word2", "word1 word3")]).text()
+    )
+    chain = "clean:max=40:ratio=2,duplicates"
+    return {
+        "noise": ["noise", "source", "-o", "made", "--method", "spelling"],
+        "filter": ["filter", "source", "target", "--filter", chain, "-o", "made", "made.target"],
+        "edits": ["edits", "label", "source", "target", "--dictionary", "dictionary", "-o", "made"],
+        "m2": ["score", "m2", "target", "--gold", "gold"],
+    }
+
+
+def run_command(args: argparse.Namespace, folder: Path, lines: int) -> harness.Run:
+    """Write texts of `lines` lines to a folder, and return the run of a command on them."""
+    folder.mkdir()
+    source = noise_offline.text(lines, args.length).decode().splitlines()[:lines]
+    (folder / "source").write_text("".join(f"{line}\n" for line in source))
+    (folder / "target").write_text("".join(f"{line} word1\n" for line in source))
+    gold = f"A {args.length} {args.length}|||M|||word1|||REQUIRED|||-NONE-|||0"
+    with (folder / "gold").open("w") as file:
+        file.writelines(f"S {line}\n{gold}\n\n" for line in source)
+    words = [sys.executable, "-m", "fairseq_ssl", *other_commands(folder)[args.what]]
+    words += ["--jobs", "1", *(["--force"] if args.what in ("noise", "filter") else [])]
+
+    def run() -> int:
+        memory: list[int] = []
+        filter_corpus.run(words, folder, memory)
+        print(f"  {args.what}, {lines} lines: {memory[0]} MiB", file=sys.stderr)
+        return lines
+
+    return run
+
+
+def repeated(text: Path, times: int, lines: int) -> Path:
+    """Write the first `lines` lines of a text `times` times."""
+    with text.open() as file:
+        part = "".join(itertools.islice(file, lines))
+    made = text.with_name(f"text.{times}x{lines}")
+    with made.open("w") as file:
+        for _ in range(times):
+            file.write(part)
+    return made
+
+
+def main() -> None:
+    """Run the benchmark and print its report."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument(
+        "--what", choices=("back-translate", "noise", "filter", "edits", "m2"), help="command"
+    )
+    options.set_defaults(what="back-translate")
+    options.add_argument("--arch", default="transformer_tiny")
+    options.add_argument("--vocabulary", type=int, default=1000)
+    options.add_argument(
+        "--sentences", type=int, default=10_000, help="number of lines of the short text"
+    )
+    options.add_argument(
+        "--times", type=int, default=10, help="number of copies of them in the long text"
+    )
+    options.add_argument("--length", type=int, default=8, help="sentence length in tokens")
+    args = harness.parse(options)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        comparison = harness.Comparison(
+            f"growth-{args.what}",
+            f"{args.times * args.sentences} lines",
+            f"{args.sentences} lines",
+            "lines/s",
+            goal=0.95,
+            settings=vars(args),
+        )
+        if args.what == "back-translate":
+            _, text = back_translation.random_model(folder, args)
+            longer, shorter = (
+                translate(folder, repeated(text, times, args.sentences), args)
+                for times in (args.times, 1)
+            )
+            shorter()  # converts the model, the only part of a warm-up that is needed
+            clock = time.perf_counter
+        else:
+            longer, shorter = (
+                run_command(args, folder / str(times), times * args.sentences)
+                for times in (args.times, 1)
+            )
+            clock = harness.cpu_seconds
+        harness.compare(comparison, longer, shorter, args.pairs, warm_up=0, clock=clock)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()
