@@ -275,7 +275,7 @@ def analyze(
     scores = {
         "first candidates": bounds.first,
         "random candidates": bounds.random,
-        "deviation of random": bounds.random_deviation,
+        "standard deviation of random": bounds.random_deviation,
         "equal weights": data.score(equal_weights(candidates)),
         "these weights": data.score(chosen),
         "best by sentence": bounds.oracle_sentences,
