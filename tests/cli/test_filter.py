@@ -385,7 +385,7 @@ def test_full_disk_is_reported_and_the_run_resumes(text: None) -> None:
     )
     done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
-    assert "x could not be written: File too large" in done.stderr
+    assert "error: y could not be written: File too large" in done.stderr
     assert main([*command, "x", "y"]) == 0
     assert read("x", "y") == read("whole", "there")
 
