@@ -33,7 +33,10 @@ PLUG_IN, STOCK = "plug-in", "stock"
 
 
 def write_pairs(folder: Path, args: argparse.Namespace) -> None:
-    """Write random pairs of `args.length` tokens in the format of fairseq-preprocess."""
+    """Write random pairs of `args.length` tokens in the format of fairseq-preprocess.
+
+    The dictionary is not one of models.py, which would load the plug-in into the stock training.
+    """
     torch.manual_seed(1)
     words = Dictionary()
     for number in range(args.vocabulary - len(words)):
@@ -70,7 +73,7 @@ def serve(words: list[str]) -> None:
 
 
 def start(folder: str, args: argparse.Namespace, kind: str, *more: str) -> harness.Worker:
-    """Start a training of its own process, which waits for updates."""
+    """Start a training in a process of its own, which waits for updates."""
     words = [folder, "--arch", args.arch, "--task", "translation"]
     words += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
     words += ["--optimizer", "adam", "--lr", "1e-4", "--max-tokens", str(args.tokens)]

@@ -216,6 +216,8 @@ def main() -> None:
     options.add_argument("--source", type=Path, help="with --peer: sentences")
     options.add_argument("--target", type=Path, help="with --peer: corrected sentences")
     args = harness.parse(options)
+    if args.peer and None in (args.checkout, args.source, args.target):
+        options.error("--peer needs --checkout, --source and --target.")
     comparison = harness.Comparison(
         Path(__file__).stem,
         *(("2 processes", "1 process") if args.processes else ("edits", args.peer or "full table")),

@@ -102,9 +102,11 @@ def main() -> None:
     """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument(
-        "--what", choices=("back-translate", "noise", "filter", "edits", "m2"), help="command"
+        "--what",
+        choices=("back-translate", "noise", "filter", "edits", "m2"),
+        default="back-translate",
+        help="command",
     )
-    options.set_defaults(what="back-translate")
     options.add_argument("--arch", default="transformer_tiny")
     options.add_argument("--vocabulary", type=int, default=1000)
     options.add_argument(

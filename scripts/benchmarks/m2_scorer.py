@@ -137,6 +137,8 @@ def main() -> None:
     options.add_argument("--system", type=Path, help="with --official: corrected sentences")
     options.add_argument("--gold", type=Path, help="with --official: M2 file")
     args = harness.parse(options)
+    if args.official and None in (args.system, args.gold):
+        options.error("--official needs --system and --gold.")
     comparison = harness.Comparison(
         Path(__file__).stem,
         *("m2", "m2scorer" if args.official else "direct lattice"),

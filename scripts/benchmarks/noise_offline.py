@@ -215,6 +215,8 @@ def main() -> None:
     options.add_argument("--python", help="with --peer: Python of its environment")
     options.add_argument("--text", type=Path, help="with --peer: clean sentences")
     args = harness.parse(options)
+    if args.peer and None in (args.python, args.text):
+        options.error("--peer needs --python and --text.")
     if args.peer:
         compare_with_peer(args)
         return
