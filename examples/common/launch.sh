@@ -42,7 +42,9 @@ divided() {
     given+=("$setting=${!setting}")
   done
   if ((parts < 1 || $1 % parts)); then
-    echo "${given[*]}: a batch size of $1 is not divisible by $parts. Lower one of these settings." >&2
+    local others=$((parts / ${!setting})) advice="Lower one of these settings."
+    ((others < 1 || $1 % others)) || advice="Set $setting=$(($1 / others))."
+    echo "${given[*]}: a batch size of $1 is not divisible by $parts. $advice" >&2
     return 2
   fi
   echo "$(($1 / parts))"
@@ -84,8 +86,11 @@ launch_train() {
         --no-python bash -c "$(_one_rank)" rank "$@"
       ;;
     slurm)
-      "${run[@]}" srun --ntasks-per-node 1 fairseq-train "$@" \
-        --distributed-port "${MASTER_PORT:-29500}"
+      # The counts are explicit, because a job may have one task per GPU, and because srun does not
+      # inherit --cpus-per-task. The port differs between jobs, which may share a node.
+      "${run[@]}" srun --kill-on-bad-exit=1 ${SLURM_JOB_NUM_NODES:+--ntasks "$SLURM_JOB_NUM_NODES"} \
+        --ntasks-per-node 1 ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"} \
+        fairseq-train "$@" --distributed-port "${MASTER_PORT:-$((29500 + ${SLURM_JOB_ID:-0} % 1000))}"
       ;;
     *)
       echo "LAUNCH is '${LAUNCH}'. Expected single, node, cpu, torchrun or slurm." >&2

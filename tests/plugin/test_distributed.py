@@ -92,7 +92,7 @@ def test_documented_launch_commands(run: Run) -> None:
         "node": "fairseq-train data-bin --arch",
         "cpu": "torchrun --standalone --nproc-per-node 2",
         "torchrun": "torchrun --nnodes 2 --node-rank 1 --nproc-per-node gpu --master-addr first",
-        "slurm": "srun --ntasks-per-node 1 fairseq-train data-bin --arch",
+        "slurm": "srun --kill-on-bad-exit=1 --ntasks-per-node 1 fairseq-train data-bin --arch",
     }
     for way, begin in begins.items():
         words = ("bash", "-euc", LAUNCHER, "launch", "data-bin", "--arch", "a b")

@@ -71,8 +71,14 @@ def test_gpus_divide_the_batch_of_the_paper(settings: dict[str, str], expected: 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"GPUS": "5"}, "GPUS=5 SIZE=4: a batch size of 64 is not divisible by 20."),
-        ({"GPUS": "32"}, "GPUS=32 SIZE=4: a batch size of 64 is not divisible by 128."),
+        (
+            {"GPUS": "5"},
+            "GPUS=5 SIZE=4: a batch size of 64 is not divisible by 20. Lower one of these settings.",
+        ),
+        (
+            {"GPUS": "32"},
+            "GPUS=32 SIZE=4: a batch size of 64 is not divisible by 128. Set SIZE=2.",
+        ),
         ({"GPUS": "0"}, "GPUS is '0'. Expected a number, 1 or more."),
         ({"GPUS": "all"}, "GPUS is 'all'. Expected a number, 1 or more."),
         ({"GPUS": "2", "LAUNCH": "single"}, "GPUS is 2, but LAUNCH=single uses one GPU."),
@@ -159,6 +165,21 @@ def test_another_number_of_processes_than_gpus_is_rejected(
     expected = f"GPUS is 4, but LAUNCH={settings['LAUNCH']} starts {started} processes"
     assert done.stderr.startswith(expected)
     assert shell(launch, GPUS=started, **settings).returncode == 0
+
+
+def test_slurm_starts_one_task_for_each_node_with_the_cpus_of_a_task() -> None:
+    """A job with one task for each GPU sets SLURM_NTASKS, which srun would inherit."""
+    job = {"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8", "SLURM_NTASKS": "16"}
+    job |= {"SLURM_CPUS_PER_TASK": "32", "SLURM_JOB_ID": "71234", "LAUNCH": "slurm"}
+    words = shell("gpus 16; launch_train data", DRY_RUN="1", **job).stdout.split()
+    started, trained = words[: words.index("fairseq-train")], words[words.index("fairseq-train") :]
+    assert started == [
+        *("srun", "--kill-on-bad-exit=1", "--ntasks", "2", "--ntasks-per-node", "1"),
+        *("--cpus-per-task", "32"),
+    ]
+    assert trained == ["fairseq-train", "data", "--distributed-port", "29734"]
+    words = shell("launch_train data", DRY_RUN="1", MASTER_PORT="4000", **job).stdout.split()
+    assert words[-1] == "4000"
 
 
 def test_torchrun_divides_the_gpus_among_the_nodes() -> None:
