@@ -39,19 +39,18 @@ def numbered_checkpoints(folder: Path, by: str) -> list[NumberedCheckpoint]:
     return sorted(numbered, key=lambda checkpoint: checkpoint.number)
 
 
-def last_checkpoints(folder: Path, count: int, by: str, upto: int | None = None) -> list[Path]:
+def last_checkpoints(folder: Path, count: int, by: str) -> list[Path]:
     """Return the last `count` checkpoints of a run, oldest first.
 
     Args:
         folder: folder of the run.
         count: number of checkpoints.
         by: ``epoch`` or ``update``, which selects the checkpoints saved by epoch or by update.
-        upto: ignore checkpoints after this epoch or update.
 
     Raises:
         DataError: if there are fewer checkpoints.
     """
-    available = [c for c in numbered_checkpoints(folder, by) if upto is None or c.number <= upto]
+    available = numbered_checkpoints(folder, by)
     if len(available) < count:
         other = next(kind for kind in PATTERNS if kind != by)
         hint = (
@@ -60,8 +59,7 @@ def last_checkpoints(folder: Path, count: int, by: str, upto: int | None = None)
             else ""
         )
         raise DataError(
-            f"{folder} has {len(available)} checkpoints saved by {by}"
-            f"{'' if upto is None else f' up to {upto}'}. Expected {count}.{hint}"
+            f"{folder} has {len(available)} checkpoints saved by {by}. Expected {count}.{hint}"
         )
     return [checkpoint.path for checkpoint in available[-count:]]
 

@@ -12,7 +12,7 @@ from fairseq_ssl.signature import Signature
 
 EXAMPLES = """\
   fairseq-ssl average checkpoints --last 10 --by update -o averaged.pt
-  fairseq-ssl average checkpoints --last 5 --upto 20 -o averaged.pt
+  fairseq-ssl average checkpoints --last 5 --by update -o averaged.pt
   fairseq-ssl average checkpoints --best 3 -o averaged.pt
   fairseq-ssl average checkpoint7.pt checkpoint8.pt -o averaged.pt
   fairseq-ssl average checkpoint_best.pt --ema -o averaged.pt"""
@@ -51,9 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --last: checkpoints saved after epochs (checkpointN.pt) or after updates "
         "(checkpoint_E_N.pt) (default: epoch)",
     )
-    which.add_argument(
-        "--upto", type=int, metavar="N", help="with --last: last epoch or update to use"
-    )
 
 
 @options.one_writer
@@ -87,8 +84,8 @@ def _check(args: argparse.Namespace) -> None:
         value = getattr(args, flag)
         if value is not None and value < 1:
             raise UsageError(f"--{flag} is {value}. Expected 1 or more.")
-    if args.last is None and (args.by or args.upto is not None):
-        raise UsageError("--by and --upto need --last.")
+    if args.by and args.last is None:
+        raise UsageError("--by needs --last.")
     folders = [path for path in args.inputs if path.is_dir()]
     if args.last or args.best:
         if len(args.inputs) != 1:
@@ -101,7 +98,7 @@ def _select(args: argparse.Namespace) -> list[Path]:
     from fairseq_ssl.checkpoints import best_checkpoints, last_checkpoints
 
     if args.last:
-        return last_checkpoints(args.inputs[0], args.last, args.by or "epoch", args.upto)
+        return last_checkpoints(args.inputs[0], args.last, args.by or "epoch")
     if args.best:
         return best_checkpoints(args.inputs[0], args.best)
     return list(args.inputs)

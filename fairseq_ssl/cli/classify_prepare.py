@@ -52,9 +52,6 @@ def add(steps: Steps) -> None:
         help="number of texts of LABELED that keep their label, selected by the same hash; the "
         "others become unlabeled; 1 or more (default: all)",
     )
-    parser.add_argument(
-        "--text-first", action="store_true", help="read lines of a text, a tab and a label"
-    )
     _add_views(parser)
     parser.add_argument(
         "--train-test-overlap",

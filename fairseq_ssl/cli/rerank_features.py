@@ -105,14 +105,10 @@ def _add_scores(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="score in the reverse direction: log P(source | candidate)",
     )
-    order = scores.add_mutually_exclusive_group()
-    order.add_argument(
+    scores.add_argument(
         "--right-to-left",
         action="store_true",
         help="the model generates the last token first (default: from the checkpoint)",
-    )
-    order.add_argument(
-        "--left-to-right", action="store_true", help="the model generates the first token first"
     )
     scores.add_argument(
         "--lenpen",
@@ -199,7 +195,7 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         data_dir=args.data_dir,
         languages=(args.source_lang, args.target_lang),
         reverse=args.reverse,
-        right_to_left=True if args.right_to_left else False if args.left_to_right else None,
+        right_to_left=args.right_to_left,
         lenpen=args.lenpen,
         alpha=args.alpha,
         logits=args.masked_scores == "logits",
@@ -219,7 +215,6 @@ def _check_kind(args: argparse.Namespace, kind: str) -> None:
             "source_subwords": args.source_subwords,
             "reverse": args.reverse,
             "right_to_left": args.right_to_left,
-            "left_to_right": args.left_to_right,
             "lenpen": args.lenpen != 1.0,
         },
         MASKED_MODEL: {

@@ -16,7 +16,6 @@ from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.window_classifiers import average_windows
 
-SENTENCE, TOKEN = "sentence", "token"
 GRADIENT_SCALE = 2.0**10
 """Factor of the loss whose gradient is a direction. Without it, float16 would flush it to zero."""
 Inputs = dict[str, Tensor]
@@ -34,20 +33,13 @@ class AdversarialConfig(CriterionConfig):
     adversarial_epsilon: float = field(
         default=5.0,
         metadata={
-            "help": "norm of the perturbation of embeddings, epsilon in Miyato et al., above 0 "
-            "(default: 5)"
+            "help": "norm of the perturbation of all embeddings of a text, epsilon in Miyato et "
+            "al., above 0 (default: 5)"
         },
     )
     adversarial_weight: float = field(
         default=1.0,
         metadata={"help": "weight of the adversarial loss, 0 or more (default: 1)"},
-    )
-    adversarial_norm: ChoiceEnum([SENTENCE, TOKEN]) = field(  # type: ignore[valid-type]
-        default=SENTENCE,
-        metadata={
-            "help": "unit whose perturbation has the norm epsilon: all embeddings of a text "
-            "(sentence) or each embedding (token) (default: sentence)"
-        },
     )
 
 
@@ -129,7 +121,6 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
         task: Any,
         adversarial_epsilon: float,
         adversarial_weight: float,
-        adversarial_norm: str,
     ) -> None:
         super().__init__(task)
         if adversarial_epsilon <= 0 or adversarial_weight < 0:
@@ -139,30 +130,26 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
             )
         self.epsilon = adversarial_epsilon
         self.weight = adversarial_weight
-        self.by_token = str(adversarial_norm) == TOKEN
 
     def perturbation(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:
         """Return a perturbation with norm `length` in the gradient's direction, 0 at padding."""
         positions = torch.arange(gradient.size(1), device=gradient.device)
         is_word = positions < inputs["src_lengths"].unsqueeze(1)
-        return scale_to_norm(gradient, length, is_word, self.by_token)
+        return scale_to_norm(gradient, length, is_word)
 
 
-def scale_to_norm(
-    direction: Tensor, length: float, is_word: Tensor, by_token: bool = False
-) -> Tensor:
-    """Scale `direction` to a Euclidean norm. Return it detached [batch, time, dim].
+def scale_to_norm(direction: Tensor, length: float, is_word: Tensor) -> Tensor:
+    """Scale the `direction` of each text to a norm. Return it detached [batch, time, dim].
 
     It is divided by its maximum first, so that tiny gradients, such as 1e-30, and loss scaling do
     not change the result. A direction of 0 stays 0.
 
     Args:
         direction: [batch, time, dim].
-        length: norm of the result.
+        length: Euclidean norm of the result.
         is_word: [batch, time], False at padding, where the result is 0.
-        by_token: whether each word has this norm, instead of each text.
     """
-    dims = (2,) if by_token else (1, 2)
+    dims = (1, 2)
     scaled = direction.detach().float().masked_fill(~is_word.unsqueeze(-1), 0.0)
     maximum = scaled.abs().amax(dims, keepdim=True)
     scaled = scaled / torch.where(maximum > 0, maximum, 1.0)
@@ -242,10 +229,9 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         task: Any,
         adversarial_epsilon: float,
         adversarial_weight: float,
-        adversarial_norm: str,
         adversarial_xi: float,
     ) -> None:
-        super().__init__(task, adversarial_epsilon, adversarial_weight, adversarial_norm)
+        super().__init__(task, adversarial_epsilon, adversarial_weight)
         if adversarial_xi <= 0:
             raise ConfigurationError(f"--adversarial-xi is {adversarial_xi}; expected above 0.")
         self.xi = adversarial_xi

@@ -51,8 +51,6 @@ class PreparationConfig:
     test_lines: int | None = None
     train_lines: int | None = None
     """Number of training texts that keep their labels. The others become unlabeled."""
-    text_first: bool = False
-    """Each line is a text, a tab and a label."""
     tokenizer: str = "words"
     """Tokenization of the word view: ``words``, ``spaces`` or ``bert:FOLDER``."""
     lower: bool = False
@@ -142,10 +140,10 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
 
     `rest_texts` has the training texts beyond `train_lines`, which become unlabeled.
     """
-    splits: dict[str, Any] = {"train": list(read_labeled_text(config.labeled, config.text_first))}
+    splits: dict[str, Any] = {"train": list(read_labeled_text(config.labeled))}
     for name in HELD_OUT:
         if getattr(config, name):
-            splits[name] = list(read_labeled_text(getattr(config, name), config.text_first))
+            splits[name] = list(read_labeled_text(getattr(config, name)))
     below = 0.0
     for name in reversed(HELD_OUT):  # test texts have the lowest hash values
         texts, count = splits["train"], getattr(config, f"{name}_lines")

@@ -166,8 +166,8 @@ def writes_right_to_left(scoring: ScoringConfig) -> bool:
     """
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
-    if scoring.right_to_left is not None:
-        return scoring.right_to_left
+    if scoring.right_to_left:
+        return True
     directions = {
         bool(task_options(read_checkpoint(path)).get("right_to_left")) for path in scoring.models
     }

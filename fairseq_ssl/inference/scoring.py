@@ -84,8 +84,8 @@ class ScoringConfig:
     """Source and target language (default: from the checkpoint or the data folder)."""
     reverse: bool = False
     """Score the source given the translation, with a model of the opposite direction."""
-    right_to_left: bool | None = None
-    """The model generates the last token first (None: read from the checkpoint)."""
+    right_to_left: bool = False
+    """The model generates the last token first, even if its checkpoint does not say so."""
     lenpen: float = 1.0
     """For translation models: log P is divided by length ** lenpen."""
     alpha: float = PENALTY

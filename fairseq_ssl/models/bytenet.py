@@ -104,15 +104,8 @@ class ByteNetConfig(FairseqDataclass):
         metadata={
             "help": "bound on the target length, a,b: the encoder returns max(|s|, a |s| + b) "
             "columns for a source of |s| tokens with </s>; 1.2,0 in the ByteNet paper; auto fits "
-            "the lowest bound that nearly all training pairs meet and stores it in the checkpoint "
-            "(default: auto)"
-        },
-    )
-    bytenet_unfold_share: float = field(
-        default=0.999,
-        metadata={
-            "help": "share of the training pairs that the bound of auto must cover, above 0, at "
-            "most 1 (default: 0.999)"
+            "the lowest bound that 999 of 1,000 training pairs meet and stores it in the "
+            "checkpoint (default: auto)"
         },
     )
     dropout: float = field(
@@ -315,9 +308,7 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
             )
         return Unfolding(*bound)
     lengths = training_lengths(task)
-    return (
-        Unfolding(*fit_length_bound(*lengths, cfg.bytenet_unfold_share)) if lengths else Unfolding()
-    )
+    return Unfolding(*fit_length_bound(*lengths)) if lengths else Unfolding()
 
 
 def _check(cfg: ByteNetConfig, task: Any) -> None:
@@ -339,11 +330,6 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
     if cfg.bytenet_residual_scale < 0:
         raise ConfigurationError(
             f"--bytenet-residual-scale is {cfg.bytenet_residual_scale}; expected 0 or more."
-        )
-    if not 0 < cfg.bytenet_unfold_share <= 1:
-        raise ConfigurationError(
-            f"--bytenet-unfold-share is {cfg.bytenet_unfold_share}; expected a share above 0, "
-            "at most 1."
         )
     if getattr(getattr(task, "cfg", None), "left_pad_target", False):
         raise ConfigurationError(

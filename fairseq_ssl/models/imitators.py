@@ -22,9 +22,6 @@ from fairseq_ssl.models.text_classifier import (
 from fairseq_ssl.modules.window_classifiers import Imitators, RandomImitators, WindowLogits
 from fairseq_ssl.text.specs import parse_integers
 
-IMITATOR_FORMS = {"auto": None, "types": True, "convolution": False}
-"""The value of `Imitators.by_types` for each choice of --imitator-form."""
-
 
 @dataclass
 class ImitatorsConfig(FairseqDataclass):
@@ -49,14 +46,6 @@ class ImitatorsConfig(FairseqDataclass):
     imitator_separate_embeddings: bool = field(
         default=False,
         metadata={"help": "give each imitator its own embeddings (default: shared)"},
-    )
-    imitator_form: str = field(
-        default="auto",
-        metadata={
-            "help": "implementation of the convolution, with equal results: types projects each "
-            "distinct subword of a batch once; convolution projects each position; auto chooses "
-            "the faster one (default: auto)"
-        },
     )
     imitator_sparse_gradients: bool = field(
         default=False,
@@ -106,11 +95,7 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
                 f"{flag(f'imitator_{name}')} is {getattr(cfg, f'imitator_{name}')}; "
                 "expected 1 or more."
             )
-    if cfg.imitator_form not in IMITATOR_FORMS:
-        raise ConfigurationError(
-            f"--imitator-form is {cfg.imitator_form!r}; expected {', '.join(IMITATOR_FORMS)}."
-        )
-    imitators = Imitators(
+    return Imitators(
         len(task.piece_dictionary),
         len(task.classes),
         list(windows),
@@ -120,8 +105,6 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
         cfg.imitator_separate_embeddings,
         bool(getattr(cfg, "imitator_sparse_gradients", False)),
     )
-    imitators.by_types = IMITATOR_FORMS[cfg.imitator_form]
-    return imitators
 
 
 @dataclass
@@ -145,9 +128,6 @@ class ExpertAndImitatorsConfig(FairseqDataclass):
             "help": "number of random vectors per text that replace imitators, 0 or more; the "
             "control experiment of the thesis, table 3.3 (default: 0)"
         },
-    )
-    mixture_random_seed: int = field(
-        default=1, metadata={"help": "seed of the random vectors (default: 1)"}
     )
     mixture_lambda: float = field(
         default=0.0,
@@ -220,8 +200,7 @@ class ExpertAndImitators(TextClassifier):
             groups.append(build_imitators(OmegaConf.create(options), task))
         if cfg.mixture_random:
             pad = task.piece_dictionary.pad()
-            seed = cfg.mixture_random_seed
-            groups.append(RandomImitators(len(task.classes), cfg.mixture_random, pad, seed))
+            groups.append(RandomImitators(len(task.classes), cfg.mixture_random, pad))
         model = cls(expert, groups, cfg.mixture_lambda, cfg.mixture_lambda_rate)
         if cfg.mixture_expert is not None:
             expert.load_state_dict(read_checkpoint_of_task(Path(cfg.mixture_expert), task)["model"])

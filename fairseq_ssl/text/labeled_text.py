@@ -26,20 +26,15 @@ class LabeledText:
     text: str
 
 
-def read_labeled_text(path: Path, text_first: bool = False) -> Iterator[LabeledText]:
-    """Yield the texts of a file with a label, a tab and a text on each line.
-
-    With `text_first`, each line is a text, a tab and a label.
-    """
+def read_labeled_text(path: Path) -> Iterator[LabeledText]:
+    """Yield the texts of a file with a label, a tab and a text on each line."""
     for number, line in enumerate(read_lines(path), 1):
         label, tab, text = line.partition("\t")
-        if text_first:
-            text, tab, label = line.rpartition("\t")
         label = label.strip()
         if not tab or not label or label.split() != [label]:
-            expected = "a text, a tab and a label" if text_first else "a label, a tab and a text"
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected {expected}. Labels cannot have spaces."
+                f"{path}:{number} is {line[:80]!r}; expected a label, a tab and a text. Labels "
+                "cannot have spaces."
             )
         yield LabeledText(label, text.strip())
 

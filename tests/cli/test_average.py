@@ -48,7 +48,7 @@ def test_training_can_continue_from_the_average(
         (["{run}"], 2, "is a folder. Pass --last or --best"),
         (["{run}", "{run}", "--last", "2"], 2, "need one folder"),
         (["{run}", "--last", "0"], 2, "--last is 0. Expected 1 or more"),
-        (["{run}", "--best", "2", "--by", "update"], 2, "need --last"),
+        (["{run}", "--best", "2", "--by", "update"], 2, "needs --last"),
         (["{run}", "--last", "99"], 1, "Expected 99. There are 5 by update: set --by"),
         (["{run}/missing.pt"], 1, "missing.pt does not exist"),
     ],

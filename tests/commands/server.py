@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import atexit
 import gc
-import importlib
+import importlib.util
 import json
 import logging
 import os
@@ -50,7 +50,8 @@ def preload(name: str) -> None:
 
         for verb in VERBS:
             load_verb(verb)
-        Annotator(None)  # imports spaCy without torch
+        if importlib.util.find_spec("errant"):  # absent with stock fairseq
+            Annotator(None)  # imports spaCy without torch
         assert "torch" not in sys.modules
 
 

@@ -68,7 +68,6 @@ FLAGS = {
         "--bytenet-init": "default: he",
         "--bytenet-residual-scale": "default: 1",
         "--bytenet-unfold": "default: auto",
-        "--bytenet-unfold-share": "default: 0.999",
         "--dropout": "default: 0",
     },
     "lstm_classifier": {
@@ -104,14 +103,12 @@ FLAGS = {
         "--imitator-embed-dim": "default: 512",
         "--imitator-channels": "default: 512",
         "--imitator-separate-embeddings": "default: shared",
-        "--imitator-form": "default: auto",
         "--imitator-sparse-gradients": "lazy_adam",
     },
     "expert_and_imitators": {
         "--mixture-expert": "of the supervised expert",
         "--mixture-imitators": "which are frozen",
         "--mixture-random": "default: 0",
-        "--mixture-random-seed": "default: 1",
         "--mixture-lambda": "default: 0",
         "--mixture-lambda-rate": "default: 1",
         "--mixture-expert-options": "set from",
@@ -129,7 +126,6 @@ FLAGS = {
     "adversarial_cross_entropy": {
         "--adversarial-epsilon": "default: 5",
         "--adversarial-weight": "default: 1",
-        "--adversarial-norm": "default: sentence",
     },
     "virtual_adversarial_cross_entropy": {
         "--adversarial-epsilon": "default: 5",

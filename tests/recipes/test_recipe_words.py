@@ -73,7 +73,7 @@ def test_gpus_divide_the_batch_of_the_paper(settings: dict[str, str], expected: 
     [
         (
             {"GPUS": "5"},
-            "GPUS=5 SIZE=4: a batch size of 64 is not divisible by 20. Lower one of these settings.",
+            "GPUS=5 SIZE=4: a batch size of 64 is not divisible by 20. Lower one of these",
         ),
         (
             {"GPUS": "32"},

@@ -44,11 +44,6 @@ def test_last_by_update(folder: Path) -> None:
     assert names == ["checkpoint_3_1100.pt", "checkpoint_3_1200.pt"]
 
 
-def test_upto_is_inclusive(folder: Path) -> None:
-    names = [path.name for path in last_checkpoints(folder, 2, "epoch", upto=4)]
-    assert names == ["checkpoint3.pt", "checkpoint4.pt"]
-
-
 def test_too_few_checkpoints_are_reported(folder: Path) -> None:
     with pytest.raises(DataError, match=r"has 5 checkpoints.*There are 10 by epoch: set `by`"):
         last_checkpoints(folder, 6, "update")

@@ -127,8 +127,6 @@ def test_right_to_left_is_read_from_the_checkpoint(models: Path, tmp_path: Path)
     assert not loading.writes_right_to_left(left_to_right)
     assert loading.writes_right_to_left(right_to_left)
     paths = right_to_left.models
-    explicit = ScoringConfig(TRANSLATION, paths, "name", right_to_left=False)
-    assert not loading.writes_right_to_left(explicit)
     mixed = ScoringConfig(TRANSLATION, (*left_to_right.models, *paths), "name")
     with pytest.raises(UsageError, match="Some of the models decode from right to left"):
         loading.writes_right_to_left(mixed)

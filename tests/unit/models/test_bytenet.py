@@ -250,7 +250,6 @@ def test_bfloat16_training() -> None:
         ({"bytenet_sets": 0}, "--bytenet-sets is 0; expected 1"),
         ({"bytenet_unfold": "1.2"}, "expected auto, or two numbers"),
         ({"bytenet_unfold": "nan,1"}, "expected auto, or two numbers"),
-        ({"bytenet_unfold_share": 0.0}, "expected a share"),
         ({"bytenet_residual_scale": -1.0}, "expected 0 or more"),
         ({"bytenet_decoder_norm": "batch"}, "expected layer, none"),
     ],
