@@ -139,8 +139,8 @@ def expert(what: str, args: Any, task: Any) -> tuple[nn.Module, Any]:
     kinds: dict[str, Any] = {
         "lstm": lambda: losses.ClassificationCrossEntropy(task),
         BF16: lambda: losses.ClassificationCrossEntropy(task),
-        "adv": lambda: losses.AdversarialCrossEntropy(task, 5.0, 1.0, "sentence"),
-        "vat": lambda: losses.VirtualAdversarialCrossEntropy(task, 5.0, 1.0, "sentence", 0.1),
+        "adv": lambda: losses.AdversarialCrossEntropy(task, 5.0, 1.0),
+        "vat": lambda: losses.VirtualAdversarialCrossEntropy(task, 5.0, 1.0, 0.1),
     }
     return LstmClassifier.build_model(cfg, task), kinds[what]()
 

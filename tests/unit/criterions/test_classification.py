@@ -90,7 +90,7 @@ def test_cross_entropy_and_logged_counts() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_adversarial_loss_equals_the_loss_of_perturbed_embeddings(dtype: torch.dtype) -> None:
     model = Scorer().to(dtype)
-    found = AdversarialCrossEntropy(TASK, 0.7, 2.0, "sentence")(model, sample())[0]
+    found = AdversarialCrossEntropy(TASK, 0.7, 2.0)(model, sample())[0]
     embedded = model.embed(inputs()["src_tokens"])
     clean = cross_entropy(model(**inputs()))
     (gradient,) = torch.autograd.grad(
@@ -120,7 +120,7 @@ def test_adversarial_direction_of_a_tiny_gradient_in_half_precision() -> None:
         with torch.no_grad():
             model.output.weight.mul_(1e-2)
             model.output.bias.copy_(torch.tensor([11.0, 0.0, 0.0]))
-        loss = Watched(TASK, 1.0, 1.0, "sentence")
+        loss = Watched(TASK, 1.0, 1.0)
         loss(model.to(dtype), sample(target=torch.tensor([0, 0])))
         directions.append(loss.gradient)
     assert torch.cosine_similarity(directions[0], directions[1], dim=0) > 0.99
@@ -134,7 +134,7 @@ def test_adversarial_training_has_one_backward_pass_per_forward() -> None:
     model.register_forward_hook(
         lambda *results: results[-1].register_hook(lambda _: passes.append("back")) and None
     )
-    loss = AdversarialCrossEntropy(TASK, 0.7, 2.0, "sentence")(model, sample())[0]
+    loss = AdversarialCrossEntropy(TASK, 0.7, 2.0)(model, sample())[0]
     (3 * loss).backward()
     assert passes == ["back", "back"]
     assert model.idle.grad is None
@@ -143,8 +143,8 @@ def test_adversarial_training_has_one_backward_pass_per_forward() -> None:
 def test_adversarial_loss_is_off_in_validation() -> None:
     model = Scorer()
     for criterion in (
-        AdversarialCrossEntropy(TASK, 5.0, 1.0, "sentence"),
-        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, "sentence", 0.1),
+        AdversarialCrossEntropy(TASK, 5.0, 1.0),
+        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, 0.1),
     ):
         loss = criterion.eval()(model, sample())[0]
         torch.testing.assert_close(loss, cross_entropy(model(**inputs())))
@@ -155,7 +155,7 @@ def test_virtual_adversarial_loss_equals_the_reference(has_others: bool) -> None
     """For small xi, the direction is the main eigenvector of the divergence's Hessian."""
     model = Scorer()
     more = {"unlabeled": inputs()} if has_others else {}
-    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, "sentence", 0.1)
+    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, 0.1)
     torch.manual_seed(5)
     found = criterion(model, sample(**more))[0]
     torch.manual_seed(5)
@@ -193,7 +193,7 @@ def embeddings_of(criterion: Any, model: nn.Module) -> list[Tensor]:
 
 def test_virtual_adversarial_direction_is_not_rounded_in_mixed_precision() -> None:
     """The difference of logits at a distance of xi is smaller than the rounding of bfloat16."""
-    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, "sentence", 0.001)
+    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, 0.001)
     exact = embeddings_of(criterion, Scorer())
     with torch.autocast("cpu", torch.bfloat16):
         found = embeddings_of(criterion, Scorer())
@@ -223,6 +223,6 @@ def test_imitation_loss_equals_equation_3_11(average: str, size: int) -> None:
 
 def test_values_out_of_range_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="--adversarial-epsilon is 0"):
-        AdversarialCrossEntropy(TASK, 0.0, 1.0, "sentence")
+        AdversarialCrossEntropy(TASK, 0.0, 1.0)
     with pytest.raises(ConfigurationError, match="--adversarial-xi is -1"):
-        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, "sentence", -1.0)
+        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, -1.0)
