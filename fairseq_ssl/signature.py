@@ -20,7 +20,7 @@ class Signature:
     version: str = __version__
 
     def __str__(self) -> str:
-        """Return the short form, such as ``average|which:last|n:5|version:0.1.0``.
+        """Return the short form, such as ``average|which:last|n:5|version:0.2.0``.
 
         It omits parameters that are not numbers, booleans or strings of under 32 characters.
         """
