@@ -86,10 +86,12 @@ launch_train() {
         --no-python bash -c "$(_one_rank)" rank "$@"
       ;;
     slurm)
-      # The counts are explicit, because a job may have one task per GPU, and because srun does not
-      # inherit --cpus-per-task. The port differs between jobs, which may share a node.
-      "${run[@]}" srun --kill-on-bad-exit=1 ${SLURM_JOB_NUM_NODES:+--ntasks "$SLURM_JOB_NUM_NODES"} \
-        --ntasks-per-node 1 ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"} \
+      # The job may have one task for each GPU. fairseq needs one for each node, with all CPUs, which
+      # srun does not inherit. The port differs between jobs, which may share a node.
+      local cpus=$((${SLURM_CPUS_PER_TASK:-1} * ${SLURM_NTASKS_PER_NODE:-1})) tasks=(--ntasks-per-node 1)
+      [[ -z "${SLURM_JOB_NUM_NODES:-}" ]] || tasks+=(--ntasks "$SLURM_JOB_NUM_NODES")
+      ((cpus == 1)) || tasks+=(--cpus-per-task "$cpus")
+      "${run[@]}" srun --kill-on-bad-exit=1 "${tasks[@]}" \
         fairseq-train "$@" --distributed-port "${MASTER_PORT:-$((29500 + ${SLURM_JOB_ID:-0} % 1000))}"
       ;;
     *)

@@ -167,14 +167,15 @@ def test_another_number_of_processes_than_gpus_is_rejected(
     assert shell(launch, GPUS=started, **settings).returncode == 0
 
 
-def test_slurm_starts_one_task_for_each_node_with_the_cpus_of_a_task() -> None:
+def test_slurm_starts_one_task_for_each_node_with_its_cpus() -> None:
     """A job with one task for each GPU sets SLURM_NTASKS, which srun would inherit."""
     job = {"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8", "SLURM_NTASKS": "16"}
-    job |= {"SLURM_CPUS_PER_TASK": "32", "SLURM_JOB_ID": "71234", "LAUNCH": "slurm"}
+    job |= {"SLURM_NTASKS_PER_NODE": "8", "SLURM_CPUS_PER_TASK": "4"}
+    job |= {"SLURM_JOB_ID": "71234", "LAUNCH": "slurm"}
     words = shell("gpus 16; launch_train data", DRY_RUN="1", **job).stdout.split()
     started, trained = words[: words.index("fairseq-train")], words[words.index("fairseq-train") :]
     assert started == [
-        *("srun", "--kill-on-bad-exit=1", "--ntasks", "2", "--ntasks-per-node", "1"),
+        *("srun", "--kill-on-bad-exit=1", "--ntasks-per-node", "1", "--ntasks", "2"),
         *("--cpus-per-task", "32"),
     ]
     assert trained == ["fairseq-train", "data", "--distributed-port", "29734"]
