@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ import torch
 hypothesis.settings.register_profile("fairseq_ssl", deadline=None)  # other work may run beside
 hypothesis.settings.load_profile("fairseq_ssl")
 
+OLD_HYDRA = version("hydra-core").startswith("1.0.")
+"""Stock fairseq 0.12.2 needs Hydra 1.0, in which models of a plug-in have no group."""
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_ssl"
 BIN = Path(sys.executable).parent

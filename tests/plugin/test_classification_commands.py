@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.conftest import PACKAGE, ROOT, Run, weights
+from tests.conftest import OLD_HYDRA, PACKAGE, ROOT, Run, weights
 from tests.plugin import classification as made
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning")]
-OLD_HYDRA = version("hydra-core").startswith("1.0.")
 DETERMINISTIC = ("--recurrent-dropout", "0", "--adversarial-epsilon", "1")
 
 

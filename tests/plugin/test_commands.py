@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.conftest import PACKAGE, ROOT, TINY, Run, train, weights
+from tests.conftest import OLD_HYDRA, PACKAGE, ROOT, TINY, Run, train, weights
 
-OLD_HYDRA = version("hydra-core").startswith("1.0.")
 SHORT = ("--max-update", "3", "--no-epoch-checkpoints")
 
 

@@ -9,15 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.conftest import PACKAGE, ROOT, TINY, Run, environment, train, weights
+from tests.conftest import OLD_HYDRA, PACKAGE, ROOT, TINY, Run, environment, train, weights
 
-OLD_HYDRA = version("hydra-core").startswith("1.0.")
 TASK = ("--task", "denoising_pretraining", "-s", "digits", "-t", "words", "--noise")
 NOISE = "direct:keep=0.7:mask=0.1,denoise"
 PRETRAIN = (

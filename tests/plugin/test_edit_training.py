@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from fairseq_ssl.cli.main import main as fairseq_ssl_command
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
-from tests.conftest import PACKAGE, ROOT, Run, weights
+from tests.conftest import OLD_HYDRA, PACKAGE, ROOT, Run, weights
 from tests.learning.learner_sentences import write
 from tests.plugin.edit_corpus import binarize
 
@@ -31,7 +30,6 @@ pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent Py
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-OLD_HYDRA = version("hydra-core").startswith("1.0.")
 TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
 TRAINING = (
     *(*TASK, "--criterion", "edit_cross_entropy", "--arch", "edit_tagger_small"),

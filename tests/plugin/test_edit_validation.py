@@ -35,7 +35,7 @@ TRAINING = (
     *("--user-dir", str(PACKAGE), "--task", "edit_labeling", "--arch", "edit_tagger_small"),
     *("--criterion", "edit_cross_entropy", "--edit-detection", "--encoder-layers", "1"),
     *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-attention-heads"),
-    *("2", "--optimizer", "adam", "--lr", "0.02", "--max-tokens", "60", "--max-update", "40"),
+    *("2", "--optimizer", "adam", "--lr", "0.02", "--max-tokens", "60", "--max-update", "80"),
     *("--no-epoch-checkpoints", "--seed", "1", "--cpu", "--num-workers", "0", "--dropout", "0"),
 )
 UNITS = {

@@ -6,7 +6,6 @@ import copy
 import json
 import re
 from argparse import Namespace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from fairseq import options, tasks  # noqa: E402
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
-from tests.conftest import PACKAGE, Run, trained_only, weights  # noqa: E402
+from tests.conftest import OLD_HYDRA, PACKAGE, Run, trained_only, weights  # noqa: E402
 from tests.learning.names import KNOWN, write  # noqa: E402
 
-OLD_HYDRA = version("hydra-core").startswith("1.0.")
 RAW = ("--dataset-impl", "raw")
 TASK = ("--user-dir", PACKAGE, "--task", "copying_translation")
 TRAINING = (

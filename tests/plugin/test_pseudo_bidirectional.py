@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.conftest import PACKAGE, ROOT, Run, weights
+from tests.conftest import OLD_HYDRA, PACKAGE, ROOT, Run, weights
 from tests.learning.late_decisions import binarize
 
-OLD_HYDRA = version("hydra-core").startswith("1.0.")
 ARCH = "pseudo_bidirectional_transformer"
 SIZES = (
     *("--encoder-layers", "2", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "32"),
