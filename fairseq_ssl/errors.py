@@ -1,11 +1,17 @@
-"""User errors. Each message says what is wrong, what was expected and what to do."""
+"""User errors and imports of optional packages.
+
+Each message says what is wrong, what was expected and what to do.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import ModuleType
 from typing import Any
 from unicodedata import category
 
@@ -94,6 +100,42 @@ def needs_torch(purpose: str) -> Iterator[None]:
         raise MissingPackageError(package, purpose, INSTALL_TRAINING) from error
 
 
+class _DeferredModule(ModuleType):
+    """Module whose functions import the real module when they are called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return partial(_call, self.__name__, name)
+
+
+def _call(module: str, function: str, *args: Any, **options: Any) -> Any:
+    return getattr(importlib.import_module(module), function)(*args, **options)
+
+
+@contextmanager
+def deferred_modules(names: Iterable[str]) -> Iterator[None]:
+    """Defer the import of modules in the block until one of their functions is called.
+
+    Only for modules from which the block imports functions. Modules already imported are unchanged.
+    """
+    modules = {name: _DeferredModule(name) for name in names if name not in sys.modules}
+    for name, module in modules.items():
+        parent, _, child = name.rpartition(".")
+        if parent in modules:
+            setattr(modules[parent], child, module)
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name in modules:
+            del sys.modules[name]
+
+
+SLOW = ("spacy.cli.info",)
+"""Modules that packages import without need, such as spaCy's commands, half of spaCy's import."""
+
+
 def import_optional(module: str, purpose: str, extra: str = "") -> Any:
     """Import and return a module. Raise MissingPackageError if it is not installed.
 
@@ -103,7 +145,8 @@ def import_optional(module: str, purpose: str, extra: str = "") -> Any:
         extra: extra of fairseq-ssl that installs the module (empty: the error names the package).
     """
     try:
-        return importlib.import_module(module)
+        with deferred_modules(SLOW):
+            return importlib.import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
         package = DISTRIBUTIONS.get(name, name.replace("_", "-"))

@@ -57,7 +57,8 @@ def gold(prefix: Path) -> None:
     """Write PREFIX.m2 from PREFIX.src and PREFIX.trg, with untyped edits."""
     find = Annotator(None)
     sides = (read_lines(prefix.with_name(f"{prefix.name}.{side}")) for side in ("src", "trg"))
-    blocks = (format_m2(find.sentence(src, (trg,))) for src, trg in zip(*sides, strict=True))
+    pairs = [(src, (trg,), 0) for src, trg in zip(*sides, strict=True)]
+    blocks = (format_m2(sentence) for sentence in find.sentences(pairs))
     _write(prefix.with_name(f"{prefix.name}.m2"), [line for block in blocks for line in block])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from fairseq_ssl.errors import needs_torch
+from fairseq_ssl.errors import deferred_modules, needs_torch
 
 __all__ = ["REGISTERING_MODULES", "register_all"]
 
@@ -33,10 +33,14 @@ REGISTERING_MODULES = (
 )
 """Modules that use fairseq's ``register_*`` decorators. Add new ones here."""
 
+STATISTICS = ("sklearn", "sklearn.metrics", "scipy.stats")
+"""Modules whose functions fairseq uses only to validate GLUE and speech classifiers. Their import
+takes longer than that of the rest of fairseq."""
+
 
 def register_all() -> None:
     """Patch fairseq and import `REGISTERING_MODULES`. Further calls have no effect."""
-    with needs_torch("Training and decoding"):
+    with needs_torch("Training and decoding"), deferred_modules(STATISTICS):
         import fairseq  # noqa: F401
 
     from fairseq_ssl.data.binarized import check_datasets

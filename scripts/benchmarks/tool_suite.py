@@ -10,6 +10,7 @@ SPREAD = "The goal is within the range of the runs, which is wide on this machin
 FREED = "The arrays take 15.3 bytes per pair, the process 1.5 bytes more. fairseq takes 40 bytes."
 LEARNERS = "--checkout CHECKOUT --source SOURCE --target TARGET --pairs 3"
 M2SCORER = "--official M2SCORER --python PYTHON --system SYSTEM --gold GOLD"
+ERRANT = "--system SYSTEM --source SOURCE --gold GOLD --model PIPELINE"
 STARTED = "Scores take half of our time, Python and numpy a quarter, other imports a sixth."
 
 TOOLS = (
@@ -175,10 +176,45 @@ TOOLS = (
         section=PEERS,
     ),
     Entry(
+        "errant_scorer",
+        "`score errant` over errant_parallel and errant_compare of errant 3.0.2, BEA-2019 "
+        "development set, sentences per second of CPU time, half of the sentences changed",
+        "errant_scorer",
+        f"{ERRANT} --pairs 3",
+        section=PEERS,
+    ),
+    Entry(
+        "errant_scorer.references",
+        "`score errant` over errant_parallel and errant_compare, BEA-2019 development set, gold "
+        "corrections as the output, two thirds of the sentences changed",
+        "errant_scorer",
+        f"{ERRANT} --pairs 1",
+        section=PEERS,
+    ),
+    Entry(
         "rerank_search",
         "grid search of weights, points from n-gram statistics over scoring the text at each "
         "point, points/s",
         "rerank_search",
+    ),
+    Entry(
+        "start_up.register",
+        "imports of `back-translate` and `correct` over plain imports of fairseq and the plug-in, "
+        "starts per second of CPU time",
+        "start_up",
+        note="torch takes half of our time, fairseq's modules a quarter, the plug-in a seventh.",
+    ),
+    Entry(
+        "start_up.floor",
+        "imports of torch, fairseq and the plug-in over torch alone, starts per second of CPU time",
+        "start_up",
+        "--what floor",
+    ),
+    Entry(
+        "start_up.spacy",
+        "import of spaCy without its commands over a plain import, starts per second of CPU time",
+        "start_up",
+        "--what spacy",
     ),
     Entry(
         "growth.noise",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests.conftest import ROOT, Run
+from tests.unit.metrics.small_pipeline import small_pipeline
 
 SMALL = ("--length", "6", "--pairs")
 ONCE = {
@@ -20,6 +22,8 @@ ONCE = {
 """Benchmarks that start new processes for each pair, which is slow."""
 PEERS = {"correction", "filter_corpus"}
 """Benchmarks that need another project."""
+OTHERS = {"errant_scorer", "start_up"}
+"""Benchmarks without random text, which have a test of their own."""
 TINY = ("--arch", "shape_transformer_tiny")
 BENCHMARKS = {
     "shape_training": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
@@ -86,7 +90,7 @@ def test_every_benchmark_is_in_this_file() -> None:
         "entry",
         "training_profile",
     }
-    assert {path.stem for path in folder.glob("*.py")} - shared == set(BENCHMARKS) | PEERS
+    assert {path.stem for path in folder.glob("*.py")} - shared == set(BENCHMARKS) | PEERS | OTHERS
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -103,6 +107,25 @@ def test_benchmark_prints_ratios_as_json(run: Run, name: str) -> None:
     reached = None if goal is None else sum(report["ratios"]) / pairs >= goal
     assert report["goal_reached"] == reached
     assert name in report["command"]
+
+
+def test_both_scorers_print_the_same_scores(run: Run, tmp_path: Path) -> None:
+    source, system = tmp_path / "source", tmp_path / "system"
+    source.write_text("the cat sit .\na dog sat .\n")
+    system.write_text("the cat sat .\na dogs sit .\n")
+    gold = "S the cat sit .\nA 2 3|||R:VERB|||sat|||REQUIRED|||-NONE-|||0\n\nS a dog sat .\n"
+    (tmp_path / "gold").write_text(f"{gold}A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0\n\n")
+    files = ("--system", system, "--source", source, "--gold", tmp_path / "gold")
+    script = ROOT / "scripts/benchmarks/errant_scorer.py"
+    model = ("--model", small_pipeline(tmp_path), "--pairs", "1")
+    done = run("python", script, *files, *model)
+    assert len(json.loads(done.stdout)["ratios"]) == 1
+
+
+def test_start_up(run: Run) -> None:
+    script = ROOT / "scripts/benchmarks/start_up.py"
+    done = run("python", script, "--what", "spacy", "--pairs", "1")
+    assert len(json.loads(done.stdout)["ratios"]) == 1
 
 
 def test_profile_is_sorted_by_time(run: Run) -> None:

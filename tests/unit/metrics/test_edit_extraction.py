@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -14,6 +15,7 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
+from spacy.lookups import Lookups
 from spacy.tokens import Doc
 
 from fairseq_ssl.metrics import Errant, score_systems
@@ -104,6 +106,63 @@ def test_a_batch_has_the_edits_of_errant(model: Path, pipeline: Any) -> None:
     assert annotator.sentences(pairs) == expected
     changed = {" ".join(text.split()) for text in [*SOURCES[:3], *SYSTEMS[0][:3], *SYSTEMS[1][:3]]}
     assert parsed == dict.fromkeys(changed, 1)
+
+
+def ruled_pipeline(*, last: str = "", wide: bool = False) -> Any:
+    """Return a pipeline whose rules depend on form, tag, dependency and the next token."""
+    pipeline = spacy.blank("en")
+    tagger: Any = pipeline.add_pipe("attribute_ruler", name="tagger")
+    for word, tag, _, _, dep in map(str.split, TABLE.splitlines()):
+        tagger.add([[{"LOWER": word}]], {"TAG": tag, "DEP": dep})
+    tagger.add([[{"LOWER": "sat"}, {"LOWER": "on"}]], {"TAG": "VBN"})
+    rules: Any = pipeline.add_pipe("attribute_ruler")
+    rules.add([[{}]], {"POS": "X"})
+    for tag, pos in (("DT", "DET"), ("NN", "NOUN"), ("NNS", "NOUN"), ("IN", "ADP"), ("JJ", "ADJ")):
+        rules.add([[{"TAG": tag}]], {"POS": pos, "MORPH": "Number=Plur" if tag == "NNS" else "_"})
+    rules.add([[{"TAG": {"REGEX": "^VB"}}]], {"POS": "VERB", "MORPH": "Tense=Past"})
+    rules.add([[{"LOWER": "mat", "DEP": "pobj"}]], {"POS": "PROPN", "LEMMA": "Mat"})
+    rules.add([[{"TAG": "DT"}, {"LOWER": "dog"}]], {"POS": "PROPN", "LEMMA": "Rex"}, index=1)
+    rules.add([[{"LOWER": "cats", "OP": "+"}, {"LOWER": "."}]], {"LEMMA": "pride"})
+    if wide:
+        rules.add([[{"LENGTH": 3}]], {"POS": "X"})
+    tables = Lookups()
+    tables.add_table("lemma_index", {"verb": ["sit"], "noun": ["cat"]})
+    tables.add_table("lemma_exc", {"verb": {"sat": ["sit"]}})
+    tables.add_table("lemma_rules", {"noun": [["s", ""]], "verb": [["s", ""]]})
+    lemmatizer: Any = pipeline.add_pipe("lemmatizer")
+    lemmatizer.initialize(lookups=tables)
+    if last:
+        pipeline.add_pipe(last)
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("options", "is_cached"),
+    [({}, True), ({"wide": True}, False), ({"last": "count_parses"}, False)],
+)
+def test_cached_rules_have_the_annotations_of_the_pipeline(
+    tmp_path: Path, options: dict[str, Any], is_cached: bool
+) -> None:
+    pipeline = ruled_pipeline(**options)
+    pipeline.to_disk(tmp_path / "ruled")
+    annotator = Annotator(str(tmp_path / "ruled"))
+    assert (annotator._rules is not None) == is_cached
+    draw = random.Random(1)
+    lemmas = set()
+    for _ in range(3):  # most tokens of the last batches are known
+        texts = [draw.choices([*words, "Cats", "dogs"], k=number % 9) for number in range(60)]
+        documents = annotator._parse(Doc(annotator._nlp.vocab, text) for text in texts)
+        for text, document in zip(texts, documents, strict=True):
+            assert token_annotations(document) == token_annotations(_parse(pipeline, text))
+            lemmas |= {token.lemma_ for token in document}
+    assert {"Rex", "Mat", "pride", "sit", "cat"} <= lemmas
+
+
+def token_annotations(document: Any) -> list[tuple[str, ...]]:
+    return [
+        (token.text, token.tag_, token.dep_, token.pos_, str(token.morph), token.lemma_)
+        for token in document
+    ]
 
 
 def test_systems_share_the_parses_of_sources(model: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_edits_have_types(
 
 
 def test_sentence_has_one_annotator_per_correction(typed: Annotator) -> None:
-    found = typed.sentence("the cat sit .", ["the cat sat .", "the cat sit ."], line=3)
+    (found,) = typed.sentences([("the cat sit .", ["the cat sat .", "the cat sit ."], 3)])
     assert found == M2Sentence(
         ("the", "cat", "sit", "."), {0: [M2Edit(2, 3, "R:VERB:TENSE", "sat")], 1: []}, 3
     )
