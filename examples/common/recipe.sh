@@ -35,10 +35,14 @@ trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 OTHER_NODE=""
 if [[ "${LAUNCH:-}" == torchrun && "${NODE_RANK:-0}" != 0 ]]; then OTHER_NODE=1; fi
 
-# A dry run needs no installed packages, not even fairseq-ssl.
-if [[ -n "${DRY_RUN:-}" ]]; then USER_DIR=fairseq_ssl; else USER_DIR="$(fairseq-ssl user-dir)"; fi
-export USER_DIR
 COMMON_FOLDER="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# A dry run needs no installed packages, not even fairseq-ssl.
+if [[ -n "${DRY_RUN:-}" ]]; then
+  USER_DIR="${COMMON_FOLDER%/examples/common}/fairseq_ssl"
+else
+  USER_DIR="$(fairseq-ssl user-dir)"
+fi
+export USER_DIR
 
 expect() {
   local word
