@@ -59,7 +59,8 @@ run() {
     unprotected) settings+=(TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1) ;;
     plug-in) options=(--load-plug-in) ;;
   esac
-  (cd "$suite" && env "${settings[@]}" python -m pytest -p fairseq_suite -p no:cacheprovider \
+  # -c: otherwise the path after --only counts as a test when pytest searches its root folder
+  (cd "$suite" && env "${settings[@]}" python -m pytest -c pytest.ini -p fairseq_suite -p no:cacheprovider \
     --continue-on-collection-errors -n "${TEST_PROCESSES:-0}" "${options[@]}" \
     --data-seed "$2" --results "$results/$name.tsv" "${@:3}") >"$results/$name.log" 2>&1 || code=$?
   printf 'suite: %s: %s (%d s)\n' "$name" "$(tail -n 1 "$results/$name.log")" "$((SECONDS - begun))"

@@ -15,11 +15,12 @@ from tests.plugin import digit_pairs
 TASK = ("--user-dir", PACKAGE, "--task", "reconstruction_translation")
 
 
-def generated(run: Run, data: Path, path: Path, *flags: str | Path) -> list[tuple[str, ...]]:
+def generated(run: Run, data: Path, path: Path, *flags: str | Path) -> list[tuple[str, float, str]]:
+    """Return the ids, rounded scores and hypotheses of a split."""
     words = ("fairseq-generate", data, "--path", path, "--cpu", "--beam", "2", *flags)
     found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", run(*words).stdout, re.M)
     assert len(found) == 8
-    return sorted(found)
+    return sorted((number, round(float(score), 4), text) for number, score, text in found)
 
 
 @pytest.fixture(scope="module")
