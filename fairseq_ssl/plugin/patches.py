@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib.util
 import inspect
 import logging
+import os
 import queue
 import shutil
 import time
@@ -42,6 +44,7 @@ def apply_patches() -> None:
 
     protect_fairseq()
     _restore_numpy_long()
+    _keep_objects_of_the_parent()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint_safely)
     _replace(checkpoint_utils, "save_checkpoint", _save_at_each_interval)
     _replace(PathManager, "copy", _copy_atomically, decorator=staticmethod)
@@ -77,12 +80,18 @@ def _replace(
 
 
 def _restore_numpy_long() -> None:
-    """Define `numpy.compat.long`, which numpy 2 removed.
-
-    fairseq uses it as `int` for language models with --sample-break-mode eos.
-    """
+    """Define `numpy.compat.long`, which numpy 2 removed and --sample-break-mode eos needs."""
     if not hasattr(np, "compat"):
         setattr(np, "compat", SimpleNamespace(long=int))  # noqa: B010
+
+
+@functools.cache
+def _keep_objects_of_the_parent() -> None:
+    """Exclude all objects of a process from garbage collection in the processes it forks.
+
+    A worker that collects a pinned batch of fairseq-train calls CUDA, which fails after a fork.
+    """
+    os.register_at_fork(after_in_child=gc.freeze)
 
 
 def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -328,32 +337,24 @@ def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Update the average of a tied weight once per step. fairseq updates it once per name."""
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
-        return stock(self, _DedupedTiedWeights(new_model), updates)
+        weights = _without_repeated(new_model.state_dict())
+        return stock(self, SimpleNamespace(state_dict=lambda: weights), updates)
 
     return _step_internal
 
 
-class _DedupedTiedWeights:
-    """A wrapper of a model whose state dict has tied weights under their first name only."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state dict with only the first name of each tied weight.
-
-        Nested dictionaries are omitted.
-        """
-        seen = set()
-        weights = {}
-        for name, weight in self.model.state_dict().items():
-            if isinstance(weight, dict):
-                continue
-            storage = (weight.data_ptr(), tuple(weight.shape), weight.stride())
-            if not weight.numel() or storage not in seen:
-                weights[name] = weight
-            seen.add(storage)
-        return weights
+def _without_repeated(weights: dict[str, Any]) -> dict[str, Any]:
+    """Return the tensors of a state dict, with only the first name of each tied weight."""
+    seen = set()
+    first = {}
+    for name, weight in weights.items():
+        if isinstance(weight, dict):
+            continue
+        storage = (weight.data_ptr(), tuple(weight.shape), weight.stride())
+        if not weight.numel() or storage not in seen:
+            first[name] = weight
+        seen.add(storage)
+    return first
 
 
 def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:

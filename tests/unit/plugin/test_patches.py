@@ -212,6 +212,41 @@ def test_process_exits_cleanly_while_batches_are_prefetched() -> None:
     assert done.stdout.split() == ["0"] * 6, done.stderr
 
 
+COLLECTING = """
+import gc
+import sys
+import torch
+from fairseq_ssl.plugin.patches import apply_patches
+
+class Batch:
+    def __del__(self):
+        print("freed", torch.utils.data.get_worker_info() is None, file=sys.stderr)
+
+class Texts(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return gc.collect()
+
+apply_patches()
+gc.disable()
+batch = Batch()
+batch.itself = batch  # only garbage collection frees it
+del batch
+list(torch.utils.data.DataLoader(Texts(), num_workers=1, multiprocessing_context="fork"))
+print("in the parent", gc.collect() > 0, file=sys.stderr)
+"""
+
+
+def test_workers_do_not_free_objects_of_the_training() -> None:
+    """Without the patch, the worker frees the batch, too, and aborts if its memory is pinned."""
+    done = subprocess.run([sys.executable, "-c", COLLECTING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split("\n")[-3:-1] == ["freed True", "in the parent True"]
+    assert done.stderr.count("freed") == 1
+
+
 def save_checkpoint(cfg: CheckpointConfig | Namespace, update: int, epoch_updates: int) -> None:
     """Save an empty checkpoint of an update under the names that fairseq chooses."""
     trainer = SimpleNamespace(
