@@ -34,8 +34,7 @@ MODEL = "en_core_web_sm"
 UNTYPED = "NA"
 PURPOSE = "Extracting edits by ERRANT"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
-"""Costs of a substitution by another lemma, and by another part of speech: between two open classes
-and otherwise."""
+"""Costs of a substitution by another lemma, by another open class, by another part of speech."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that need torch."""
@@ -48,10 +47,8 @@ ANNOTATED = ["TAG", "DEP", "POS", "MORPH", "LEMMA"]
 EditSpan = tuple[int, int, int, int]
 """Start and end of an edit in the source, then start and end in the corrected sentence."""
 AlignmentStep = tuple[str, int, int, int, int]
-"""Operation and span of a step.
-
-M is a match, S a substitution, D a deletion, I an insertion, and T2 a transposition of two tokens.
-"""
+"""Operation and span: M is a match, S a substitution, D a deletion, I an insertion, and T2 a
+transposition of two tokens."""
 AnnotatedPair = tuple[str, Sequence[str], int]
 """Source, its corrected sentences, and the line number of the source for error messages."""
 
@@ -70,7 +67,9 @@ class Annotator:
         self.typed = model is not None
         self._nlp = _pipeline(spacy, model) if model is not None else _blank_pipeline(spacy)
         self._rules = _CachedRules(self._nlp) if _can_cache_rules(self._nlp) else None
-        self._threads: Any = import_optional("threadpoolctl", PURPOSE, "gec").ThreadpoolController()
+        threads = import_optional("threadpoolctl", PURPOSE, "gec").ThreadpoolController()
+        # The matrices are so small that more threads of numpy mostly wait for each other.
+        self._one_thread = partial(threads.limit, limits=1, user_api="blas")
         self._new_document: Any = spacy.tokens.Doc
         self._errant: Any = errant.load("en", self._nlp)
         self._parsed: tuple[str, Any] = "", None
@@ -80,7 +79,8 @@ class Annotator:
         """Return the edits from `source` to `corrected`, in the order of the source."""
         if source.split() == corrected.split():
             return []
-        return self._edits(self._parse_source(source), self._errant.parse(corrected))
+        with self._one_thread():
+            return self._edits(self._parse_source(source), self._errant.parse(corrected))
 
     def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
         """Return an M2 sentence per source, with one annotator per corrected sentence.
@@ -96,7 +96,7 @@ class Annotator:
             for sentence in (before, after)
         }
         documents = (self._new_document(self._nlp.vocab, list(each)) for each in changed)
-        with self._threads.limit(limits=1):  # more threads mostly wait: the matrices are small
+        with self._one_thread():
             parses = dict(zip(changed, self._parse(documents), strict=True))
         sentences = []
         for (before, several), (*_, line) in zip(words, pairs, strict=True):
@@ -111,13 +111,15 @@ class Annotator:
 
     def classify(self, source: str, corrected: str, spans: Iterable[EditSpan]) -> list[str]:
         """Return the error type of each edit span."""
-        before, after = self._parse_source(source), self._errant.parse(corrected)
+        with self._one_thread():
+            before, after = self._parse_source(source), self._errant.parse(corrected)
         edits = (self._errant.import_edit(before, after, list(span), min=False) for span in spans)
         return [edit.type for edit in edits]
 
     def parse_text(self, text: str) -> Any:
         """Return the spaCy document of a text, tokenized and parsed."""
-        return self._nlp(text)
+        with self._one_thread():
+            return self._nlp(text)
 
     def tokenize(self, text: str) -> list[str]:
         """Tokenize a text with spaCy. Return the tokens."""
@@ -373,11 +375,10 @@ def _blank_pipeline(spacy: Any) -> Any:
 
 def _pipeline(spacy: Any, model: str) -> Any:
     thinc = import_optional("thinc.api", PURPOSE, "gec")
-    ops = thinc.get_current_ops()
-    # numpy's matrix products are three times as fast as those of blis on recent CPUs.
-    faster = thinc.use_ops("numpy", use_blis=False) if ops.name == "numpy" else nullcontext()
+    is_cpu = thinc.get_current_ops().name == "numpy"
     try:
-        with faster:
+        # numpy's matrix products are three times as fast as those of blis on recent CPUs.
+        with thinc.use_ops("numpy", use_blis=False) if is_cpu else nullcontext():
             return spacy.load(model, disable=["ner"])
     except OSError as error:
         if Path(model).exists():

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.lookups import Lookups
 from spacy.tokens import Doc
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fairseq_ssl.metrics import Errant, score_systems
 from fairseq_ssl.metrics.edit_extraction import Annotator, align_documents
@@ -31,6 +32,18 @@ parsed: Counter[str] = Counter()
 @Language.component("count_parses")
 def count_parses(document: Any) -> Any:
     parsed[document.text.strip()] += 1
+    return document
+
+
+blas_threads: set[int] = set()
+"""Numbers of threads of numpy's matrix products while sentences are parsed."""
+
+
+@Language.component("count_threads")
+def count_threads(document: Any) -> Any:
+    blas_threads.update(
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    )
     return document
 
 
@@ -163,6 +176,27 @@ def token_annotations(document: Any) -> list[tuple[str, ...]]:
         (token.text, token.tag_, token.dep_, token.pos_, str(token.morph), token.lemma_)
         for token in document
     ]
+
+
+def test_sentences_are_parsed_with_one_thread(model: Path, tmp_path: Path) -> None:
+    """More threads take many times the CPU time, and are slower on a busy machine."""
+    pipeline = spacy.load(model)
+    pipeline.add_pipe("count_threads")
+    pipeline.to_disk(tmp_path / "threads")
+    annotator = Annotator(str(tmp_path / "threads"))
+    with threadpool_limits(limits=2, user_api="blas"):
+        for work in (
+            lambda: annotator.edits(SOURCES[0], SYSTEMS[0][0]),
+            lambda: annotator.classify(SOURCES[1], SYSTEMS[0][1], [(0, 1, 0, 1)]),
+            lambda: annotator.sentences([(SOURCES[2], [SYSTEMS[0][2]], 1)]),
+            lambda: annotator.parse_text(SOURCES[3]),
+        ):
+            blas_threads.clear()
+            work()
+            assert blas_threads == {1}
+        blas_threads.clear()
+        pipeline("a cat")
+        assert 2 in blas_threads
 
 
 def test_systems_share_the_parses_of_sources(model: Path, tmp_path: Path) -> None:
