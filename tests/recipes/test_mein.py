@@ -73,7 +73,7 @@ def test_the_paper_scale_is_that_of_table_3_2() -> None:
         *("classification", "classification", "adversarial", "virtual"),
     ]
     for args in experts:
-        assert args.user_dir == PACKAGE.name
+        assert args.user_dir == str(PACKAGE)
         assert (args.recurrent_embed_dim, args.recurrent_hidden_dim) == (256, 1024)
         assert (args.classifier_mlp_dim, args.recurrent_dropout) == (128, 0.5)
         assert (args.lr, args.lr_decay, args.lr_deacy_period) == ([0.001], 0.9998, 1)

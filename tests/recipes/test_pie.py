@@ -209,7 +209,7 @@ def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
         assert len(commands) == count
         for words in commands:
             args = training(words)
-            assert args.user_dir == PACKAGE.name
+            assert args.user_dir == str(PACKAGE)
             assert (args.task == "edit_labeling") == (args.criterion == "edit_cross_entropy")
 
 

@@ -122,7 +122,7 @@ def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
             kind = args.shape_positions.replace("shifted", "apart")
             assert args.save_dir.endswith(f".{kind}.{args.seed}")
             assert not args.shape_shared_shift
-            assert args.user_dir == PACKAGE.name
+            assert args.user_dir == str(PACKAGE)
 
 
 def test_the_paper_scale_is_that_of_table_6_2() -> None:
