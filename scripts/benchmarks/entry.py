@@ -24,5 +24,7 @@ class Entry:
     """Ratio reported in a paper."""
     note: str = ""
     """Reason for a missed goal on a CPU, and a way to reach it."""
+    gpu_note: str = ""
+    """Reason for a missed goal on a GPU."""
     section: str = CPUS
     """Section of the page for measurements on a CPU."""

@@ -159,7 +159,7 @@ def row(
     between = f"{spread[0]:.3g} to {spread[1]:.3g}" if spread and len(spread) == 2 else ""
     goal = "" if found["goal"] is None else f"{found['goal']:.3g}"
     if goal and not found["goal_reached"]:
-        note = (entry.note if not device else "") or UNKNOWN
+        note = (entry.gpu_note if device else entry.note) or UNKNOWN
         if note not in notes:
             notes.append(note)
         goal += f", missed ({notes.index(note) + 1})"
