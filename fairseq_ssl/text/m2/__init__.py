@@ -15,6 +15,7 @@ A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -102,7 +103,8 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
                     f"{name}:{number} begins a second sentence in its block. Insert a blank "
                     "line before it."
                 )
-            sentence = M2Sentence(tuple(line[2:].split()), {}, number)
+            words = map(sys.intern, line[2:].split())  # a file repeats most of its words
+            sentence = M2Sentence(tuple(words), {}, number)
         elif not line.strip():
             if sentence:
                 yield _complete(sentence)

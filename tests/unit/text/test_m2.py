@@ -120,3 +120,8 @@ def test_ids_of_annotators(tmp_path: Path) -> None:
     path.write_text("S a\nA 0 1|||R|||b|||REQUIRED|||-NONE-|||one\n")
     with pytest.raises(DataError, match=r"gold\.m2:2 is not"):
         m2_annotators(path)
+
+
+def test_equal_words_share_memory() -> None:
+    first, second = parse_m2(["S the long-word", "", "S a long-word", ""], "gold")
+    assert first.words[1] is second.words[1]
