@@ -359,9 +359,12 @@ def corpus_noise(
     """Build the noise function of a file. `outputs` maps each output to whether it is gzipped."""
     numbered = None
     if not any(spec.kind in WITHIN_WORDS for spec in chain):
-        unigrams, mask = resources["unigrams"], resources["mask_token"]
-        words = ByteWords.of([*unigrams.words.tolist(), mask])
-        numbers = {"unigrams": unigrams.numbered(), "mask_token": len(unigrams.words)}
+        unigrams = resources.get("unigrams")
+        drawn = [] if unigrams is None else unigrams.words.tolist()
+        words = ByteWords.of([*drawn, resources["mask_token"]])
+        numbers: dict[str, Any] = {"mask_token": len(drawn)}
+        if unigrams is not None:
+            numbers["unigrams"] = unigrams.numbered()
         numbered = NumberedNoise(build_noise(chain, numbers), words)
     noise = build_noise(chain, resources)
     return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)

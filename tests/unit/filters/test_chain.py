@@ -50,7 +50,7 @@ def test_filter_names_can_be_parsed(words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("cleen", "There is no filter 'cleen'. Did you mean 'clean'[?] Filters: clean, dup"),
+        ("cleen", f"no filter 'cleen'. Did you mean 'clean'[?] Filters: {', '.join(FILTERS)}."),
         ("", "There is no filter ''"),
         ("clean:maxx=3", "no option 'maxx'. Did you mean 'max'[?] It has: min, max, ratio, max-w"),
         ("clean:max=many", "clean:max=many has an invalid value; expected a value such as max=250"),

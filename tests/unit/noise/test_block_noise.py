@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import block_noise
+from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
 from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, ByteWords, corpus_noise, split_words
 from fairseq_ssl.noise.tokens import Unigrams
 
@@ -34,6 +35,22 @@ def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newli
     assert split_words(data, 10_000) is not None
     block = ByteBlock(3, 0, data)
     assert noise(block) == replace(noise, numbered=None)(block)
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """Repeat each word."""
+
+    def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
+        return repeated(clean, np.full(len(clean.tokens), 2))
+
+
+def test_a_noise_can_do_without_word_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(block_noise.NOISES, "doubling", Doubling)
+    specs = block_noise.parse_noise("doubling")
+    noise = corpus_noise(specs, {"mask_token": "<mask>"}, 7, {"noisy": False})
+    assert noise.numbered is not None
+    assert noise(ByteBlock(0, 0, b"a b\nc\n")).outputs == (b"a a b b\nc c\n",)
 
 
 @pytest.mark.parametrize(
