@@ -260,6 +260,8 @@ class ReferenceMetric(Metric):
         """Raise an error if there are no references, or not one per hypothesis."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `reference`.")
+        if isinstance(hypotheses, str):
+            raise TypeError("Expected a list of hypotheses, not a string.")
         for name, lines in zip(self._labels, self.references, strict=True):
             check_lengths(name, len(lines), label, len(hypotheses))
 

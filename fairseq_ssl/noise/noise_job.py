@@ -129,6 +129,8 @@ def add_noise(
     >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
     ['cat dog sat on on <mask>', 'a barked']
     """
+    if isinstance(lines, str):
+        raise TypeError("Expected a list of lines, not a string.")
     data = "".join(f"{line}\n" for line in lines).encode("utf-8")
     if not data:
         return []

@@ -1,6 +1,7 @@
 """Patches of fairseq that prevent checkpoints from running code.
 
-`protect_fairseq` applies them. `checkpoints.options` describes which options are checked.
+`protect_fairseq` applies them. The rules are in `checkpoints`: `files` reads a checkpoint,
+`safe_values` has the allowed types, and `options` has the options that are checked or dropped.
 """
 
 from __future__ import annotations

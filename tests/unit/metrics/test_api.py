@@ -107,3 +107,8 @@ def test_wrong_input_is_rejected() -> None:
         Bleu().corpus_score(["a"], ["a"])
     with pytest.raises(UsageError, match=r"`beta` is 0\. Expected a number above 0"):
         M2(parse_m2(GOLD, "gold"), beta=0)
+
+
+def test_a_string_is_not_a_list_of_hypotheses() -> None:
+    with pytest.raises(TypeError, match="a list of hypotheses, not a string"):
+        Bleu([["the cat"]]).corpus_score("the cat")

@@ -16,6 +16,11 @@ KINDS = {"append": 0, "verb": 0, "replace": 0, "delete": 1}
 ERRORS = LearnerErrors({"zzz": 3}, {"the": 2}, {}, (0, 1), KINDS)
 
 
+def test_a_string_is_not_a_list_of_lines() -> None:
+    with pytest.raises(TypeError, match="a list of lines, not a string"):
+        add_noise("the cat", "direct")
+
+
 @pytest.mark.parametrize("method", ["direct", "denoise,spelling:rate=0.1", "spell", "learner"])
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> None:
