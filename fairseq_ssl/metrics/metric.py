@@ -213,6 +213,8 @@ class Metric(ABC):
 class ReferenceMetric(Metric):
     """Base class of metrics that compare hypotheses with references.
 
+    `statistics` of a subclass first calls `_check(hypotheses, label)`.
+
     Args:
         references: one text per annotator (default: passed to each call)
     """

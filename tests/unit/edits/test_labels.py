@@ -93,7 +93,7 @@ def test_names_have_no_spaces_and_round_trip(label: Label) -> None:
         ("SUFFIX_-%FF", "is not a suffix transform"),
         (
             "CASE_lowr",
-            "'lowr' is not a case. Expected one of lower, capital, upper, second, plural. Did",
+            f"'lowr' is not a case. Expected one of {', '.join(WORD_FUNCTIONS['case'])}. Did",
         ),
     ],
 )
