@@ -27,7 +27,14 @@ from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
 from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    JobState,
+    ProgressFactory,
+    resolve_paths,
+    run_job,
+    silent_progress,
+)
 from fairseq_ssl.io.outputs import file_fingerprint, temporary_path
 from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, stdin_text
 from fairseq_ssl.signature import Signature
@@ -153,8 +160,8 @@ def _check(inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples
         raise UsageError(
             f"There are {sides} inputs but {len(outputs)} outputs. Expected one output per input."
         )
-    files = [path.resolve() for path in outputs]
-    sources = {path.resolve() for path in inputs}  # both sides may be one file
+    files = resolve_paths(outputs)
+    sources = set(resolve_paths(inputs))  # both sides may be one file
     if len({*files, *sources}) < len(files) + len(sources):
         raise UsageError("The inputs and the outputs must be different files.")
 

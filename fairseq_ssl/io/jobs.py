@@ -158,9 +158,23 @@ def _write(
         ) from None
 
 
+def resolve_paths(paths: Iterable[object]) -> list[Path]:
+    """Return the absolute paths of files, without links, for comparison. None is skipped.
+
+    Raise TypeError if a path is a string.
+    """
+    resolved = []
+    for path in paths:
+        if isinstance(path, Path):
+            resolved.append(path.resolve())
+        elif path is not None:
+            raise TypeError(f"Expected a `Path`, not {path!r}.")
+    return resolved
+
+
 def check_distinct(source: Path | None, outputs: Iterable[Path]) -> None:
     """Raise UsageError if the input and the outputs are not different files."""
-    paths = [path.resolve() for path in (source, *outputs) if path]
+    paths = resolve_paths((source, *outputs))
     if len(set(paths)) < len(paths):
         raise UsageError("The input and the outputs must be different files.")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_ssl
+from fairseq_ssl import edits, filters, noise
 from fairseq_ssl.metrics.metric import Metric
 from tests.conftest import ROOT, run_command
 
@@ -49,6 +50,15 @@ def test_examples_of_docstrings_run(name: str) -> None:
     results = [doctest.testmod(module) for module in modules]
     assert sum(result.attempted for result in results) > 0
     assert not any(result.failed for result in results)
+
+
+def test_a_string_in_place_of_a_path_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="Expected a `Path`, not 'clean'"):
+        noise.noise_file("clean", Path("noisy"), "direct")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Expected a `Path`, not 'good'"):
+        filters.filter_files([Path("en")], ["good"], "clean")  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="Expected a `Path`, not 'src'"):
+        edits.build_dictionary_file("src", Path("trg"), Path("e"))  # type: ignore[arg-type]
 
 
 def test_importing_text_tools_imports_no_torch_and_registers_nothing() -> None:
