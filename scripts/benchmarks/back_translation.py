@@ -43,11 +43,11 @@ def random_model(folder: Path, args: Any) -> tuple[Path, Path]:
     model, options = models.build(args.arch, task)
     for language in ("source", "target"):
         task.source_dictionary.save(str(folder / f"dict.{language}.txt"))
-    named = {"_name": "translation", "source_lang": "source", "target_lang": "target"}
-    cfg = {"model": options, "task": argparse.Namespace(**named, data=str(folder))}
+    named = {"task": "translation", "source_lang": "source", "target_lang": "target"}
+    trained = argparse.Namespace(**{**vars(options), **named, "data": str(folder)})
     history = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
     state = {
-        **{"args": None, "cfg": cfg, "model": model.state_dict(), "last_optimizer_state": None},
+        **{"args": trained, "model": model.state_dict(), "last_optimizer_state": None},
         "optimizer_history": [history],
         "extra_state": {"train_iterator": {"epoch": 1}, "val_loss": None},
     }

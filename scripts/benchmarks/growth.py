@@ -4,24 +4,36 @@ back-translate runs a model with random weights on random sentences with CTransl
 commands use lines of words by Zipf's law, with one process, in lines per second of CPU time. The
 ratio is 1 if the time is linear in the length of the text. The memory is that of the largest
 process.
+
+--sizes measures the exponent of the CPU time for texts of several lengths, without the time of the
+start, which is that of a text of 10 lines. The ratio is 1.02 divided by the exponent.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import back_translation
 import edits_extraction
 import filter_corpus
 import harness
+import mixing_memory
 import noise_offline
+import numpy as np
+
+LIMIT = 1.02
+"""Goal of the exponent."""
+FEW = 10
+"""Lines of a text whose time is that of the start."""
 
 
 def largest_process(words: list[str], log: Path) -> float:
@@ -63,28 +75,75 @@ def other_commands(folder: Path) -> dict[str, list[str]]:
         "filter": ["filter", "source", "target", "--filter", chain, "-o", "made", "made.target"],
         "edits": ["edits", "label", "source", "target", "--dictionary", "dictionary", "-o", "made"],
         "m2": ["score", "m2", "target", "--gold", "gold"],
+        "rerank": [
+            *("rerank", "features", "list", "--source", "source", "--translation", "../model.pt"),
+            *("--data-dir", "..", "--device", "cpu", "-o", "made"),
+        ],
     }
 
 
-def run_command(args: argparse.Namespace, folder: Path, lines: int) -> harness.Run:
-    """Write texts of `lines` lines to a folder, and return the run of a command on them."""
-    folder.mkdir()
-    source = noise_offline.text(lines, args.length).decode().splitlines()[:lines]
+def run_command(
+    args: argparse.Namespace, folder: Path, lines: int, memory: list[int] | None = None
+) -> harness.Run:
+    """Write texts of `lines` lines to a folder, and return the run of a command on them.
+
+    Each run appends its memory in MiB to `memory`.
+    """
+    memory = [] if memory is None else memory
+    folder.mkdir(exist_ok=True)
+    text = noise_offline.text(lines, args.length).decode()
+    source = text.replace("word", "w" if args.what == "rerank" else "word").splitlines()[:lines]
     (folder / "source").write_text("".join(f"{line}\n" for line in source))
     (folder / "target").write_text("".join(f"{line} word1\n" for line in source))
     gold = f"A {args.length} {args.length}|||M|||word1|||REQUIRED|||-NONE-|||0"
     with (folder / "gold").open("w") as file:
         file.writelines(f"S {line}\n{gold}\n\n" for line in source)
+    if args.what == "rerank":
+        with (folder / "list").open("w") as file:
+            file.writelines(
+                f"{at} ||| {line} ||| l2r= -0.5 ||| -0.5 ||| from= l2r\n"
+                for at, line in enumerate(source)
+            )
     words = [sys.executable, "-m", "fairseq_ssl", *other_commands(folder)[args.what]]
-    words += ["--jobs", "1", *(["--force"] if args.what in ("noise", "filter") else [])]
+    resumable = args.what in ("noise", "filter", "rerank")
+    words += ["--jobs", "1", *(["--force"] if resumable else [])]
 
     def run() -> int:
-        memory: list[int] = []
         filter_corpus.run(words, folder, memory)
-        print(f"  {args.what}, {lines} lines: {memory[0]} MiB", file=sys.stderr)
+        print(f"  {args.what}, {lines} lines: {memory[-1]} MiB", file=sys.stderr)
         return lines
 
     return run
+
+
+def mix(args: argparse.Namespace, folder: Path, lines: int, memory: list[int]) -> float:
+    """Form the batches of an epoch of `lines` mixed pairs. Return the seconds of the CPU."""
+    if not folder.exists():
+        folder.mkdir()
+        mixing_memory.write_index(folder / "synthetic", lines, args.length)
+        mixing_memory.write_index(folder / "genuine", lines, args.length)
+    settings = argparse.Namespace(epoch_pairs=lines, epochs=1, tokens=4000)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        rise, seconds = process.submit(mixing_memory.peak, "mixed", folder, settings).result()
+    memory.append(int(rise / 2**20))
+    return seconds
+
+
+def exponent(args: argparse.Namespace, folder: Path) -> float:
+    """Return the exponent of the CPU time in the number of lines."""
+    seconds: dict[int, float] = {}
+    for lines in (FEW, *args.sizes):
+        memory: list[int] = []
+        if args.what == "mixing":
+            seconds[lines] = mix(args, folder / str(lines), lines, memory)
+        else:
+            run = run_command(args, folder / str(lines), lines, memory)
+            begun = harness.cpu_seconds()
+            run()
+            seconds[lines] = harness.cpu_seconds() - begun
+        print(f"  {lines} lines: {seconds[lines]:.1f} s, {memory[0]} MiB", file=sys.stderr)
+    times = [seconds[lines] - seconds[FEW] for lines in args.sizes]
+    return float(np.polyfit(np.log(args.sizes), np.log(times), 1)[0])
 
 
 def repeated(text: Path, times: int, lines: int) -> Path:
@@ -98,12 +157,40 @@ def repeated(text: Path, times: int, lines: int) -> Path:
     return made
 
 
+def compare_lengths(args: argparse.Namespace, folder: Path) -> harness.Comparison:
+    """Compare the speed on a long text with that on a part of it."""
+    comparison = harness.Comparison(
+        f"growth-{args.what}",
+        f"{args.times * args.sentences} lines",
+        f"{args.sentences} lines",
+        "lines/s",
+        goal=0.95,
+        settings=vars(args),
+    )
+    if args.what == "back-translate":
+        _, text = back_translation.random_model(folder, args)
+        longer, shorter = (
+            translate(folder, repeated(text, times, args.sentences), args)
+            for times in (args.times, 1)
+        )
+        shorter()  # converts the model, the only part of a warm-up that is needed
+        clock = time.perf_counter
+    else:
+        longer, shorter = (
+            run_command(args, folder / str(times), times * args.sentences)
+            for times in (args.times, 1)
+        )
+        clock = harness.cpu_seconds
+    harness.compare(comparison, longer, shorter, args.pairs, warm_up=0, clock=clock)
+    return comparison
+
+
 def main() -> None:
     """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument(
         "--what",
-        choices=("back-translate", "noise", "filter", "edits", "m2"),
+        choices=("back-translate", "noise", "filter", "edits", "m2", "rerank", "mixing"),
         default="back-translate",
         help="command",
     )
@@ -115,33 +202,27 @@ def main() -> None:
     options.add_argument(
         "--times", type=int, default=10, help="number of copies of them in the long text"
     )
+    options.add_argument("--sizes", type=int, nargs="+", help="numbers of lines for the exponent")
     options.add_argument("--length", type=int, default=8, help="sentence length in tokens")
     args = harness.parse(options)
+    if args.what == ("back-translate" if args.sizes else "mixing"):
+        options.error("mixing needs --sizes, and back-translate has no --sizes.")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if not args.sizes:
+            harness.publish(compare_lengths(args, folder))
+            return
         comparison = harness.Comparison(
-            f"growth-{args.what}",
-            f"{args.times * args.sentences} lines",
-            f"{args.sentences} lines",
-            "lines/s",
-            goal=0.95,
+            *(f"growth-{args.what}", "limit", "exponent of the time", "exponent"),
+            goal=1.0,
             settings=vars(args),
         )
-        if args.what == "back-translate":
-            _, text = back_translation.random_model(folder, args)
-            longer, shorter = (
-                translate(folder, repeated(text, times, args.sentences), args)
-                for times in (args.times, 1)
-            )
-            shorter()  # converts the model, the only part of a warm-up that is needed
-            clock = time.perf_counter
-        else:
-            longer, shorter = (
-                run_command(args, folder / str(times), times * args.sentences)
-                for times in (args.times, 1)
-            )
-            clock = harness.cpu_seconds
-        harness.compare(comparison, longer, shorter, args.pairs, warm_up=0, clock=clock)
+        if args.what == "rerank":
+            back_translation.random_model(folder, args)
+        for _ in range(args.pairs):
+            found = exponent(args, folder)
+            comparison.rates.append((LIMIT, found))
+            comparison.ratios.append(LIMIT / found)
     harness.publish(comparison)
 
 

@@ -81,6 +81,14 @@ SUITE = (
         note=AMP,
     ),
     Entry(
+        "amp_training.big",
+        "training, `--amp` over stock fairseq in float32, big Transformer, 32,000 subwords, 512 "
+        "tokens, tokens/s of CPU time",
+        "amp_training",
+        "--arch transformer_wmt_en_de_big --stock --threads 1 --tokens 512 --pairs 3 --steps 1",
+        note=AMP,
+    ),
+    Entry(
         "amp_training.shape",
         "training, `--amp` over float32, SHAPE, tokens/s of CPU time",
         "amp_training",
