@@ -1,12 +1,11 @@
-"""Speed of a command on a long text relative to a part of it, in lines/s, and its memory.
+"""Growth of the time of a command with the length of its text, and its memory.
 
-back-translate runs a model with random weights on random sentences with CTranslate2. The other
-commands use lines of words by Zipf's law, with one process, in lines per second of CPU time. The
-ratio is 1 if the time is linear in the length of the text. The memory is that of the largest
-process.
+back-translate runs a model with random weights on random sentences with CTranslate2. The ratio is
+the speed on a long text over that on a part of it, 1 if the time is linear in the length.
 
---sizes measures the exponent of the CPU time for texts of several lengths, without the time of the
-start, which is that of a text of 10 lines. The ratio is 1.02 divided by the exponent.
+The other commands use lines of words by Zipf's law, with one process. The ratio is 1.02 divided by
+the exponent of the CPU time in the number of lines, without the time of the start, which is that of
+a text of 10 lines. The memory is that of the largest process.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -83,13 +81,12 @@ def other_commands(folder: Path) -> dict[str, list[str]]:
 
 
 def run_command(
-    args: argparse.Namespace, folder: Path, lines: int, memory: list[int] | None = None
+    args: argparse.Namespace, folder: Path, lines: int, memory: list[int]
 ) -> harness.Run:
     """Write texts of `lines` lines to a folder, and return the run of a command on them.
 
     Each run appends its memory in MiB to `memory`.
     """
-    memory = [] if memory is None else memory
     folder.mkdir(exist_ok=True)
     text = noise_offline.text(lines, args.length).decode()
     source = text.replace("word", "w" if args.what == "rerank" else "word").splitlines()[:lines]
@@ -158,7 +155,7 @@ def repeated(text: Path, times: int, lines: int) -> Path:
 
 
 def compare_lengths(args: argparse.Namespace, folder: Path) -> harness.Comparison:
-    """Compare the speed on a long text with that on a part of it."""
+    """Compare the speed of back-translate on a long text with that on a part of it."""
     comparison = harness.Comparison(
         f"growth-{args.what}",
         f"{args.times * args.sentences} lines",
@@ -167,21 +164,12 @@ def compare_lengths(args: argparse.Namespace, folder: Path) -> harness.Compariso
         goal=0.95,
         settings=vars(args),
     )
-    if args.what == "back-translate":
-        _, text = back_translation.random_model(folder, args)
-        longer, shorter = (
-            translate(folder, repeated(text, times, args.sentences), args)
-            for times in (args.times, 1)
-        )
-        shorter()  # converts the model, the only part of a warm-up that is needed
-        clock = time.perf_counter
-    else:
-        longer, shorter = (
-            run_command(args, folder / str(times), times * args.sentences)
-            for times in (args.times, 1)
-        )
-        clock = harness.cpu_seconds
-    harness.compare(comparison, longer, shorter, args.pairs, warm_up=0, clock=clock)
+    _, text = back_translation.random_model(folder, args)
+    longer, shorter = (
+        translate(folder, repeated(text, times, args.sentences), args) for times in (args.times, 1)
+    )
+    shorter()  # converts the model, the only part of a warm-up that is needed
+    harness.compare(comparison, longer, shorter, args.pairs, warm_up=0)
     return comparison
 
 
@@ -205,8 +193,8 @@ def main() -> None:
     options.add_argument("--sizes", type=int, nargs="+", help="numbers of lines for the exponent")
     options.add_argument("--length", type=int, default=8, help="sentence length in tokens")
     args = harness.parse(options)
-    if args.what == ("back-translate" if args.sizes else "mixing"):
-        options.error("mixing needs --sizes, and back-translate has no --sizes.")
+    if (args.what == "back-translate") == bool(args.sizes):
+        options.error("--sizes is for all commands but back-translate, which need it.")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if not args.sizes:
