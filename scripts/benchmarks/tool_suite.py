@@ -6,7 +6,6 @@ from entry import GROWTH, PEERS, Entry
 
 CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
 PARTS = "Two independent commands have a ratio of 1.8 on this machine, and of 2 on dedicated cores."
-SPREAD = "The goal is within the range of the runs, which is wide on this machine."
 FREED = "The arrays take 15.3 bytes per pair, the process 1.5 bytes more. fairseq takes 40 bytes."
 LEARNERS = "--checkout CHECKOUT --source SOURCE --target TARGET --pairs 3"
 M2SCORER = "--official M2SCORER --python PYTHON --system SYSTEM --gold GOLD"
@@ -147,20 +146,6 @@ TOOLS = (
     ),
     Entry(
         "m2_scorer",
-        "MaxMatch over the reference implementation, sentences of 22 words, sentences/s",
-        "m2_scorer",
-        "--pairs 9 --sentences 60",
-        note="For short sentences the cost tables dominate. The ratio grows with the length.",
-    ),
-    Entry(
-        "m2_scorer.30",
-        "MaxMatch over the reference implementation, sentences of 30 words, sentences/s",
-        "m2_scorer",
-        "--pairs 9 --sentences 60 --length 30",
-        note=SPREAD,
-    ),
-    Entry(
-        "m2_scorer.official",
         "`score m2` over the authors' m2scorer in Python 2.7, CoNLL-2014 test set, sentences per "
         "second of CPU time, output of PIE",
         "m2_scorer",
@@ -169,7 +154,7 @@ TOOLS = (
         section=PEERS,
     ),
     Entry(
-        "m2_scorer.official.rewriting",
+        "m2_scorer.rewriting",
         "`score m2` over the authors' m2scorer, output of Riken-Tohoku, which rewrites more, "
         "sentences per second of CPU time",
         "m2_scorer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ ONCE = {
 """Benchmarks that start new processes for each pair, which is slow."""
 PEERS = {"correction", "filter_corpus"}
 """Benchmarks that need another project."""
-OTHERS = {"errant_scorer", "start_up"}
+OTHERS = {"errant_scorer", "m2_scorer", "start_up"}
 """Benchmarks without random text, which have a test of their own."""
 TINY = ("--arch", "shape_transformer_tiny")
 BENCHMARKS = {
@@ -35,7 +36,6 @@ BENCHMARKS = {
     "ctranslate2_export": (*TINY, "--sentences", "4", "--batch", "2", "--vocabulary", "100"),
     "noise_offline": ("--sentences", "50", "--processes", "--noise", "denoise"),
     "edits_extraction": ("--sentences", "20"),
-    "m2_scorer": ("--sentences", "10"),
     "edit_decoding": (
         *("--arch", "edit_tagger_small", "--against", "transformer_tiny"),
         *("--sentences", "2", "--kind", "int8"),
@@ -82,7 +82,6 @@ def test_every_benchmark_is_in_this_file() -> None:
     shared = {
         "harness",
         "models",
-        "direct_maxmatch",
         "run",
         "suite",
         "tool_suite",
@@ -120,6 +119,20 @@ def test_both_scorers_print_the_same_scores(run: Run, tmp_path: Path) -> None:
     model = ("--model", small_pipeline(tmp_path), "--pairs", "1")
     done = run("python", script, *files, *model)
     assert len(json.loads(done.stdout)["ratios"]) == 1
+
+
+def test_another_m2_scorer_must_print_the_same_scores(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "system").write_text("the cat sat .\n")
+    gold = "S the cat sit .\nA 2 3|||V|||sat|||REQUIRED|||-NONE-|||0\n\n"
+    (tmp_path / "gold").write_text(gold)
+    peer = tmp_path / "m2scorer.py"
+    words = ["python", ROOT / "scripts/benchmarks/m2_scorer.py", "--python", sys.executable]
+    words += ["--official", peer, "--system", tmp_path / "system", "--gold", tmp_path / "gold"]
+    scores = "Precision   : {}\nRecall      : 1.0000\nF_0.5       : 1.0000\n"
+    peer.write_text(f"print({scores.format('1.0000')!r})")
+    assert len(json.loads(run(*words, "--pairs", "1").stdout)["ratios"]) == 1
+    peer.write_text(f"print({scores.format('0.5000')!r})")
+    assert "AssertionError" in run(*words, "--pairs", "1", code=1).stderr
 
 
 def test_start_up(run: Run) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections import Counter
 from typing import Any
 
@@ -17,9 +16,7 @@ from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcPaths, merged_arcs
 from fairseq_ssl.metrics.maxmatch.scores import MatchCounts, MaxMatch, choose_gold, match_scores
 from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parse_m2
-from tests.conftest import ROOT
-
-DIRECT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts/benchmarks/direct_maxmatch.py"))
+from tests.unit.metrics import direct_maxmatch
 
 README = """\
 S The cat sat at mat .
@@ -74,7 +71,7 @@ def corpora(draw: st.DrawFn) -> list[tuple[M2Sentence, str]]:
 
 
 def direct(pairs: list[tuple[M2Sentence, str]], *options: Any) -> list[tuple[int, int, int]]:
-    gold = [
+    gold: list[dict[int, list[direct_maxmatch.Gold]]] = [
         {
             number: [
                 (e.start, e.end, " ".join(sentence.words[e.start : e.end]), e.alternatives)
@@ -85,10 +82,7 @@ def direct(pairs: list[tuple[M2Sentence, str]], *options: Any) -> list[tuple[int
         for sentence, _ in pairs
     ]
     sources = [" ".join(sentence.words) for sentence, _ in pairs]
-    counts: list[tuple[int, int, int]] = DIRECT["counts"](
-        sources, [output for _, output in pairs], gold, *options
-    )
-    return counts
+    return direct_maxmatch.counts(sources, [output for _, output in pairs], gold, *options)
 
 
 def test_example_of_the_authors() -> None:
@@ -164,11 +158,13 @@ def test_arcs_and_paths_equal_a_slow_reference(
     output = data.draw(st.lists(st.sampled_from("abc"), max_size=7))
     sentence = M2Sentence(tuple(source), {0: data.draw(edits(source, output))})
     gold = [maxmatch.gold_edit(sentence, edit) for edit in sentence.annotators[0]]
-    nodes, every, length, found = DIRECT["arcs"](source, output, unchanged)
+    nodes, every, length, found = direct_maxmatch.arcs(source, output, unchanged)
     arcs = merged_arcs(lattice(source, output), unchanged, 10**6)
     assert arcs is not None
     assert arcs.count == len(every)
-    path = DIRECT["best_path"](nodes, every, DIRECT["weights"](every, length, found, gold), found)
+    path = direct_maxmatch.best_path(
+        nodes, every, direct_maxmatch.weights(every, length, found, gold), found
+    )
     assert ArcPaths(arcs).best(gold) == [step[1:5] for step in path]
 
 
