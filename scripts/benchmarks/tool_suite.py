@@ -5,7 +5,7 @@ from __future__ import annotations
 from entry import GROWTH, PEERS, Entry
 
 CORPUS = "--source SOURCE --target TARGET --opusfilter OPUSFILTER"
-PARTS = "Two independent commands have a ratio of 1.8 on this machine, and of 2 on dedicated cores."
+PARTS = "Two independent commands have a ratio of 1.8 on the same machine, which shares its cores."
 FREED = "The arrays take 15.3 bytes per pair, the process 1.5 bytes more. fairseq takes 40 bytes."
 LEARNERS = "--checkout CHECKOUT --source SOURCE --target TARGET --pairs 3"
 M2SCORER = "--official M2SCORER --python PYTHON --system SYSTEM --gold GOLD"
