@@ -69,7 +69,7 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
 def test_pretraining_is_the_papers() -> None:
     (words,) = called(dry("pretrain", LAUNCH="node"), "fairseq-train")
     args = training(words)
-    assert (args.user_dir, args.arch) == (PACKAGE.name, "pointer_transformer")
+    assert (args.user_dir, args.arch) == (str(PACKAGE), "pointer_transformer")
     assert (args.task, args.noise, args.denoise_keep_rate) == (
         *("denoising_pretraining", "denoise"),
         0.03,

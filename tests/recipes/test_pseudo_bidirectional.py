@@ -51,7 +51,7 @@ def test_words_are_trained_equally_at_both_depths() -> None:
     found = [training(words) for words in called(dry("train", **settings), "fairseq-train")]
     assert len(found) == 2 * 2 * 5
     for args in found:
-        assert (args.user_dir, args.task) == (PACKAGE.name, "translation")
+        assert (args.user_dir, args.task) == (str(PACKAGE), "translation")
         assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (200, 400)
         assert (args.encoder_attention_heads, args.encoder_normalize_before) == (4, True)
         assert (args.dropout, args.lr, args.max_tokens) == (0.1, [0.002], 2000)
