@@ -60,13 +60,14 @@ TINY = (
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment a command of a test gets: this Python's scripts, one thread.
+    """The environment a command of a test gets: this Python's scripts, one thread, no Slurm job.
 
     Those of fairseq and of the package, and `python` with a benchmark, are run by servers that have
     imported what they need, unless `changes` have REAL_COMMANDS.
     """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    plain = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    inherited = {name: value for name, value in os.environ.items() if name[:6] != "SLURM_"}
+    plain = {**inherited, "PATH": path, "OMP_NUM_THREADS": "1"}
     if "REAL_COMMANDS" not in {**os.environ, **changes}:
         folder = command_servers()
         plain |= {"PATH": f"{folder}{os.pathsep}{path}", "COMMAND_SERVERS": folder}

@@ -42,8 +42,14 @@ divided() {
     given+=("$setting=${!setting}")
   done
   if ((parts < 1 || $1 % parts)); then
-    local others=$((parts / ${!setting})) advice="Lower one of these settings."
-    ((others < 1 || $1 % others)) || advice="Set $setting=$(($1 / others))."
+    local value="${!setting}" others advice="Lower one of these settings."
+    if ((parts < 1)); then
+      advice="Expected settings of 1 or more."
+    else
+      others=$((parts / value))
+      while ((value > 0 && $1 % (others * value))); do value=$((value - 1)); done
+      ((value < 1)) || advice="Set $setting=$value."
+    fi
     echo "${given[*]}: a batch size of $1 is not divisible by $parts. $advice" >&2
     return 2
   fi
@@ -59,6 +65,7 @@ launch_train() {
   fi
   if [[ -n "${OTHER_NODE:-}" && "${LAUNCH:-single}" != torchrun && -z "${DRY_RUN:-}" ]]; then return; fi
   _check_world_size
+  _check_jobs
   local LOGGING=()
   _log_to "$@"
   set -- "$@" "${LOGGING[@]}"
@@ -86,11 +93,16 @@ launch_train() {
         --no-python bash -c "$(_one_rank)" rank "$@"
       ;;
     slurm)
-      # The job may have one task for each GPU. fairseq needs one for each node, with all CPUs, which
-      # srun does not inherit. The port differs between jobs, which may share a node.
-      local cpus=$((${SLURM_CPUS_PER_TASK:-1} * ${SLURM_NTASKS_PER_NODE:-1})) tasks=(--ntasks-per-node 1)
+      # The job may have one task for each GPU. fairseq needs one for each node, with all CPUs and GPUs.
+      # So srun must not inherit the job's resources of a task. The port differs between jobs, which may
+      # share a node.
+      local cpus="${SLURM_CPUS_ON_NODE:-${SLURM_JOB_CPUS_PER_NODE:-}}" tasks=(--ntasks-per-node 1) unset=() name
+      for name in SLURM_{GPUS_PER_TASK,NTASKS_PER_GPU,CPUS_PER_GPU,TRES_PER_TASK,GPU_BIND}; do
+        [[ -z "${!name:-}" ]] || unset+=(-u "$name")
+      done
+      ((${#unset[@]} == 0)) || run+=(env "${unset[@]}")
       [[ -z "${SLURM_JOB_NUM_NODES:-}" ]] || tasks+=(--ntasks "$SLURM_JOB_NUM_NODES")
-      ((cpus == 1)) || tasks+=(--cpus-per-task "$cpus")
+      [[ -z "$cpus" ]] || tasks+=(--cpus-per-task "${cpus%%[(,]*}") # the first of 64(x2),32
       "${run[@]}" srun --kill-on-bad-exit=1 "${tasks[@]}" \
         fairseq-train "$@" --distributed-port "${MASTER_PORT:-$((29500 + ${SLURM_JOB_ID:-0} % 1000))}"
       ;;
@@ -110,6 +122,14 @@ _check_world_size() {
   esac
   if [[ -n "${GPUS:-}" && "$processes" != 0 && "$processes" != "$GPUS" ]]; then
     echo "GPUS is $GPUS, but LAUNCH=$LAUNCH starts $processes processes on all nodes. Set GPUS=$processes." >&2
+    exit 2
+  fi
+}
+
+# Exit with an error if several trainings would use the same port and GPUs of all nodes.
+_check_jobs() {
+  if [[ "${LAUNCH:-}" == torchrun || "${LAUNCH:-}" == slurm ]] && ((${JOBS:-1} > 1)); then
+    echo "JOBS is $JOBS, but a training with LAUNCH=$LAUNCH uses all GPUs. Set JOBS=1." >&2
     exit 2
   fi
 }

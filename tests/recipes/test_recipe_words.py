@@ -79,15 +79,26 @@ def test_gpus_divide_the_batch_of_the_paper(settings: dict[str, str], expected: 
             {"GPUS": "32"},
             "GPUS=32 SIZE=4: a batch size of 64 is not divisible by 128. Set SIZE=2.",
         ),
+        (
+            {"GPUS": "8", "SIZE": "7"},
+            "GPUS=8 SIZE=7: a batch size of 64 is not divisible by 56. Set SIZE=4.",
+        ),
+        ({"SIZE": "0"}, "GPUS=8 SIZE=0: a batch size of 64 is not divisible by 0. Expected"),
         ({"GPUS": "0"}, "GPUS is '0'. Expected a number, 1 or more."),
         ({"GPUS": "all"}, "GPUS is 'all'. Expected a number, 1 or more."),
         ({"GPUS": "2", "LAUNCH": "single"}, "GPUS is 2, but LAUNCH=single uses one GPU."),
     ],
 )
 def test_batch_size_is_never_reduced(settings: dict[str, str], message: str) -> None:
-    done = shell("SIZE=4; gpus 8; F=$(divided 64 GPUS SIZE); echo on", **settings)
+    done = shell('SIZE="${SIZE:-4}"; gpus 8; F=$(divided 64 GPUS SIZE); echo on', **settings)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
+
+
+def test_advice_for_a_batch_never_raises_a_setting() -> None:
+    assert "Set GPUS=4." in shell("GPUS=5; divided 32 GPUS").stderr
+    settings = {"GPUS": "2", "MAX_TOKENS": "3500"}
+    assert "Set MAX_TOKENS=3200." in shell("divided 32000 GPUS MAX_TOKENS", **settings).stderr
 
 
 def test_node_uses_the_requested_gpus() -> None:
@@ -167,10 +178,10 @@ def test_another_number_of_processes_than_gpus_is_rejected(
     assert shell(launch, GPUS=started, **settings).returncode == 0
 
 
-def test_slurm_starts_one_task_for_each_node_with_its_cpus() -> None:
-    """A job with one task for each GPU sets SLURM_NTASKS, which srun would inherit."""
+def test_slurm_starts_one_task_for_each_node_with_its_cpus_and_gpus() -> None:
+    """A job with one task for each GPU sets variables of its tasks, which srun would inherit."""
     job = {"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8", "SLURM_NTASKS": "16"}
-    job |= {"SLURM_NTASKS_PER_NODE": "8", "SLURM_CPUS_PER_TASK": "4"}
+    job |= {"SLURM_NTASKS_PER_NODE": "8", "SLURM_CPUS_PER_TASK": "4", "SLURM_CPUS_ON_NODE": "32"}
     job |= {"SLURM_JOB_ID": "71234", "LAUNCH": "slurm"}
     words = shell("gpus 16; launch_train data", DRY_RUN="1", **job).stdout.split()
     started, trained = words[: words.index("fairseq-train")], words[words.index("fairseq-train") :]
@@ -181,6 +192,29 @@ def test_slurm_starts_one_task_for_each_node_with_its_cpus() -> None:
     assert trained == ["fairseq-train", "data", "--distributed-port", "29734"]
     words = shell("launch_train data", DRY_RUN="1", MASTER_PORT="4000", **job).stdout.split()
     assert words[-1] == "4000"
+    salloc = {"SLURM_CPUS_ON_NODE": "", "SLURM_JOB_CPUS_PER_NODE": "64(x2),32"}
+    words = shell("launch_train data", DRY_RUN="1", **(job | salloc)).stdout.split()
+    assert words[words.index("--cpus-per-task") + 1] == "64"
+
+
+def test_srun_does_not_inherit_the_resources_of_a_task(tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\nenv | grep -o '^SLURM_[A-Z_]*' | sort\n")
+    srun.chmod(0o755)
+    inherited = ("GPUS_PER_TASK", "NTASKS_PER_GPU", "CPUS_PER_GPU", "TRES_PER_TASK", "GPU_BIND")
+    job = {f"SLURM_{name}": "1" for name in (*inherited, "JOB_ID", "JOB_NUM_NODES")}
+    done = shell(f'PATH="{tmp_path}:$PATH"; launch_train data', LAUNCH="slurm", **job)
+    assert done.stdout.split() == ["SLURM_JOB_ID", "SLURM_JOB_NUM_NODES"], done.stderr
+
+
+@pytest.mark.parametrize("launch", ["slurm", "torchrun"])
+def test_trainings_on_all_nodes_are_not_parallel(launch: str) -> None:
+    nodes = {"NODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "first"}
+    train = "torchrun() { echo on; }; srun() { echo on; }; spawn launch_train data; settle"
+    done = shell(train, JOBS="2", LAUNCH=launch, **nodes)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"JOBS is 2, but a training with LAUNCH={launch} uses all GPUs.")
+    assert shell(train, JOBS="1", LAUNCH=launch, **nodes).stdout == "on\n"
 
 
 def test_torchrun_divides_the_gpus_among_the_nodes() -> None:
