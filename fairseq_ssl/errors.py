@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 from unicodedata import category
@@ -103,6 +104,10 @@ def needs_torch(purpose: str) -> Iterator[None]:
 class _DeferredModule(ModuleType):
     """Module whose functions import the real module when they are called."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__spec__ = ModuleSpec(name, None)  # without it, find_spec raises an error
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -110,6 +115,10 @@ class _DeferredModule(ModuleType):
 
 
 def _call(module: str, function: str, *args: Any, **options: Any) -> Any:
+    if isinstance(sys.modules.get(module), _DeferredModule):  # called by a thread in the block
+        for name, loaded in list(sys.modules.items()):
+            if isinstance(loaded, _DeferredModule):
+                sys.modules.pop(name, None)
     return getattr(importlib.import_module(module), function)(*args, **options)
 
 
@@ -128,12 +137,14 @@ def deferred_modules(names: Iterable[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in modules:
-            del sys.modules[name]
+        for name, module in modules.items():
+            if sys.modules.get(name) is module:  # another thread may have changed it
+                sys.modules.pop(name, None)
 
 
 SLOW = ("spacy.cli.info",)
-"""Modules that packages import without need, such as spaCy's commands, half of spaCy's import."""
+"""Modules that packages import without need, such as spaCy's commands, a third of spaCy's import
+(``scripts/benchmarks/start_up.py --what spacy``)."""
 
 
 def import_optional(module: str, purpose: str, extra: str = "") -> Any:
@@ -145,6 +156,8 @@ def import_optional(module: str, purpose: str, extra: str = "") -> Any:
         extra: extra of fairseq-ssl that installs the module (empty: the error names the package).
     """
     try:
+        if module in sys.modules:
+            return importlib.import_module(module)  # waits if another thread imports the module
         with deferred_modules(SLOW):
             return importlib.import_module(module)
     except ImportError as error:

@@ -123,6 +123,9 @@ def filter_files(
         overwrite: replace existing outputs
         progress: called with the number of lines done
     """
+    for files in (inputs, outputs):
+        if isinstance(files, str | Path):
+            raise TypeError(f"Expected a list of `Path` objects, not {files!r}.")
     paths = tuple(outputs) if isinstance(outputs, Sequence) else ()
     sides = max(1, len(inputs))
     _check(inputs, paths, sides, examples)

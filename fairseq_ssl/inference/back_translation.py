@@ -28,6 +28,7 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     TextInput,
     check_distinct,
+    output_file,
     run_job,
     silent_progress,
 )
@@ -194,10 +195,11 @@ def back_translate_file(
         progress: called with the number of lines translated.
     """
     _check_engine(engine)
-    if not isinstance(output, Path) and (source_output or shard != (1, 1)):
+    translations = output_file(output)
+    if translations is None and (source_output or shard != (1, 1)):
         raise UsageError("`source_output` and `shard` need `output` to be a file.")
     text = TextInput(source, shard, size=(block or BLOCK_KIB[config.device]) * 1024)
-    files = {OUTPUT: output if isinstance(output, Path) else None, SOURCE_OUTPUT: source_output}
+    files = {OUTPUT: translations, SOURCE_OUTPUT: source_output}
     outputs = {name: text.shard_path(path) for name, path in files.items() if path is not None}
     check_distinct(text.path, outputs.values())
     for path in config.model:

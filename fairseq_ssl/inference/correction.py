@@ -23,6 +23,7 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     TextInput,
     check_distinct,
+    output_file,
     run_job,
     silent_progress,
 )
@@ -228,7 +229,7 @@ def _annotator(model: str) -> Annotator:
     try:
         return Annotator(model)
     except MissingPackageError as error:
-        if error.__cause__ is None:  # errant or spaCy is missing
+        if isinstance(error.__cause__, ImportError):  # a package is missing, not the pipeline
             raise
         raise DataError(
             f"{model} is not an installed or readable spaCy pipeline, which the types of edits "
@@ -372,7 +373,8 @@ def correct_file(
         progress: called with the number of lines corrected.
     """
     text = TextInput(source, size=block * 1024)
-    outputs = [output] if isinstance(output, Path) else []
+    file = output_file(output)
+    outputs = [file] if file else []
     check_distinct(text.path, outputs)
     job = _CorrectionJob(
         text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress

@@ -26,7 +26,14 @@ from fairseq_ssl.inference.scoring import (
 )
 from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
-from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    JobState,
+    ProgressFactory,
+    output_file,
+    run_job,
+    silent_progress,
+)
 from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, open_text, read_lines, stdin_text
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
@@ -83,7 +90,7 @@ def score_nbest_file(
     """
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
-    path = output if isinstance(output, Path) else None
+    path = output_file(output)
     files = {
         "list": nbest,
         "source": source,

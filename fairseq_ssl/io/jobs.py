@@ -172,6 +172,15 @@ def resolve_paths(paths: Iterable[object]) -> list[Path]:
     return resolved
 
 
+def output_file(output: object) -> Path | None:
+    """Return an output that is a file, or None for a stream. Raise TypeError for a string."""
+    if isinstance(output, Path):
+        return output
+    if not hasattr(output, "write"):
+        raise TypeError(f"Expected a `Path` or a binary stream for `output`, not {output!r}.")
+    return None
+
+
 def check_distinct(source: Path | None, outputs: Iterable[Path]) -> None:
     """Raise UsageError if the input and the outputs are not different files."""
     paths = resolve_paths((source, *outputs))

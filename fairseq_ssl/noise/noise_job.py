@@ -24,6 +24,7 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     TextInput,
     check_distinct,
+    output_file,
     run_job,
     silent_progress,
 )
@@ -197,7 +198,7 @@ def noise_file(
         progress: called with the number of lines done
     """
     text = TextInput(source, shard)
-    noisy = output if isinstance(output, Path) else None
+    noisy = output_file(output)
     files = {"noisy": noisy, "clean": clean, "changed": changed_positions}
     paths = {name: text.shard_path(path) for name, path in files.items() if path is not None}
     _check(text, output, paths, seed, skip_bad_lines)

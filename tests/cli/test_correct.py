@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from fairseq import checkpoint_utils
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, MissingPackageError, UsageError
 from fairseq_ssl.inference import CorrectionConfig, Corrector
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
@@ -275,6 +276,18 @@ def test_the_class_corrects_lines(model: Path) -> None:
     assert corrector(model).correct(["", "  "])[1].text == "  "
     with pytest.raises(UsageError, match="`lines` is a string"):
         corrector(model).correct("a b")
+
+
+@pytest.mark.parametrize("package", ["errant", "threadpoolctl"])
+def test_a_missing_package_is_not_a_missing_pipeline(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = CorrectionConfig(
+        (Path("none"),), tokenizer=None, explain=True, spacy_model=str(small_pipeline(tmp_path))
+    )
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackageError, match=f"needs the package {package}"):
+        Corrector(config)
 
 
 def test_unknown_words_are_forgotten(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

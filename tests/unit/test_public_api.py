@@ -55,8 +55,13 @@ def test_examples_of_docstrings_run(name: str) -> None:
 def test_a_string_in_place_of_a_path_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="Expected a `Path`, not 'clean'"):
         noise.noise_file("clean", Path("noisy"), "direct")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="binary stream for `output`, not 'noisy'"):
+        noise.noise_file(Path("clean"), "noisy", "direct")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Expected a `Path`, not 'good'"):
         filters.filter_files([Path("en")], ["good"], "clean")  # type: ignore[list-item]
+    for wrong in ("good", Path("good")):
+        with pytest.raises(TypeError, match=r"Expected a list of `Path` objects, not .*good"):
+            filters.filter_files([Path("en")], wrong, "clean")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Expected a `Path`, not 'src'"):
         edits.build_dictionary_file("src", Path("trg"), Path("e"))  # type: ignore[arg-type]
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
-from fairseq_ssl import __version__
-from fairseq_ssl.errors import MissingPackageError, nearest
+import pytest
+
+from fairseq_ssl import __version__, errors
+from fairseq_ssl.errors import MissingPackageError, deferred_modules, import_optional, nearest
 from fairseq_ssl.signature import Signature
 
 
@@ -35,3 +40,34 @@ def test_a_missing_package_comes_with_its_command() -> None:
     assert (
         message == "Export needs the package ctranslate2. Install it with: pip install ctranslate2"
     )
+
+
+def test_a_deferred_module_has_a_spec_and_ends_with_the_block() -> None:
+    with deferred_modules(["no_such_module"]):
+        assert find_spec("no_such_module") is not None
+    assert find_spec("no_such_module") is None
+
+
+def test_functions_of_a_deferred_module_run_in_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with deferred_modules(["colorsys"]):
+        from colorsys import rgb_to_hsv
+
+        assert rgb_to_hsv(0, 0, 1) == (2 / 3, 1, 1)
+
+
+def test_modules_that_another_thread_imports_meanwhile_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread can end its block before this one, or import the module."""
+    imported = ModuleType("first_module")
+    with deferred_modules(["first_module", "second_module"]):
+        monkeypatch.setitem(sys.modules, "first_module", imported)
+        del sys.modules["second_module"]
+    assert sys.modules["first_module"] is imported
+    assert "second_module" not in sys.modules
+
+
+def test_modules_are_only_deferred_by_the_first_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(errors, "deferred_modules")
+    assert import_optional("json", "A test") is json
