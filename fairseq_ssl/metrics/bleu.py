@@ -246,7 +246,7 @@ class SacreBleuMetric(ReferenceMetric):
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return sacreBLEU's counts of each hypothesis, [sentences, counts]."""
-        self._check(hypotheses, label)
+        self.check_references(hypotheses, label)
         counts = self._sums.counts([[line] for line in hypotheses], self.references)
         return np.array([row for (row,) in counts], np.float64)
 

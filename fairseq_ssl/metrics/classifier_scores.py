@@ -44,7 +44,7 @@ class Accuracy(ReferenceMetric):
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return (1 if correct else 0, 1) for each hypothesis, [sentences, 2]."""
-        self._check(hypotheses, label)
+        self.check_references(hypotheses, label)
         columns = zip(*self.references, strict=True)
         pairs = zip(hypotheses, columns, strict=True)
         return np.array([[float(line in references), 1.0] for line, references in pairs])

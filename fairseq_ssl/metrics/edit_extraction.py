@@ -34,7 +34,8 @@ MODEL = "en_core_web_sm"
 UNTYPED = "NA"
 PURPOSE = "Extracting edits by ERRANT"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
-"""Costs of a substitution by another lemma, by another open class, by another part of speech."""
+"""Costs of a substitution by another lemma, and by another part of speech: between two open classes
+and otherwise."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that need torch."""
@@ -47,8 +48,10 @@ ANNOTATED = ["TAG", "DEP", "POS", "MORPH", "LEMMA"]
 EditSpan = tuple[int, int, int, int]
 """Start and end of an edit in the source, then start and end in the corrected sentence."""
 AlignmentStep = tuple[str, int, int, int, int]
-"""Operation and span: M is a match, S a substitution, D a deletion, I an insertion, and T2 a
-transposition of two tokens."""
+"""Operation and span.
+
+M is a match, S a substitution, D a deletion, I an insertion, and T2 a transposition of two tokens.
+"""
 AnnotatedPair = tuple[str, Sequence[str], int]
 """Source, its corrected sentences, and the line number of the source for error messages."""
 
@@ -144,7 +147,7 @@ class Annotator:
 
 
 class _CachedRules:
-    """The attribute ruler and the lemmatizer at the end of a pipeline, with results by token.
+    """Replacement of the attribute ruler and the lemmatizer that caches the results of each token.
 
     Both read one token at a time, except in patterns of several tokens, which are not cached.
     """
@@ -162,7 +165,8 @@ class _CachedRules:
 
     def annotate(self, document: Any) -> Any:
         """Return a document with the annotations of both components."""
-        if not len(document) or self._longer.match(document):
+        # spaCy warns of a matcher without patterns.
+        if not len(document) or (len(self._longer.matcher) and self._longer.match(document)):
             return self._lemmatizer(self._ruler(document))
         before = _attributes(document)
         new = list({token: None for token in before if token not in self._known})
@@ -183,7 +187,7 @@ def _can_cache_rules(nlp: Any) -> bool:
     read = {key.upper() for rule in rules for (token,) in rule["patterns"] for key in token}
     written = {key for rule in rules for key in rule["attrs"]}
     is_known = read <= READ and written <= set(ANNOTATED)
-    return is_known and nlp.get_pipe(names[1]).mode in ("rule", "lookup")
+    return bool(rules) and is_known and nlp.get_pipe(names[1]).mode in ("rule", "lookup")
 
 
 def _is_single(rule: Mapping[str, Any]) -> bool:
@@ -377,7 +381,7 @@ def _pipeline(spacy: Any, model: str) -> Any:
     thinc = import_optional("thinc.api", PURPOSE, "gec")
     is_cpu = thinc.get_current_ops().name == "numpy"
     try:
-        # numpy's matrix products are three times as fast as those of blis on recent CPUs.
+        # numpy's matrix products are faster than those of blis.
         with thinc.use_ops("numpy", use_blis=False) if is_cpu else nullcontext():
             return spacy.load(model, disable=["ner"])
     except OSError as error:

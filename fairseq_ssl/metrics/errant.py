@@ -28,6 +28,7 @@ from fairseq_ssl.metrics.metric import (
     MetricScore,
     SentenceStatistics,
     TextSource,
+    check_hypotheses,
     check_lengths,
     read_gold,
     text_label,
@@ -246,7 +247,7 @@ class Errant(EditMetric):
         Sentences that occur in several systems, such as the sources, are parsed once.
         """
         for label, hypotheses in systems.items():
-            check_lengths(self._label, len(self.gold), label, len(hypotheses))
+            check_hypotheses(hypotheses, label, self._label, len(self.gold))
         if not systems:
             return {}
         sources = [" ".join(gold.words) for gold in self.gold]

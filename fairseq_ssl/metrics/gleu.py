@@ -91,7 +91,7 @@ class Gleu(ReferenceMetric):
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the counts of each hypothesis for all annotators, [sentences, annotators * 10]."""
-        self._check(hypotheses, label)
+        self.check_references(hypotheses, label)
         if self.sources is None:
             raise UsageError("GLEU needs the uncorrected text. Set `source`.")
         check_lengths(self._source_label, len(self.sources), label, len(hypotheses))

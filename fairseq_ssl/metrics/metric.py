@@ -213,7 +213,7 @@ class Metric(ABC):
 class ReferenceMetric(Metric):
     """Base class of metrics that compare hypotheses with references.
 
-    `statistics` of a subclass first calls `_check(hypotheses, label)`.
+    `statistics` of a subclass first calls `check_references(hypotheses, label)`.
 
     Args:
         references: one text per annotator (default: passed to each call)
@@ -258,14 +258,12 @@ class ReferenceMetric(Metric):
         ]
         self.references = [text_lines(text) for text in references]
 
-    def _check(self, hypotheses: Sequence[str], label: str) -> None:
+    def check_references(self, hypotheses: Sequence[str], label: str) -> None:
         """Raise an error if there are no references, or not one per hypothesis."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `reference`.")
-        if isinstance(hypotheses, str):
-            raise TypeError("Expected a list of hypotheses, not a string.")
         for name, lines in zip(self._labels, self.references, strict=True):
-            check_lengths(name, len(lines), label, len(hypotheses))
+            check_hypotheses(hypotheses, label, name, len(lines))
 
 
 class EditMetric(Metric):
@@ -355,6 +353,13 @@ def read_gold(gold: str | Path | Iterable[M2Sentence]) -> tuple[str, list[M2Sent
 def text_label(text: object, default: str) -> str:
     """Return the name of a text in messages: its path, or `default`."""
     return str(text) if isinstance(text, Path) else default
+
+
+def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
+    """Raise an error unless there is a hypothesis for each of the `count` lines of a text."""
+    if isinstance(hypotheses, str):
+        raise TypeError("Expected a list of hypotheses, not a string.")
+    check_lengths(name, count, label, len(hypotheses))
 
 
 def check_lengths(name: object, count: int, other: object, other_count: int) -> None:

@@ -49,7 +49,7 @@ class Rouge(ReferenceMetric):
 
         The last column is 1, so that its sum is the number of summaries.
         """
-        self._check(hypotheses, label)
+        self.check_references(hypotheses, label)
         package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
         scorer = package.RougeScorer(list(VARIANTS.values()), use_stemmer=self.stem)
         rows = []

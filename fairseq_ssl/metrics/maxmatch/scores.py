@@ -24,7 +24,7 @@ from fairseq_ssl.metrics.metric import (
     EditMetric,
     MetricScore,
     SentenceStatistics,
-    check_lengths,
+    check_hypotheses,
     read_gold,
 )
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
@@ -241,7 +241,7 @@ class M2(EditMetric):
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the numbers of correct, proposed and gold edits, [sentences, 3]."""
-        check_lengths(self._label, len(self.gold), label, len(hypotheses))
+        check_hypotheses(hypotheses, label, self._label, len(self.gold))
         pairs = list(zip(self.gold, hypotheses, strict=True))
         counts = choose_gold(self._map(self._match, pairs, label), self.beta)
         return np.array(counts, dtype=np.float64)

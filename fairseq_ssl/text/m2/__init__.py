@@ -15,7 +15,6 @@ A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -86,6 +85,7 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
     `name` is the name of the file in error messages.
     """
     sentence: M2Sentence | None = None
+    known: dict[str, str] = {}  # a file repeats most of its words, which then share memory
     for number, raw in enumerate(lines, 1):
         line = raw.removesuffix("\r")
         if line.startswith("A "):
@@ -103,8 +103,8 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
                     f"{name}:{number} begins a second sentence in its block. Insert a blank "
                     "line before it."
                 )
-            words = map(sys.intern, line[2:].split())  # a file repeats most of its words
-            sentence = M2Sentence(tuple(words), {}, number)
+            words = tuple(known.setdefault(word, word) for word in line[2:].split())
+            sentence = M2Sentence(words, {}, number)
         elif not line.strip():
             if sentence:
                 yield _complete(sentence)

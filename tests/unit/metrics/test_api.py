@@ -13,6 +13,7 @@ import sacrebleu
 from fairseq_ssl import metrics
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Errant, Gleu, paired_bootstrap
+from fairseq_ssl.metrics.metric import Metric
 from fairseq_ssl.text.m2 import parse_m2
 
 GOLD = [
@@ -109,6 +110,17 @@ def test_wrong_input_is_rejected() -> None:
         M2(parse_m2(GOLD, "gold"), beta=0)
 
 
-def test_a_string_is_not_a_list_of_hypotheses() -> None:
+@pytest.mark.parametrize(
+    "metric",
+    [
+        Bleu([["the cat"]]),
+        Accuracy([["the cat"]]),
+        Gleu([["the cat"]], ["the cats"]),
+        M2(parse_m2(GOLD, "gold")),
+        Errant(parse_m2(GOLD, "gold"), untyped=True),
+    ],
+    ids=lambda metric: type(metric).__name__,
+)
+def test_a_string_is_not_a_list_of_hypotheses(metric: Metric) -> None:
     with pytest.raises(TypeError, match="a list of hypotheses, not a string"):
-        Bleu([["the cat"]]).corpus_score("the cat")
+        metric.statistics("ab")
