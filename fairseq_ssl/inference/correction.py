@@ -282,10 +282,8 @@ def _load_tagger(config: CorrectionConfig) -> Any:
         from fairseq import tasks
 
         check_registered()
-        task_class = tasks.TASK_REGISTRY["edit_labeling"]
-        return task_class.load_onnx_corrector(
-            config.models, config.threads, **config.decoding_options
-        )
+        load = tasks.TASK_REGISTRY["edit_labeling"].load_onnx_corrector
+        return load(config.models, config.threads, **config.decoding_options)
     device = torch_device(config.device, worker_number())
     return load_tagger(config.models, config.data_dir, device, **config.decoding_options)
 
@@ -373,8 +371,7 @@ def correct_file(
         progress: called with the number of lines corrected.
     """
     text = TextInput(source, size=block * 1024)
-    file = output_file(output)
-    outputs = [file] if file else []
+    outputs = [file] if (file := output_file(output)) else []
     check_distinct(text.path, outputs)
     job = _CorrectionJob(
         text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress

@@ -228,12 +228,10 @@ def align_documents(before: Any, after: Any) -> list[AlignmentStep]:
     costs = _substitution_costs(before, after, rows, columns)
     same = (rows[:, None, 0] == columns[None, :, 0]).tolist()
     table = _fill_table(same, costs.tolist(), rows[:, 1].tolist(), columns[:, 1].tolist())
-    steps = _trace_back(table)
-    steps += [
+    return _trace_back(table) + [
         ("M", length - at, length - at + 1, width - at, width - at + 1)
         for at in range(suffix, 0, -1)
     ]
-    return steps
 
 
 def _substitution_costs(
@@ -257,9 +255,7 @@ def _substitution_costs(
     both_open = is_open[0][:, None] & is_open[1][None, :]
     lemmas = np.where(equal[..., 2], 0.0, LEMMA_COST)
     classes = np.where(equal[..., 3], 0.0, np.where(both_open, OPEN_CLASS_COST, CLASS_COST))
-    costs: NDArray[np.float64] = lemmas + classes + letters
-    costs[equal[..., 1]] = 0
-    return costs
+    return np.where(equal[..., 1], 0.0, lemmas + classes + letters)
 
 
 def _fill_table(
