@@ -85,7 +85,7 @@ class ScoringConfig:
     reverse: bool = False
     """Score the source given the translation, with a model of the opposite direction."""
     right_to_left: bool = False
-    """The model generates the last token first, even if its checkpoint does not say so."""
+    """The model generates the last token first (default: from the checkpoint)."""
     lenpen: float = 1.0
     """For translation models: log P is divided by length ** lenpen."""
     alpha: float = PENALTY
