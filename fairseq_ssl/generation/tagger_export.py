@@ -108,8 +108,10 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
                 if quantization == "int8":
                     whole = folder / "float32.onnx"
                     _export_graph(model, whole)
+                    graph = import_optional("onnx", "Export to ONNX", "onnx").load(whole)
+                    graph.graph.ClearField("value_info")  # onnxruntime 1.23 rejects its shapes
                     types = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
-                    runtime.quantize_dynamic(whole, path, **types)
+                    runtime.quantize_dynamic(graph, path, **types)
                     whole.unlink()
                 else:
                     _export_graph(model, path)
