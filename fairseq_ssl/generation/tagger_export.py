@@ -105,16 +105,14 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
         path = folder / onnx_folder.MODEL
         try:
             with _quiet(logging.ERROR):
+                program = _export_graph(model)
                 if quantization == "int8":
-                    whole = folder / "float32.onnx"
-                    _export_graph(model, whole)
-                    graph = import_optional("onnx", "Export to ONNX", "onnx").load(whole)
-                    graph.graph.ClearField("value_info")  # onnxruntime 1.23 rejects its shapes
+                    whole = program.model_proto
+                    whole.graph.ClearField("value_info")  # onnxruntime 1.23 rejects its shapes
                     types = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
-                    runtime.quantize_dynamic(graph, path, **types)
-                    whole.unlink()
+                    runtime.quantize_dynamic(whole, path, **types)
                 else:
-                    _export_graph(model, path)
+                    program.save(str(path))
         except Exception as error:  # the exporter raises many exception types
             if system_error(error) is not None:
                 raise
@@ -136,8 +134,8 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
         write_checksums(folder)
 
 
-def _export_graph(model: Any, path: Path) -> None:
-    """Export an edit tagger to a file of ONNX."""
+def _export_graph(model: Any) -> torch.onnx.ONNXProgram:
+    """Return an edit tagger as a program of ONNX."""
     inputs = _example(model)
     limit = 2**30
     batch, time, words = (torch.export.Dim(name, max=limit) for name in ("batch", "time", "words"))
@@ -156,7 +154,7 @@ def _export_graph(model: Any, path: Path) -> None:
         verbose=False,
     )
     assert program is not None
-    program.save(str(path))
+    return program
 
 
 def _example(model: Any) -> tuple[Tensor, ...]:

@@ -344,7 +344,7 @@ def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_repeated(weights: dict[str, Any]) -> dict[str, Any]:
-    """Return the tensors of a state dict, with only the first name of each tied weight."""
+    """Return the tensors of a state dict, tied ones once, without nested dictionaries."""
     seen = set()
     first = {}
     for name, weight in weights.items():
