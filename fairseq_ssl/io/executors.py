@@ -139,7 +139,9 @@ class LocalExecutor:
                 "command again. Use fewer `jobs` to need less memory."
             ) from None
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Without waiting, Python 3.10 can deadlock: its manager thread waits for its own lock
+            # if it deletes the pool during garbage collection.
+            pool.shutdown(cancel_futures=True)
 
 
 def _context() -> multiprocessing.context.BaseContext:

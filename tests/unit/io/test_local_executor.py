@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 
@@ -54,6 +56,14 @@ def test_each_process_is_initialized(jobs: int, monkeypatch: pytest.MonkeyPatch)
 def test_errors_are_raised_in_the_caller(jobs: int) -> None:
     with pytest.raises(DataError, match="five"):
         list(LocalExecutor(jobs).imap(failing, range(9)))
+
+
+def test_processes_have_ended_when_an_error_is_raised() -> None:
+    threads = threading.active_count()
+    with pytest.raises(DataError, match="five"):
+        list(LocalExecutor(2).imap(failing, range(9)))
+    assert not multiprocessing.active_children()
+    assert threading.active_count() == threads
 
 
 def test_a_killed_worker_is_reported() -> None:
