@@ -12,6 +12,7 @@ from typing import Any
 from command_pages import escape, table
 
 import fairseq_ssl
+from fairseq_ssl.io.executors import silence_library_warnings
 from fairseq_ssl.papers import markdown_table
 
 INTRODUCTION = """\
@@ -29,6 +30,7 @@ METAVARS: dict[Any, str] = {int: "N", float: "X"}
 def page() -> str:
     """Return the tables of all registered names, in Markdown."""
     handlers, level = logging.root.handlers[:], logging.root.level
+    silence_library_warnings()
     fairseq_ssl.register()
     logging.root.handlers[:] = handlers  # fairseq logs everything to stderr
     logging.root.setLevel(level)
