@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.inference.loading import load_models, padded_batches
@@ -90,11 +89,10 @@ class Fluency:
         previous = rows.roll(1, 1)
         previous[:, 0] = self.dictionary.eos()
         lengths = torch.tensor([len(sentence) for sentence in sentences], device=rows.device)
-        logits = self.model(previous, src_lengths=lengths)[0]
-        losses = functional.cross_entropy(
-            logits.float().flatten(0, 1), rows.flatten(), ignore_index=pad, reduction="none"
-        )
-        return losses.view_as(rows).sum(1) / lengths
+        output = self.model(previous, src_lengths=lengths)
+        scores: Tensor = self.model.get_normalized_probs(output, True, {"target": rows})
+        losses = -scores.gather(2, rows.unsqueeze(2)).squeeze(2).float()
+        return losses.masked_fill(rows == pad, 0).sum(1) / lengths
 
 
 class FluencyBoost:

@@ -156,9 +156,14 @@ def _make_relative(side: Any, args: Any) -> None:
 
 
 def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
-    """Reinitialize token embeddings as in Glorot and Bengio (2010), except padding."""
+    """Reinitialize token embeddings as in Glorot and Bengio (2010), except padding.
+
+    An adaptive softmax keeps its own initialization.
+    """
     encoder, decoder = model.encoder, model.decoder
-    tables = (encoder.embed_tokens, decoder.embed_tokens, decoder.output_projection)
+    tables = [encoder.embed_tokens, decoder.embed_tokens]
+    if decoder.output_projection is not None:
+        tables.append(decoder.output_projection)
     for weight in {id(table.weight): table.weight for table in tables}.values():
         torch.nn.init.xavier_uniform_(weight)
         torch.nn.init.zeros_(weight[encoder.padding_idx])

@@ -26,7 +26,7 @@ class TwoWayModel(BaseFairseqModel):
                     f"{type(model).__name__} cannot be trained in both directions. Expected an "
                     "architecture with an encoder and a decoder, such as --arch transformer."
                 )
-            _check_vocabulary(model)
+            _check(model)
         self.models = nn.ModuleDict(models)
 
     def forward(self, batches: Sequence[DirectionBatch]) -> list[Tensor]:
@@ -78,12 +78,18 @@ class TwoWayModel(BaseFairseqModel):
         return list(self.models.values())
 
 
-def _check_vocabulary(model: Any) -> None:
-    """Reject a model with copy-only words, which the loss does not support."""
+def _check(model: Any) -> None:
+    """Reject a model with copy-only words, and one whose targets share the shifts of sources."""
     words = len(model.decoder.dictionary)
     if getattr(model, "copy_vocabulary", words) < words:
         raise ConfigurationError(
             f"--copy-vocabulary is {model.copy_vocabulary}, but the dictionary has {words} "
             "entries. Words that can only be copied are not supported in both directions. Remove "
             "the option, or train each direction separately with --task copying_translation."
+        )
+    positions = getattr(model.decoder, "embed_positions", None)
+    if getattr(positions, "leader", None) is not None:
+        raise ConfigurationError(
+            "--shape-shared-shift cannot be used in both directions, since the candidates of a "
+            "sentence are several targets of one source. Remove it."
         )

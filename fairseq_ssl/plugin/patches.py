@@ -334,10 +334,11 @@ def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Update the average of a tied weight once per step. fairseq updates it once per name."""
+    """Average a tied weight once per step, not once per name. Copy integers, on which EMA fails."""
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
         weights = _without_repeated(new_model.state_dict())
+        self.skip_keys |= {name for name, one in weights.items() if not one.is_floating_point()}
         return stock(self, SimpleNamespace(state_dict=lambda: weights), updates)
 
     return _step_internal
@@ -345,8 +346,7 @@ def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _without_repeated(weights: dict[str, Any]) -> dict[str, Any]:
     """Return the tensors of a state dict, tied ones once, without nested dictionaries."""
-    seen = set()
-    first = {}
+    seen, first = set[Any](), dict[str, Any]()
     for name, weight in weights.items():
         if isinstance(weight, dict):
             continue

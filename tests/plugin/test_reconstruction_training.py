@@ -260,6 +260,12 @@ def test_copy_only_words_are_rejected(folder: Path) -> None:
         built(folder, "pointer_transformer_tiny", *flags)
 
 
+def test_shared_shifts_are_rejected(folder: Path) -> None:
+    assert built(folder, "shape_transformer_tiny")
+    with pytest.raises(ConfigurationError, match="--shape-shared-shift cannot be used in both"):
+        built(folder, "shape_transformer_tiny", "--shape-shared-shift")
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -15,6 +15,7 @@ from torch import Tensor
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation import fluency_boost
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
+from fairseq_ssl.models.recurrent_models import RecurrentLanguageModel, RecurrentLanguageModelConfig
 
 WORDS = ("a", "b", "c", "d")
 
@@ -36,6 +37,11 @@ class Bigrams(torch.nn.Module):
 
     def forward(self, begun: Tensor, src_lengths: Tensor) -> Any:
         return self.scores[begun], {}
+
+    @staticmethod
+    def get_normalized_probs(output: Any, log_probs: bool, sample: Any) -> Tensor:
+        scores: Tensor = output[0]
+        return scores.log_softmax(-1)
 
 
 LM = dictionary(WORDS[::-1])
@@ -61,6 +67,26 @@ def test_fluency_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(fluency_boost, "MAX_TOKENS", most)
         found = Fluency(MODEL, LM).score(ids).tolist()
         assert found == pytest.approx([plainly(line) for line in SENTENCES], abs=1e-6)
+
+
+@torch.no_grad()
+def test_fluency_of_a_model_with_an_adaptive_softmax() -> None:
+    torch.manual_seed(1)
+    config = RecurrentLanguageModelConfig(
+        recurrent_embed_dim=8, recurrent_hidden_dim=8, lm_adaptive_cutoffs="3,5"
+    )
+    model = RecurrentLanguageModel.build_model(config, SimpleNamespace(source_dictionary=LM)).eval()
+    ids = [LM.encode_line(line, add_if_not_exist=False).long() for line in SENTENCES]
+    expected = []
+    for words in ids:
+        total = 0.0
+        for end, word in enumerate(words.tolist()):
+            states = model(torch.tensor([[LM.eos(), *words[:end].tolist()]]))[0]
+            every = model.decoder.adaptive_softmax.get_log_prob(states, None)
+            assert every[0, -1].exp().sum().item() == pytest.approx(1)
+            total -= every[0, -1, word].item()
+        expected.append(1 / (1 + total / len(words)))
+    assert Fluency(model, LM).score(ids).tolist() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.9, 1.0, 1.05, 1.3])

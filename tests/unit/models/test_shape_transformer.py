@@ -295,6 +295,13 @@ def test_big_has_the_sizes_of_vaswani_et_al() -> None:
     assert (*sizes, args.encoder_layers, args.dropout) == (1024, 4096, 16, 6, 0.3)
 
 
+def test_glorot_embeddings_with_an_adaptive_softmax() -> None:
+    model = build(shape_embedding_init="glorot", adaptive_softmax_cutoff="8,12")
+    bound = (6 / (len(dictionary()) + 64)) ** 0.5
+    for side in (model.encoder, model.decoder):
+        assert 0.9 * bound < side.embed_tokens.weight.detach().abs().max() <= bound
+
+
 def test_glorot_embeddings_are_uniform() -> None:
     sizes = {"encoder_embed_dim": 64, "decoder_embed_dim": 64}
     bound = (6 / (len(dictionary()) + 64)) ** 0.5

@@ -136,6 +136,21 @@ def test_ema_updates_tied_weights_once(fp32: bool, half: bool) -> None:
     assert found[tied[0]].data_ptr() == found[tied[1]].data_ptr()
 
 
+@pytest.mark.parametrize("fp32", [False, True])
+def test_ema_copies_integers(fp32: bool) -> None:
+    model = torch.nn.BatchNorm1d(2)
+    options = {"ema_decay": 0.75, "ema_fp32": fp32, "ema_seed_model": None}
+    average = EMA(model, Namespace(**options, ema_start_update=0, ema_update_freq=1))
+    for _ in range(3):
+        model(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        average.step(model, updates=1)
+    found = average.get_model().state_dict()
+    assert found["num_batches_tracked"] == 3
+    means = [0.2, 0.38, 0.542]  # momentum 0.1, limit 2
+    expected = 0.25 * (0.75**2 * means[0] + 0.75 * means[1] + means[2])
+    assert found["running_mean"][0].item() == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("dtype", "fp32", "message"),
     [
