@@ -4,16 +4,15 @@
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-paths() { # SYSTEM SEED+SEED... SEPARATOR
-  local seed found=()
-  for seed in ${2//+/ }; do found+=("$(model "$1" "$seed")"); done
-  (IFS="$3" && echo "${found[*]}")
+paths() { # SYSTEM SEED+SEED...: print the models with colons between
+  local seed
+  for seed in ${2//+/ }; do model "$1" "$seed"; done | paste -sd :
 }
 
 ensemble() { # SEEDS SET OUTPUT
   quietly "$3.log" into "$3.generate" fairseq-generate "$DATA/held-out/$2" --user-dir "$USER_DIR" \
     --task tagged_translation -s src -t trg --dataset-impl raw --gen-subset "$2" \
-    --path "$(paths "$FINAL" "$1" :)" --max-tokens 4000 \
+    --path "$(paths "$FINAL" "$1")" --max-tokens 4000 \
     --beam "$BEAM" --nbest "$NBEST" --lenpen "$LENGTH_PENALTY"
   quietly "$3.log" run fairseq-ssl rerank merge "l2r=$3.generate" --subwords none -o "$3.nbest"
   into "$3.txt" fairseq-ssl detokenize "$3.generate" --field H --subwords subword-nmt
@@ -21,7 +20,7 @@ ensemble() { # SEEDS SET OUTPUT
 
 rerank() { # SEEDS SET INPUT OUTPUT
   local models
-  read -ra models <<<"$(paths "$FINAL-r2l" "$1" " ")"
+  IFS=: read -ra models <<<"$(paths "$FINAL-r2l" "$1")"
   run mkdir -p "$(dirname "$4")"
   quietly "$4.log" run fairseq-ssl rerank features "$3.nbest" --name r2l \
     --translation "${models[@]}" --data-dir "$DATA/genuine" --source "$WORK/text/$2.src" \

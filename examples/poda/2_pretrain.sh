@@ -24,7 +24,7 @@ pretrain() {
     until+=(--save-interval-updates 5000 --keep-interval-updates 1)
   fi
   # shellcheck disable=SC2046,SC2086  # words apart
-  quietly "$PRETRAINED/train.log" launch_train "$WORK/data/pretrain" $(common_flags) \
+  quietly "$PRETRAINED/train.log" launch_train "$WORK/data/pretrain" --user-dir "$USER_DIR" $(common_flags) \
     --task denoising_pretraining --noise "$NOISE" --criterion denoising_cross_entropy \
     --denoise-keep-rate "$KEEP_RATE" "${until[@]}" \
     --warmup-updates "$WARMUP" --ema-decay "$EMA_DECAY" --keep-last-epochs "$STARTS" \

@@ -17,7 +17,7 @@ finetune() { # TASK AMOUNT KIND SEED
   esac
   [[ "$1" == cnndm ]] && from+=(--truncate-source-words 800 --truncate-target-words 130)
   # shellcheck disable=SC2046,SC2086  # words apart
-  quietly "$folder/train.log" launch_train "$(data "$1" "$2")" $(common_flags) \
+  quietly "$folder/train.log" launch_train "$(data "$1" "$2")" --user-dir "$USER_DIR" $(common_flags) \
     $(schedule "$1" "$2") --dataset-impl raw --task copying_translation --source-lang src --target-lang trg \
     --criterion cross_entropy "${from[@]}" --seed "$4" --save-dir "$folder" \
     --no-epoch-checkpoints ${FINETUNE_FLAGS:-}

@@ -145,7 +145,7 @@ each_model() { # COMMAND...: call it with TASK AMOUNT KIND SEED of each model
 
 # Flags of pre-training and fine-tuning.
 common_flags() {
-  echo "--user-dir $USER_DIR --copy-vocabulary $VOCABULARY --copy-attention-heads $COPY_HEADS" \
+  echo "--copy-vocabulary $VOCABULARY --copy-attention-heads $COPY_HEADS" \
     "--encoder-layers $LAYERS --encoder-embed-dim $DIM --encoder-ffn-embed-dim $INNER_DIM" \
     "--encoder-attention-heads $HEADS --decoder-layers $LAYERS --decoder-embed-dim $DIM" \
     "--decoder-ffn-embed-dim $INNER_DIM --decoder-attention-heads $HEADS --dropout $DROPOUT" \

@@ -5,17 +5,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 OUT="$WORK/analysis"
 plain=(--subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"})
 
-# Print the --checkpoint options of a data set.
-models() { # DATASET
-  local kind seed
-  for kind in $(kinds "$1"); do
-    for seed in $SEEDS; do printf -- '-c %s=%s ' "$kind" "$(model "$1" "$kind" "$seed")"; done
-  done
-}
-
 analyse() { # NAME VERB DATASET OPTIONS...
-  local chosen
-  read -ra chosen <<<"$(models "$3")"
+  local kind seed chosen=()
+  for kind in $(kinds "$3"); do
+    for seed in $SEEDS; do chosen+=(-c "$kind=$(model "$3" "$kind" "$seed")"); done
+  done
   build "$OUT/$1.json" run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
 }
 
@@ -32,8 +26,8 @@ for dataset in $TRANSLATED; do
   headline "5/5 encoder states under shifts, $dataset (figure 6.3)"
   analyse "similarity.$dataset" shift-similarity "$dataset" --offsets "$offsets"
   headline "5/5 BLEU by length, $dataset (figure 6.4)"
-  analyse "lengths.$dataset" length-bleu "$dataset" --subset "$ANALYZED" --ends "$lengths" \
+  analyse "lengths.$dataset" length-bleu "$dataset" --subset "$LENGTH_SPLITS" --ends "$lengths" \
     --separator "$SEPARATOR" --beam "$BEAM" "${plain[@]}"
   headline "5/5 gold tokens, $dataset (figure 6.5)"
-  analyse "tokens.$dataset" token-wins "$dataset" --subset "$ANALYZED" --ranks "$RANK_ENDS" --positions "$places"
+  analyse "tokens.$dataset" token-wins "$dataset" --subset "$TOKEN_SPLITS" --ranks "$RANK_ENDS" --positions "$places"
 done

@@ -12,6 +12,7 @@
 # SHIFT_FROM    kind whose model apart and shared continue from (default: none, from scratch)
 # FLAGS     flags appended to every fairseq-train, which override others
 # SHIFT_FLAGS   the same for apart and shared only, such as --shape-shift-warmup 1000
+# ANALYZED  splits of figures 6.4 and 6.5, such as valid,test (default: all, and the validation sets)
 # DATASETS LINES_DATASETS KINDS SEEDS    restrict them to run one cell of the table, for example in a
 #           Slurm array
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -161,7 +162,9 @@ CORRECTED="$([[ " $TASKS " != *" lines "* ]] || printf 'lines.%s ' $LINES_DATASE
 
 # SETS has pairs of a held-out split in fairseq and its file name in DATA_DIR.
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
-ANALYZED="${ANALYZED:-$(paste -sd , <<<"$HELD_OUT")}"  # splits of figures 6.4 and 6.5
+# Splits of figure 6.4, and of figure 6.5, which is of the validation sets.
+LENGTH_SPLITS="${ANALYZED:-$(paste -sd , <<<"$HELD_OUT")}"
+TOKEN_SPLITS="${ANALYZED:-$(grep ^valid <<<"$HELD_OUT" | paste -sd ,)}"
 EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-$UPDATES}"
 EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-$RELATIVE_LIMIT}"
 RUNS="$WORK/runs"

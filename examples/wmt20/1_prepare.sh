@@ -73,14 +73,15 @@ split_off() { # PREFIX READER SUFFIX
 paper() {
   data_dir "train, mono, subwords and the held-out sets in both languages, see README" \
     {train,mono,subwords}.{"$SOURCE","$TARGET"}
-  local language pair
+  local data language pair
+  data="$(realpath -ms "$DATA_DIR")" # the target of a link is relative to the link
   for language in "$SOURCE" "$TARGET"; do
     run mkdir -p "$WORK/raw"
     for part in train:genuine mono:mono subwords:subwords; do
-      run ln -sf "$DATA_DIR/${part%:*}.$language" "$WORK/raw/${part#*:}.$language"
+      run ln -sf "$data/${part%:*}.$language" "$WORK/raw/${part#*:}.$language"
     done
     for pair in $SETS; do
-      run ln -sf "$DATA_DIR/${pair#*:}.$language" "$WORK/raw/${pair%:*}.$language"
+      run ln -sf "$data/${pair#*:}.$language" "$WORK/raw/${pair%:*}.$language"
     done
   done
 }

@@ -38,7 +38,7 @@ feature() { # SET NAME FLAGS...
 
 translation() { # SET NAME MODELS FLAGS...
   local models
-  read -ra models <<<"$3"
+  IFS=: read -ra models <<<"$3"
   feature "$1" "$2" --translation "${models[@]}" --data-dir "$DATA/genuine" \
     --source "$TEXT/$1.$SOURCE" "${@:4}"
 }
@@ -60,8 +60,8 @@ names() { # scores of rows e and f
 
 features_of() { # SET
   local set="$1"
-  translation "$set" s2t "$(ensemble fine ' ')"
-  if [[ -n "$R2L" ]]; then translation "$set" s2t-r2l "$(ensemble fine-r2l ' ')" --right-to-left; fi
+  translation "$set" s2t "$(ensemble fine)"
+  if [[ -n "$R2L" ]]; then translation "$set" s2t-r2l "$(ensemble fine-r2l)" --right-to-left; fi
   row "f|p" || return 0
   translation "$set" t2s "$REVERSE" --reverse
   if [[ -n "$R2L" ]]; then

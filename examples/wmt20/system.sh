@@ -12,7 +12,7 @@
 ROWS="${*:-${ROWS:-a b c d e f p}}"
 R2L="${R2L-yes}"                       # empty: no right-to-left models and no row e
 NBEST="${NBEST:-$BEAM}"                # n of 5.3.7; not in the thesis
-REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7: several with spaces between are an ensemble
+REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7; an ensemble is PATH:PATH
 REVERSE_R2L="${REVERSE_R2L:-$RUNS/reverse-r2l.1/final.pt}"
 TUNING="${TUNING:---method mert}"      # the thesis uses --method grid --step 0.1
 # The task translation of fairseq prints outputs of right-to-left models with the last token first.
@@ -118,9 +118,9 @@ LM_DATA="$DATA/lm"
 
 row() { [[ " $ROWS " =~ \ ($1)\  ]]; } # ROW|ROW...
 
-# Print the members of an ensemble, for fairseq-generate and as a list.
+# Print the members of an ensemble, with colons between.
 ensemble() { # KIND
   local member
-  for member in $MEMBERS; do model "$1" "$member"; done | paste -sd "${2:-:}"
+  for member in $MEMBERS; do model "$1" "$member"; done | paste -sd :
 }
 seeds_of() { if [[ "$1" == [bc] ]]; then echo "$MEMBERS"; else echo 1; fi; } # ROW

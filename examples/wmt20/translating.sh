@@ -12,23 +12,19 @@ search() { # OUT SET MODELS FLAGS...
     --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000 "${LENGTHS[@]}" "${@:4}"
 }
 
-# Print the post-processing flags of the target language (5.3.8).
-postprocessing() { # SET
+# Post-process by the rules of the target language (5.3.8).
+finish() { # OUT SET
+  local flags=()
   case "$SOURCE-$TARGET" in
-    *-ja) echo --japanese-punctuation ;;
-    ja-*) echo --unknown-to "|" ;;
+    *-ja) flags=(--japanese-punctuation) ;;
+    ja-*) flags=(--unknown-to "|") ;;
     words-digits) ;;
     *)
-      echo --copy-unknown --source "$TEXT/$1.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt" \
-        --target-dict "$DATA/genuine/dict.$TARGET.txt"
+      flags=(--copy-unknown --source "$TEXT/$2.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt"
+        --target-dict "$DATA/genuine/dict.$TARGET.txt")
       ;;
   esac
-  if cased "$TARGET"; then echo --detruecase; fi
-}
-
-finish() { # OUT SET
-  local flags
-  read -ra flags <<<"$(postprocessing "$2" | tr "\n" " ")"
+  if cased "$TARGET"; then flags+=(--detruecase); fi
   into "$1.txt" fairseq-ssl postprocess "$1.subwords" --subwords sentencepiece "${flags[@]}"
 }
 
