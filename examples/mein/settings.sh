@@ -12,7 +12,7 @@
 #           virtual adversarial training; bert: the pretrained encoder in the folder BERT
 # KINDS     alone: the expert; imitators: the expert with imitators; random: the expert with random
 #           vectors, table 3.3; lines.N: imitators trained on N unlabeled texts, figure 3.3; extra.N:
-#           imitators trained on N texts, unlabeled.txt and extra.txt together, with the same expert;
+#           imitators trained on N texts, unlabelled.txt and extra.txt together, with the same expert;
 #           windows.1-2: imitators of windows 1 and 2, figure 3.4 and table 3.5; continued: the expert
 #           trained for as many updates without imitators, always included
 # SEEDS     random seeds of all trainings except language models
