@@ -119,8 +119,9 @@ def run_job(
             logger.warning("%s is complete, written by an earlier run of this job", outputs[0])
             return False
         for path in outputs:
-            if is_device(path):
-                raise UsageError(f"{path} is a device or a pipe. Expected the name of a file.")
+            if is_device(path) or path.is_dir():
+                kind = "a folder" if path.is_dir() else "a device or a pipe"
+                raise UsageError(f"{path} is {kind}. Expected the name of a file.")
             if path.exists() and not overwrite:
                 raise UsageError(
                     f"{path} exists, and is not an output of this job. Set `overwrite` to replace "

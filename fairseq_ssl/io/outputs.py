@@ -371,8 +371,9 @@ class ResumableFiles:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the path of a file while it is written: its name with ``.tmp`` appended."""
-    return path.with_name(f"{path.name}.tmp")
+    """Return the path of a file while it is written, next to the file that a link points to."""
+    target = _target(path)
+    return target.with_name(f"{target.name}.tmp")
 
 
 def write_chunk(file: IO[bytes], chunk: bytes | Path) -> None:
@@ -412,7 +413,7 @@ def complete(paths: Sequence[Path]) -> None:
     if finished:
         for path in paths:
             if temporary_path(path).exists():
-                temporary_path(path).replace(path)
+                temporary_path(path).replace(_target(path))
         journal(paths[0]).unlink()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,17 +104,20 @@ class SpellNoise:
     deviation: float = option(0.2, "standard deviation of that distribution, 0 or more")
     letter_words: float = option(0.1, "share of words in which a letter is changed, 0 to 1")
     letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
+    spared: frozenset[str] = frozenset({"<mask>"})
+    """Special tokens whose letters are never changed."""
     ends: NDArray[np.float64] = field(
         init=False, default_factory=lambda: np.cumsum(OPERATION_SHARES)[:3]
     )
 
     def __post_init__(self) -> None:
-        if self.deviation < 0 or not 0 <= self.letter_words <= 1 or not self.letters:
+        is_normal = isfinite(self.mean) and 0 <= self.deviation < inf
+        if not (is_normal and 0 <= self.letter_words <= 1 and self.letters):
             raise UsageError(
-                f"Spell noise has standard deviation {self.deviation}, letter_words "
-                f"{self.letter_words} and "
-                f"{len(self.letters)} letters. Expected a standard deviation of 0 or more, "
-                "letter_words from 0 to 1, and one letter or more."
+                f"Spell noise has mean {self.mean}, standard deviation {self.deviation}, "
+                f"letter_words {self.letter_words} and {len(self.letters)} letters. Expected a "
+                "number, a standard deviation of 0 or more, letter_words from 0 to 1, and one "
+                "letter or more."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
@@ -167,6 +171,8 @@ class SpellNoise:
         for word, operation, place, share in zip(
             words.tolist(), operations, places, letters, strict=True
         ):
+            if tokens[word] in self.spared:
+                continue
             letter = self.letters[int(share * len(self.letters))]
             at = int(place * len(tokens[word]))
             tokens[word] = misspell(tokens[word], at, LETTER_EDITS[operation], letter)

@@ -59,7 +59,7 @@ class LearnerNoise:
     def __post_init__(self) -> None:
         _check("numbers of errors", self.errors, None)
         _check("kinds of errors", self.shares, 4)
-        if self.measured and not (any(self.learner_errors.errors) and self._kinds_measured):
+        if self.measured and not (any(self.learner_errors.errors) and any(self._kinds_measured)):
             raise UsageError(
                 "The learner errors have no counts of `errors` or `kinds`, which measured=true "
                 "needs. Create a file with these counts: fairseq-ssl learner-errors"
@@ -77,7 +77,7 @@ class LearnerNoise:
 
     @property
     def _kinds_measured(self) -> tuple[int, ...]:
-        return tuple(self.learner_errors.kinds[kind] for kind in ERROR_KINDS)
+        return tuple(self.learner_errors.kinds.get(kind, 0) for kind in ERROR_KINDS)
 
     @cached_property
     def _spurious(self) -> Unigrams:

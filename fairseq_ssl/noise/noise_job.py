@@ -28,7 +28,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import build_once, is_done
+from fairseq_ssl.io.outputs import build_once, is_device, is_done
 from fairseq_ssl.io.text_files import open_bytes, open_text
 from fairseq_ssl.noise.block_noise import (
     BadLine,
@@ -78,6 +78,12 @@ class NoiseResources:
     """Error counts for ``learner``, or a file of `count_learner_errors_file` (default: built-in
     counts)."""
     mask_token: str = "<mask>"
+
+    def __post_init__(self) -> None:
+        if self.mask_token.split() != [self.mask_token]:
+            raise UsageError(
+                f"`mask_token` is {self.mask_token!r}. Expected one token without spaces."
+            )
 
     def load(self, method: Sequence[NoiseSpec], counts: Mapping[str, int]) -> dict[str, Any]:
         """Load the resources for the noises of `method`. Return them by field name of the noises.
@@ -132,7 +138,12 @@ def add_noise(
     """
     if isinstance(lines, str):
         raise TypeError("Expected a list of lines, not a string.")
-    data = "".join(f"{line}\n" for line in lines).encode("utf-8")
+    _check_seed(seed)
+    texts = list(lines)
+    for number, line in enumerate(texts, 1):
+        if "\n" in line:
+            raise DataError(f"Line {number} contains a line end. Expected one sentence per line.")
+    data = "".join(f"{line}\n" for line in texts).encode("utf-8")
     if not data:
         return []
     resources = resources or NoiseResources()
@@ -233,8 +244,7 @@ def _check(
     skip_bad_lines: bool,
 ) -> None:
     """Raise UsageError for invalid or incompatible arguments."""
-    if seed < 0:
-        raise UsageError(f"`seed` is {seed}. Expected 0 or more.")
+    _check_seed(seed)
     if not isinstance(output, Path):
         if paths:
             raise UsageError("`clean` and `changed_positions` need an `output` file.")
@@ -245,6 +255,11 @@ def _check(
             "`skip_bad_lines` needs `clean`, the clean lines that match the noisy lines."
         )
     check_distinct(text.path, paths.values())
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise UsageError(f"`seed` is {seed}. Expected 0 or more.")
 
 
 @dataclass
@@ -366,9 +381,10 @@ class _NoiseJob:
         source, path = self.resources.counts, self.text.path
         if source is not None:
             return read_counts(source) if isinstance(source, Path) else source
-        if path is None:
+        if path is None or is_device(path):
             raise UsageError(
-                "This noise samples words by their counts, which cannot be counted on stdin. Set "
+                "This noise samples words by their counts, which cannot be counted on stdin or in "
+                "another pipe, since it is read once. Set "
                 "`counts` to a file such as fairseq's dict.txt, or read the text from a file."
             )
         if self.kept_counts is None:
@@ -416,5 +432,7 @@ def _digest(source: object) -> str | None:
     """Return a short SHA-256 digest of the content of a file, or of the representation of data."""
     if not isinstance(source, Path):
         return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:12]
+    if is_device(source):
+        raise UsageError(f"{source} is a device or a pipe. Expected a file, which is read twice.")
     with open_bytes(source) as file:
         return hashlib.sha256(file.read()).hexdigest()[:12]

@@ -24,6 +24,9 @@ from fairseq_ssl.noise.batch import (
 )
 from fairseq_ssl.text.specs import option
 
+MAX_SHIFT = 1_000_000
+"""Max distance, or standard deviation of the shifts, of shuffled words. `sort_by_position` adds
+shifts to 64-bit integers."""
 STEPS = 3
 """Number of linear search steps after a lookup in the guide table, before a binary search."""
 
@@ -97,7 +100,7 @@ class DirectNoise:
     mask_token: Any = "<mask>"
 
     def __post_init__(self) -> None:
-        if min(self.keep, self.mask) < 0 or self.keep + self.mask > 1:
+        if not (min(self.keep, self.mask) >= 0 and self.keep + self.mask <= 1):
             raise UsageError(
                 f"Direct noise has keep {self.keep} and mask {self.mask}. Expected values of 0 or "
                 "more with a sum of 1 or less."
@@ -142,6 +145,10 @@ class DenoisingNoise:
                 f"Denoising noise has mean {self.mean} and standard deviation {self.deviation}, "
                 "which no Beta distribution has. Expected a mean between 0 and 1, and a standard "
                 "deviation above 0 whose square is below mean (1 - mean)."
+            )
+        if not 0 <= self.sigma <= MAX_SHIFT:
+            raise UsageError(
+                f"Denoising noise has sigma {self.sigma}. Expected 0 to {MAX_SHIFT:,}."
             )
 
     @cached_property
@@ -200,10 +207,12 @@ class FilteringNoise:
     distance: float = option(3.0, "max distance that a word moves, 0: no shuffling")
 
     def __post_init__(self) -> None:
-        if min(self.delete, self.replace, self.distance) < 0 or self.delete + self.replace > 1:
+        is_share = min(self.delete, self.replace) >= 0 and self.delete + self.replace <= 1
+        if not (is_share and 0 <= self.distance <= MAX_SHIFT):
             raise UsageError(
                 f"Filtering noise has delete {self.delete}, replace {self.replace} and distance "
-                f"{self.distance}. Expected values of 0 or more, and delete + replace of 1 or less."
+                f"{self.distance}. Expected values of 0 or more, delete + replace of 1 or less, "
+                f"and a distance of {MAX_SHIFT:,} or less."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:

@@ -68,7 +68,13 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
     """
     name, *pairs = words.strip().split(":")
     check_name(noun, kinds, name)
-    return name, dict(_parse_option(noun, name, kinds[name], pair) for pair in pairs)
+    options: dict[str, Value] = {}
+    for pair in pairs:
+        key, value = _parse_option(noun, name, kinds[name], pair)
+        if key in options:
+            raise UsageError(f"The {noun} {name!r} has the option {_flag(key)} twice.")
+        options[key] = value
+    return name, options
 
 
 def check_name(noun: str, kinds: Registry, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -293,6 +294,28 @@ def test_stdin_needs_counts_for_noise_that_draws_words(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\n")))
     assert noise("--method", "direct") == 2
     assert "Set --counts to a file" in capsys.readouterr().err
+
+
+def test_pipes_are_not_read_twice(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    assert noise("pipe", "--method", "direct") == 2
+    assert "cannot be counted on stdin or in another pipe" in capsys.readouterr().err
+    assert noise("clean", "--method", "direct", "--counts", "pipe", "-o", "x") == 2
+    assert "pipe is a device or a pipe" in capsys.readouterr().err
+
+
+def test_link_to_an_output_is_kept_and_a_folder_rejected(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("inner").mkdir()
+    Path("link").symlink_to("inner/real")
+    command = ("clean", "--method", "spelling", "--jobs", "1", "-o")
+    assert noise(*command, "link") == 0
+    assert Path("link").is_symlink()
+    assert len(Path("inner/real").read_text().splitlines()) == len(LINES)
+    assert noise(*command, "inner", "--force") == 2
+    assert "inner is a folder" in capsys.readouterr().err
+    assert sorted(path.name for path in Path().iterdir()) == ["clean", "inner", "link", "link.json"]
 
 
 def test_help_has_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:

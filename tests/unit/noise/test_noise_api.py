@@ -72,6 +72,10 @@ def test_bad_lines_are_rejected(tmp_path: Path) -> None:
     assert add_noise([], "direct") == []
     with pytest.raises(DataError, match="Line 2 is blank"):
         add_noise(["a b", "", "c"], "spelling")
+    with pytest.raises(DataError, match="Line 2 contains a line end"):
+        add_noise(["a b", "c\nd"], "spelling")
+    with pytest.raises(UsageError, match="`seed` is -1"):
+        add_noise(["a b"], "spelling", seed=-1)
     with pytest.raises(UsageError, match="needs `confusion_sets`"):
         add_noise(["a b"], "spell")
     (tmp_path / "clean").write_text("a b\n")
@@ -79,3 +83,40 @@ def test_bad_lines_are_rejected(tmp_path: Path) -> None:
         noise_file(tmp_path / "clean", tmp_path / "noisy", "spelling", skip_bad_lines=True)
     with pytest.raises(UsageError, match="`seed` is -1"):
         noise_file(tmp_path / "clean", tmp_path / "noisy", "spelling", seed=-1)
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a\nb"])
+def test_mask_token_is_one_token(token: str) -> None:
+    with pytest.raises(UsageError, match=r"`mask_token` is .* Expected one token"):
+        NoiseResources(mask_token=token)
+
+
+def test_masks_are_not_misspelled() -> None:
+    resources = NoiseResources(confusion_sets=SETS, counts={"x": 1}, mask_token="[M]")
+    chain = "direct:mask=1:keep=0,spell:mean=0:deviation=0:letter-words=1"
+    assert set(" ".join(add_noise(LINES, chain, resources=resources)).split()) == {"[M]"}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("direct:keep=nan", "direct:mask=nan", "filtering:delete=nan", "filtering:replace=nan"),
+        *("filtering:distance=nan", "filtering:distance=inf", "filtering:distance=1e9"),
+        *("denoise:sigma=nan", "denoise:sigma=1e13", "denoise:sigma=-1", "spell:mean=nan"),
+        "spell:deviation=inf",
+    ],
+)
+def test_numbers_outside_their_range_are_rejected(method: str) -> None:
+    with pytest.raises(UsageError, match="Expected"):
+        add_noise(LINES, method, resources=NoiseResources(confusion_sets=SETS))
+
+
+def test_a_repeated_option_is_rejected() -> None:
+    with pytest.raises(UsageError, match="'spelling' has the option rate twice"):
+        add_noise(LINES, "spelling:rate=0.1:rate=0.2")
+
+
+def test_measured_learner_errors_need_kinds() -> None:
+    none = LearnerErrors({"zzz": 3}, {}, {}, (0, 1), dict.fromkeys(KINDS, 0))
+    with pytest.raises(UsageError, match="no counts of `errors` or `kinds`"):
+        add_noise(LINES, "learner:measured=true", resources=NoiseResources(learner_errors=none))
