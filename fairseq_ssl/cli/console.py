@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fairseq_ssl.io.jobs import Progress, counted
@@ -33,9 +34,15 @@ class StandardOutput(io.FileIO):
 def open_stdout() -> None:
     """Make sys.stdout write UTF-8 in all locales, and undecodable bytes of file names unchanged.
 
-    A stream of another type, for example in a notebook, is not replaced.
+    A stream of another type, for example in a notebook, is not replaced. If the caller has closed
+    stdout, writing to it fails. If the caller has closed stderr, messages are dropped.
     """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     stream = sys.stdout
+    if stream is None:
+        sys.stdout = _utf8_stream(os.open(os.devnull, os.O_RDONLY))
+        return
     if not isinstance(stream, io.TextIOWrapper):
         return
     raw = getattr(stream.buffer, "raw", stream.buffer)
@@ -43,11 +50,15 @@ def open_stdout() -> None:
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")
         return
     stream.flush()
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(StandardOutput(raw.fileno(), "wb", closefd=False)),
+    sys.stdout = _utf8_stream(raw.fileno(), stream.line_buffering or stream.write_through)
+
+
+def _utf8_stream(descriptor: int, line_buffering: bool = False) -> io.TextIOWrapper:
+    return io.TextIOWrapper(
+        io.BufferedWriter(StandardOutput(descriptor, "wb", closefd=False)),
         encoding="utf-8",
         errors="surrogateescape",
-        line_buffering=stream.line_buffering or stream.write_through,
+        line_buffering=line_buffering,
     )
 
 

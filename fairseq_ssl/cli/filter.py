@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.options import STDIN
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.block_filter import DroppedRow
 from fairseq_ssl.filters.chain import describe_filters, parse_filters, read_filters
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         metavar="SOURCE",
-        help="text, one sentence per line; .gz by suffix (default: stdin)",
+        help="text, one sentence per line; .gz by suffix; - for stdin (default: -)",
     )
     parser.add_argument(
         "target", type=Path, nargs="?", metavar="TARGET", help="target side of a parallel corpus"
@@ -98,8 +99,11 @@ def run(args: argparse.Namespace) -> None:
         if args.config
         else [spec for words in args.filter for spec in parse_filters(words)]
     )
+    paths = [path for path in (args.source, args.target) if path is not None]
+    if args.target and STDIN in map(str, paths):
+        raise UsageError("A side of a parallel corpus cannot be stdin. Name two files.")
     summary = filter_files(
-        [path for path in (args.source, args.target) if path is not None],
+        [path for path in paths if str(path) != STDIN],
         args.output or ([] if args.target else sys.stdout.buffer),
         filters,
         memory=_parse_size(args.memory) if args.memory else None,

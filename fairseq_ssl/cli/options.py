@@ -114,7 +114,9 @@ def check_new(output: Path, overwrite: bool) -> None:
 
 
 def check_output(output: Path | None, *inputs: Path | None) -> None:
-    """Raise UsageError if the output is one of the inputs."""
+    """Raise UsageError if the output is one of the inputs, or if two inputs are stdin."""
+    if list(map(str, inputs)).count(STDIN) > 1:
+        raise UsageError("Two inputs are stdin. Name a file for one of them.")
     if output and output.resolve() in {path.resolve() for path in inputs if path}:
         raise UsageError(f"{output} is an input. Choose another output.")
 
@@ -147,9 +149,8 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
         lines = watched(lines, signature.method, "lines")
     if output is None:
         out = sys.stdout.buffer  # UTF-8 in every locale
-        for line in lines:
+        for count, line in enumerate(lines, 1):  # noqa: B007
             out.write(f"{line}\n".encode())
-            count += 1
         out.flush()
         return count
     with exclusive(output):
@@ -433,10 +434,9 @@ def add_one_device(parser: Options) -> None:
 
 
 def one_device(name: str | None) -> str:
-    """Return `name`, by default cuda if available, else cpu. Silence logs below warnings.
+    """Return `name`, by default cuda if available, else cpu, and silence logs below warnings.
 
-    Raises:
-        UsageError: if the device is not available.
+    Raise UsageError if the device is not available.
     """
     import torch
 

@@ -85,7 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Apply the selected steps to each line, and print the number of replaced <unk>."""
     chosen = _chosen(args)
-    options.check_output(args.output, args.file, *(getattr(args, name) for name in COPYING))
+    file = args.file or Path(options.STDIN)
+    options.check_output(args.output, file, *(getattr(args, name) for name in COPYING))
     steps = {name: getattr(args, name) for name in STEPS if name != "copy_unknown"}
     process = postprocessor(**steps)
     copies = _copies(args) if args.copy_unknown else None

@@ -18,6 +18,9 @@ EXAMPLES = """\
   fairseq-ssl tag '<BT>' tagged.en --undo > plain.en
   fairseq-ssl tag '<BT>' --dictionary data-bin/dict.en.txt data-bin/dict.de.txt"""
 
+MISSING = object()
+"""Default of FILE. None is stdin, passed as -."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tag`` to the parser."""
@@ -33,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "train --tags)",
         "file",
     )
+    parser.set_defaults(file=MISSING)
     parser.add_argument(
         "--undo", action="store_true", help="remove the tag from lines that start with it"
     )
@@ -51,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Add the tag to the dictionaries, then add it to the lines or remove it from them."""
     check_tag(args.tag)
-    only_dictionaries = bool(args.dictionary) and args.file is None
+    only_dictionaries = bool(args.dictionary) and args.file is MISSING
+    args.file = None if args.file is MISSING else args.file
     if args.undo and args.dictionary:
         raise UsageError(
             "--undo does not change dictionaries, since the ids of later symbols would no longer "

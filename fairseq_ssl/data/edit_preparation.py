@@ -24,7 +24,7 @@ from fairseq_ssl.edits.edits_job import (
     label_file,
 )
 from fairseq_ssl.edits.transforms import GROUPS
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder
@@ -77,6 +77,7 @@ def prepare_edit_data(
         executor: `Executor` for counting and labeling (default: this process).
         progress: called with the number of pairs done.
     """
+    _check_languages(languages)
     coverage: dict[str, Coverage] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
         options: dict[str, Any] = {"size": size, "max_ngram": max_ngram, "transforms": transforms}
@@ -106,6 +107,15 @@ def prepare_edit_data(
         signature = Signature("edits-prepare", parameters)
         signature.write_beside(output)
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
+
+
+def _check_languages(languages: tuple[str, str]) -> None:
+    """Raise UsageError unless the files of both sides and of the labels have different names."""
+    if len({*languages, EDITS}) < 3:
+        raise UsageError(
+            f"`source_lang` and `target_lang` are {' and '.join(languages)}. Expected two "
+            f"different names other than {EDITS}."
+        )
 
 
 def _count_words(paths: Iterable[Path]) -> Counter[str]:

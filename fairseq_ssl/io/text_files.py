@@ -229,6 +229,8 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
 
 def stdin_text() -> IO[bytes]:
     """Return stdin as a binary file; see `unix_text`."""
+    if sys.stdin is None:  # the caller has closed it
+        raise DataError("stdin is closed. Name a file.")
     return unix_text(sys.stdin.buffer, "stdin")
 
 

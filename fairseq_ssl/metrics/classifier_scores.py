@@ -200,13 +200,23 @@ def _read_predictions(path: Path, classes: Sequence[str], lines: int) -> _Predic
         labels.append(classes.index(label))
         named = dict(one.rpartition("=")[::2] for one in rest.partition("\t")[0].split())
         if label in named:
-            confidence.append(float(named[label]))
+            confidence.append(_probability(named[label], f"{path}:{number}"))
     if len(labels) != lines:
         raise DataError(
             f"{path} has {len(labels)} lines, but the gold file has {lines}. Both must have the "
             "same number of lines."
         )
     return _Predictions(labels, confidence if len(confidence) == lines else None)
+
+
+def _probability(word: str, where: str) -> float:
+    try:
+        probability = float(word)
+    except ValueError:
+        probability = -1.0
+    if not 0 <= probability <= 1:
+        raise DataError(f"{where} has the probability {word!r}. Expected a number from 0 to 1.")
+    return probability
 
 
 def _scores(gold: list[int], found: Sequence[_Predictions], classes: int) -> dict[str, Any]:

@@ -360,6 +360,8 @@ def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: in
     if isinstance(hypotheses, str):
         raise TypeError("Expected a list of hypotheses, not a string.")
     check_lengths(name, count, label, len(hypotheses))
+    if not len(hypotheses):
+        raise DataError(f"There are no lines in {label}. Expected one or more.")
 
 
 def check_lengths(name: object, count: int, other: object, other_count: int) -> None:

@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
@@ -221,28 +221,40 @@ class ReportFiles:
 def collect_files(folders: Sequence[Path]) -> ReportFiles:
     """Collect the files of folders and their subfolders, sorted by name.
 
-    If several folders have a system of the same name, it is prefixed with the name of the folder.
+    If several folders have a system, or a breakdown of scores, of the same name, it is prefixed
+    with the name of the folder.
     """
     by_folder = [_collect_folder(folder) for folder in folders]
-    names = Counter(name for found in by_folder for name in found.names())
+    names = Counter(name for found in by_folder for name in {*found.names(), *found.breakdowns})
     files = ReportFiles()
-    for folder, found in zip(folders, by_folder, strict=True):
+    for folder, found in zip(_folder_names(folders), by_folder, strict=True):
 
-        def unique_name(system: str, folder: Path = folder) -> str:
-            return system if names[system] == 1 else f"{folder.name}/{system}"
+        def unique_name(system: str, folder: str = folder) -> str:
+            return system if names[system] == 1 else f"{folder}/{system}"
 
         files.scores += [replace(score, system=unique_name(score.system)) for score in found.scores]
         files.outputs |= {
             (unique_name(system), test_set): paths
             for (system, test_set), paths in found.outputs.items()
         }
-        files.analyses |= {f"{folder.name}/{name}": data for name, data in found.analyses.items()}
-        files.figures |= {f"{folder.name}/{name}": path for name, path in found.figures.items()}
-        files.breakdowns |= found.breakdowns
+        files.analyses |= {f"{folder}/{name}": data for name, data in found.analyses.items()}
+        files.figures |= {f"{folder}/{name}": path for name, path in found.figures.items()}
+        files.breakdowns |= {unique_name(name): one for name, one in found.breakdowns.items()}
         files.comparisons += found.comparisons
         files.left_out += found.left_out
         files.links += found.links
     return files
+
+
+def _folder_names(folders: Sequence[Path]) -> list[str]:
+    """Return the name of each folder, with as many parents as make the names different."""
+    paths = [folder.resolve() for folder in folders]
+    if len(set(paths)) < len(paths):
+        raise UsageError("A folder is passed twice. Expected different folders.")
+    size = 1
+    while len({path.parts[-size:] for path in paths}) < len(paths):
+        size += 1
+    return ["/".join(path.parts[-size:]) for path in paths]
 
 
 def _collect_folder(folder: Path) -> ReportFiles:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
@@ -15,7 +17,8 @@ from fairseq_ssl.io.text_files import read_lines
 
 Segmenter = Callable[[str], list[str]]
 
-WORD_PATTERN = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
+JOINERS = "\u200c\u200d"
+"""Invisible characters within words, for example of Persian."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,11 @@ def normalized(text: str) -> str:
     """Return the words of a text in a form that is equal for duplicates.
 
     Case, spaces and punctuation are ignored, and so are Unicode compatibility variants, such as
-    full-width letters.
+    full-width letters. A text without words keeps its other characters.
     """
-    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    letters, _ = _letters_and_marks(plain)
+    return " ".join(re.findall(letters, plain)) or "".join(plain.split())
 
 
 def duplicate_key(text: str) -> bytes:
@@ -85,7 +90,27 @@ def take_balanced(
 
 def segment_words(text: str) -> list[str]:
     """Segment a text into words and punctuation marks. Apostrophes within words do not split."""
-    return WORD_PATTERN.findall(text)
+    letters, marks = _letters_and_marks(text)
+    return re.findall(rf"{letters}(?:['\u2019]{letters})*|[^\w\s]{marks}", text)
+
+
+def _letters_and_marks(text: str) -> tuple[str, str]:
+    r"""Return patterns of the letters of a word, and of the combining marks after a character.
+
+    The pattern \w of Python does not match combining marks, such as the vowel signs of Hindi.
+    """
+    if text.isascii() or not any(map(_is_mark, set(text))):
+        return r"\w+", ""
+    return rf"\w[\w{_all_marks()}]*", f"[{_all_marks()}]*"
+
+
+def _is_mark(character: str) -> bool:
+    return character in JOINERS or unicodedata.category(character).startswith("M")
+
+
+@lru_cache(maxsize=1)
+def _all_marks() -> str:
+    return "".join(filter(_is_mark, map(chr, range(sys.maxunicode + 1))))
 
 
 def split_spaces(text: str) -> list[str]:

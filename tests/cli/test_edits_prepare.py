@@ -77,6 +77,8 @@ def test_options(folder: Path) -> None:
         (("--valid", "none", "valid.trg"), 1, "none does not exist"),
         (("--groups", "cases"), 2, "Did you mean 'case'?"),
         (("--size", "-1"), 2, "-1 is out of range"),
+        (("-s", "en", "-t", "en"), 2, "--source-lang and --target-lang are en and en"),
+        (("-s", "edits"), 2, "names other than edits"),
     ],
 )
 def test_wrong_input(

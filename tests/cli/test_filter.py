@@ -18,6 +18,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.filters import block_filter
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.blocks import RowBlock
+from tests.cli.rewriting import given, refused, shown
 
 CHAIN = "encoding,duplicates,clean:max=9,max-length:source=8:target=12,identical"
 Pairs = list[tuple[bytes, bytes]]
@@ -405,3 +406,12 @@ def test_help_has_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     for words in ("clean ", "ratio=3.0", "langid ", "by=pair", "source-unit=tokens", "--memory"):
         assert words in shown
+
+
+def test_stdin_is_a_text_without_a_target(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(monkeypatch, "a b\n\n")
+    assert shown(capsys, "filter", "-", "--filter", "clean", "--jobs", "1") == "a b\n"
+    words = ("filter", "-", "target", "--filter", "clean", "-o", "x", "y")
+    assert "cannot be stdin" in refused(capsys, 2, *words)

@@ -65,6 +65,17 @@ def test_text_of_an_annotator(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert not list(folder.glob("c.*"))
 
 
+@pytest.mark.parametrize("languages", [("en", "en"), ("m2", "en"), ("en", "m2")])
+def test_text_does_not_replace_the_input(
+    languages: tuple[str, str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = languages
+    words = ("m2", "to-text", "gold.m2", "-o", "gold", "-s", source, "-t", target)
+    assert "must be different files" in refused(capsys, 2, *words)
+    assert (folder / "gold.m2").read_text(encoding="utf-8") == GOLD
+    assert not list(folder.glob("gold.en*"))
+
+
 def test_text_of_all_annotators(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["m2", "to-text", "gold.m2", "-o", "dev", "--annotator", "all"]) == 0
     assert (folder / "dev.trg.0").read_text() == FIRST

@@ -83,6 +83,8 @@ def test_wrong_words(
     given(monkeypatch, "a\n")
     assert "No step is selected" in refused(capsys, 2, "postprocess")
     assert "No step is selected" in refused(capsys, 2, "postprocess", "--subwords", "none")
+    message = refused(capsys, 2, "postprocess", "--copy-unknown", "--source", "-", *copying[3:])
+    assert "Two inputs are stdin" in message
     assert "--copy-unknown needs --source-dict" in refused(capsys, 2, "postprocess", *copying[:3])
     message = refused(capsys, 2, "postprocess", "--detruecase", *copying[1:])
     assert "--source needs --copy-unknown" in message

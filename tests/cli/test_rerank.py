@@ -408,3 +408,10 @@ def test_numbers_out_of_range(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(capsys, 2, "rerank", *words)
+
+
+def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused_after(capsys, 2, "rerank", "merge", "a=-", "b=-")
+    assert "Two inputs are stdin" in message
+    message = refused_after(capsys, 2, "rerank", "apply", "-", "--weights", "-")
+    assert "Two inputs are stdin" in message

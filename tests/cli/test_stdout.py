@@ -127,3 +127,28 @@ def test_output_is_utf8_in_other_locales(words: str, tmp_path: Path) -> None:
         found.append((done.stdout, written))
     assert found[0] == found[1]
     assert not any(rb"\ud" in data for _, written in found for data in written.values())
+
+
+@pytest.mark.parametrize("words", ["tokenize --moses en", "noise --method spelling --jobs 1"])
+def test_closed_streams(words: str, files: dict[str, Path], tmp_path: Path) -> None:
+    def run(redirection: str, *more: str) -> subprocess.CompletedProcess[str]:
+        verb, *options = words.split()
+        command = [sys.executable, "-c", RUN, verb, *more, *options]
+        shell = ["bash", "-c", f'"$@" {redirection}', "bash", *command]
+        return subprocess.run(shell, check=False, capture_output=True, text=True)
+
+    closed = run("<&-")
+    assert (closed.returncode, closed.stdout) == (1, "")
+    assert (
+        closed.stderr == f"fairseq-ssl {words.split()[0]}: error: stdin is closed. Name a file.\n"
+    )
+    text = str(files["wrong"])
+    usual = run("", text)
+    assert (usual.returncode, usual.stdout.count("\n")) == (0, WRONG.count("\n") * 9)
+    silent = run("2>&-", text)
+    assert (silent.returncode, silent.stdout, silent.stderr) == (0, usual.stdout, "")
+    full = run(">&-", text)
+    assert full.returncode == 1
+    assert "stdout could not be written: Bad file descriptor" in full.stderr
+    assert run(">&-", text, "-o", str(tmp_path / "out")).returncode == 0
+    assert (tmp_path / "out").read_text() == usual.stdout

@@ -50,7 +50,7 @@ def test_existing_tags_are_counted(
 def test_dictionaries_alone_or_with_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", None)  # must not be read
+    monkeypatch.setattr("sys.stdin", None)  # closed, and must not be read
     one, two, file = tmp_path / "dict.en.txt", tmp_path / "dict.de.txt", tmp_path / "text"
     one.write_text("b 2\na 1\n", encoding="utf-8")
     two.write_text("<BT> 3\nc 1\n", encoding="utf-8")
@@ -60,6 +60,13 @@ def test_dictionaries_alone_or_with_lines(
     assert not captured.out
     assert captured.err == f"{one} has <BT> now, in line 3\n{two} already has <BT>\n"
     assert shown(capsys, "tag", "<BT>", file, "--dictionary", one, two) == "<BT> a\n"
+    message = refused(capsys, 1, "tag", "<BT>", "-", "--dictionary", one)
+    assert (
+        message
+        == f"{one} already has <BT>\nfairseq-ssl tag: error: stdin is closed. Name a file.\n"
+    )
+    given(monkeypatch, "b\n")
+    assert shown(capsys, "tag", "<BT>", "-", "--dictionary", one) == "<BT> b\n"
     assert one.read_text(encoding="utf-8") == "b 2\na 1\n<BT> 1\n"
     assert two.read_text(encoding="utf-8") == "<BT> 3\nc 1\n"
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.jobs import check_distinct
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 
@@ -299,6 +300,7 @@ def m2_to_text(
     targets = {target: annotator} if annotator is not None else {}
     if annotator is None:
         targets = {target.with_name(f"{target.name}.{one}"): one for one in known}
+    check_distinct(path, [source, *targets])
     appliers = {
         output: EditApplier(str(path), one, chosen or EditFilter(), drop_overlaps)
         for output, one in targets.items()

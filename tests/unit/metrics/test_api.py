@@ -6,6 +6,7 @@ import doctest
 import subprocess
 import sys
 from importlib import import_module
+from typing import Any
 
 import pytest
 import sacrebleu
@@ -124,3 +125,12 @@ def test_wrong_input_is_rejected() -> None:
 def test_a_string_is_not_a_list_of_hypotheses(metric: Metric) -> None:
     with pytest.raises(TypeError, match="a list of hypotheses, not a string"):
         metric.statistics("ab")
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [Bleu([[]]), Chrf([[]]), Accuracy([[]]), Gleu([[]], []), M2([]), Errant([], untyped=True)],
+)
+def test_empty_text_has_no_score(metric: Any) -> None:
+    with pytest.raises(DataError, match="There are no lines in the hypotheses"):
+        metric.corpus_score([])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics.classifier_scores import (
     calibration_error,
     class_scores,
     error_rate,
     error_statistics,
     macro_f1,
+    score_predictions,
 )
 
 
@@ -40,3 +44,12 @@ def test_error_statistics_add_up() -> None:
     rows = error_statistics([0, 1, 1], [0, 0, 1])
     assert rows.tolist() == [[0, 1], [1, 1], [0, 1]]
     assert error_rate(rows.sum(0)) == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize("word", ["x", "nan", "2", "-1"])
+def test_probabilities_are_numbers_from_0_to_1(word: str, tmp_path: Path) -> None:
+    gold, predicted = tmp_path / "gold", tmp_path / "predicted"
+    gold.write_text("a\ttext\n")
+    predicted.write_text(f"a\ta={word} b=0\n")
+    with pytest.raises(DataError, match=rf"predicted:1 has the probability '{word}'"):
+        score_predictions(gold, {"one": [predicted]})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.metrics.metric import BootstrapResult
 from fairseq_ssl.report.score_files import (
     ReportedScore,
@@ -82,6 +82,21 @@ def test_systems_of_the_same_name_are_prefixed_with_their_folder(tmp_path: Path)
     assert set(files.systems("test")) == {
         f"{folder}/{name}" for folder in ("one", "two") for name in ("base", "tagged", "tagged-ft")
     }
+
+
+def test_folders_of_the_same_name_get_their_parents(tmp_path: Path) -> None:
+    folders = [runs(tmp_path / "small/runs"), runs(tmp_path / "big/runs")]
+    for folder, mean in zip(folders, (1, 2), strict=True):
+        shares = {"types": {"NOUN": {"a": {"seeds": [mean]}}}, "signature": "m2"}
+        write(folder / "types.json", shares)
+        (folder / "figure.svg").write_text("<svg/>")
+    files = collect_files(folders)
+    assert len(files.systems("test")) == 6
+    assert files.systems("test")["big/runs/base"] == [folders[1] / "base.1/test.txt"]
+    assert list(files.figures) == ["small/runs/figure", "big/runs/figure"]
+    assert list(files.breakdowns) == ["small/runs/types: by type", "big/runs/types: by type"]
+    with pytest.raises(UsageError, match="passed twice"):
+        collect_files([folders[0], tmp_path / "big/../small/runs"])
 
 
 def test_damaged_json_and_missing_folder_are_reported(tmp_path: Path) -> None:

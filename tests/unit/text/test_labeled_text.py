@@ -81,3 +81,16 @@ def test_take_balanced_keeps_duplicates_together() -> None:
     in_share = {one.text for one in texts if is_in_share(one.text, 0.2)}
     assert in_share < fewer, "both select the lowest hashes"
     assert take_balanced([LabeledText("a", "same")] * 3, 2) == ([], [LabeledText("a", "same")] * 3)
+
+
+def test_combining_marks_belong_to_words() -> None:
+    assert normalized("वह गया।") == "वह गया"
+    assert duplicate_key("वह गया") != duplicate_key("वह गयी"), "they differ in a vowel sign"
+    assert segment_words("हिन्दी में!") == ["हिन्दी", "में", "!"]
+    assert segment_words("cafe\u0301 \u2764\ufe0flove") == ["cafe\u0301", "\u2764\ufe0f", "love"]
+    assert segment_words("\u06cc\u200c\u062e") == ["\u06cc\u200c\u062e"]  # as in Persian
+
+
+def test_texts_without_words_are_not_duplicates_of_each_other() -> None:
+    assert duplicate_key("\U0001f600") != duplicate_key("\U0001f641")
+    assert duplicate_key("! !") == duplicate_key("!!")
