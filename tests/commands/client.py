@@ -15,7 +15,9 @@ WITH_FAIRSEQ = {
 def server(command: str, *words: str) -> str | None:
     """Return the name of the server that runs a command, or None if it must run itself."""
     if command == "python":
-        return "fairseq" if any("/scripts/benchmarks/" in word for word in words[:1]) else None
+        script = words[0] if words else ""
+        folders = {"/scripts/benchmarks/": "fairseq", "/examples/": "text"}
+        return next((name for folder, name in folders.items() if folder in script), None)
     verbs = {" ".join(words[:2]), *words[:1]}
     return "text" if command == "fairseq-ssl" and not verbs & WITH_FAIRSEQ else "fairseq"
 
@@ -27,16 +29,15 @@ def main() -> int:
     if name is None:
         real = os.path.join(os.path.dirname(sys.executable), command)  # noqa: PTH118, PTH120
         os.execv(real, [real, *sys.argv[1:]])
-    import json  # not before exec, which recipes call often
-    import socket
+    import _socket  # not before exec, which recipes call often; socket and json import slowly
 
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(f"{os.environ['COMMAND_SERVERS']}/{name}")
-        folder = os.getcwd()  # noqa: PTH109
-        given = json.dumps([sys.argv, dict(os.environ), folder]).encode() + b"\n"
-        sent = socket.send_fds(connection, [given[:1]], [0, 1, 2])
-        connection.sendall(given[sent:])
-        code = connection.recv(1)
+    connection = _socket.socket(_socket.AF_UNIX)
+    connection.connect(f"{os.environ['COMMAND_SERVERS']}/{name}")
+    given = repr((sys.argv, dict(os.environ), os.getcwd())).encode() + b"\n"  # noqa: PTH109
+    files = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
+    sent = connection.sendmsg([given], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+    connection.sendall(given[sent:])
+    code = connection.recv(1)
     return code[0] if code else 1
 
 

@@ -1,19 +1,19 @@
 """Server that runs commands and benchmarks of tests in forks of a process with their imports.
 
 The imports take longer than most commands of tests. The server `fairseq` has imported fairseq. The
-server `text` has imported what verbs without torch need, because torch would change how they start
-processes. `client.py`, which replaces a command, sends its arguments, environment, folder and three
-open files. The fork adopts them and calls the entry
-point. Tests of the commands themselves, or that kill them, run the real ones with
-``environment(REAL_COMMANDS="1")``.
+server `text` has imported what verbs and recipes without torch need, because torch would change
+how they start processes. `client.py`, which replaces a command, sends its arguments, environment,
+folder and three open files. The fork adopts them and calls the entry point. Tests of the commands
+themselves, or that kill them, run the real ones with ``environment(REAL_COMMANDS="1")``.
 """
 
 from __future__ import annotations
 
+import ast
 import atexit
+import contextlib
 import gc
 import importlib.util
-import json
 import logging
 import os
 import runpy
@@ -24,7 +24,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 IMPORTS = {
     "fairseq": (
@@ -41,66 +41,103 @@ IMPORTS = {
 
 
 def preload(name: str) -> None:
-    """Import the modules of a server, and the verbs for `text`."""
+    """Import the modules of a server, and let its commands start no processes by default.
+
+    Each process with torch would import it again, and processes of fairseq's data loader take
+    longer than a few batches.
+    """
     for module in IMPORTS[name]:
         importlib.import_module(module)
-    if name == "text":
-        from fairseq_ssl.cli.main import VERBS, load_verb
-        from fairseq_ssl.metrics.edit_extraction import Annotator
+    from fairseq_ssl.io import executors
 
-        for verb in VERBS:
-            load_verb(verb)
-        if importlib.util.find_spec("errant"):  # absent with stock fairseq
-            Annotator(None)  # imports spaCy without torch
-        assert "torch" not in sys.modules
+    executors.cpu_count = lambda: 1
+    if name == "fairseq":
+        from fairseq.dataclass.configs import DatasetConfig
+
+        DatasetConfig.__dataclass_fields__["num_workers"].default = 0
+    else:
+        preload_verbs()
+
+
+def preload_verbs() -> None:
+    """Import all verbs and spaCy, without torch."""
+    from fairseq_ssl.cli.main import VERBS, load_verb
+    from fairseq_ssl.metrics.edit_extraction import Annotator
+
+    for verb in VERBS:
+        load_verb(verb)
+    if importlib.util.find_spec("errant"):  # absent with stock fairseq
+        Annotator(None)  # imports spaCy without torch
+    assert "torch" not in sys.modules
+
+
+class Command(NamedTuple):
+    """A running command."""
+
+    client: socket.socket
+    process: int
+    ended: int
+    """A file descriptor of the process, readable when it has ended."""
 
 
 def main(path: str) -> None:
     """Serve at the socket `path`, whose name is the server's, until the test closes stdin."""
     preload(Path(path).name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     gc.freeze()  # garbage collection in a fork would copy the memory it visits
+    running: list[Command] = []
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen(64)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
-            asked, _ = listening.accept()
-            if os.fork() == 0:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                listening.close()
-                _serve(asked)
+        while True:
+            files = [file for command in running for file in (command.client, command.ended)]
+            ready = select.select([listening, sys.stdin, *files], [], [])[0]
+            if sys.stdin in ready:
                 return
-            asked.close()
+            for command in list(running):
+                if command.client in ready or command.ended in ready:
+                    running.remove(command)
+                    _finish(command)
+            if listening in ready:
+                running += _start(listening, running)
 
 
-def _serve(asked: socket.socket) -> None:
-    """Run a command. Kill it when its client exits."""
-    data, files, _, _ = socket.recv_fds(asked, 2**16, 3)
+def _start(listening: socket.socket, running: list[Command]) -> list[Command]:
+    """Start the command that a client sends, if it sends one. Return it."""
+    client, _ = listening.accept()
+    data, files, _, _ = socket.recv_fds(client, 2**16, 3)
     while not data.endswith(b"\n"):
-        more = asked.recv(2**16)
+        more = client.recv(2**16)
         if not more:  # the client was killed
-            os._exit(0)
+            return []
         data += more
-    words, environment, folder = json.loads(data)
-    child = os.fork()
-    if child == 0:
-        asked.close()
+    process = os.fork()
+    if process == 0:
+        listening.close()
+        client.close()
+        for other in running:
+            other.client.close()
+        words, environment, folder = ast.literal_eval(data.decode())
         _become(words, environment, folder, files)
-        return
     for file in files:
         os.close(file)
-    ended = os.pidfd_open(child)
-    if asked.fileno() in select.select([asked.fileno(), ended], [], [])[0]:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    return [Command(client, process, os.pidfd_open(process))]
+
+
+def _finish(command: Command) -> None:
+    """Send the exit code of a command to its client. Kill it if its client has exited before."""
+    os.kill(command.process, signal.SIGKILL)  # without effect on a command that has ended
+    _, status = os.waitpid(command.process, 0)
+    os.close(command.ended)
     code = os.waitstatus_to_exitcode(status)
-    asked.sendall(bytes([code if code >= 0 else 128 - code]))
-    os._exit(0)
+    with command.client, contextlib.suppress(BrokenPipeError):
+        command.client.sendall(bytes([code if code >= 0 else 128 - code]))
 
 
-def _become(words: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
+def _become(
+    words: list[str], environment: dict[str, str], folder: str, files: list[int]
+) -> NoReturn:
     """Become the command and exit with its exit code."""
     os.setsid()
     for number, file in enumerate(files):
@@ -120,6 +157,7 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
     if name == "ssl":
         _end(importlib.import_module("fairseq_ssl.cli.main").main)
     elif name == "python":
+        sys.executable = words[0]  # for benchmarks that start others
         sys.argv = words[1:]
         sys.path.insert(0, str(Path(words[1]).parent))
         _end(lambda: runpy.run_path(words[1], run_name="__main__") and None)
@@ -127,7 +165,7 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
         _end(importlib.import_module(f"fairseq_cli.{name}").cli_main)
 
 
-def _end(command: Callable[[], Any]) -> None:
+def _end(command: Callable[[], Any]) -> NoReturn:
     """Run a command and exit as Python does, without the cleanup of the server's modules."""
     try:
         code = command()
