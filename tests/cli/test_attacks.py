@@ -101,7 +101,7 @@ WITH_CHECKPOINT = {
 WITH_BERT = {
     "classify prepare": "classify prepare {labeled} --valid-share 0.2 --subword-vocab-size 60 "
     "--tokenizer bert:{folder} -o {out}",
-    "rerank, masked model": "rerank features {list} --masked-model {folder} --device cpu -o {out}",
+    "rerank, masked model": "rerank features {list} --masked-model {folder} " + ALONE + " -o {out}",
 }
 
 TABLE: dict[str, Row] = {

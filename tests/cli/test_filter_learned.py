@@ -151,7 +151,7 @@ def test_interrupted_run_resumes(
         ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse needs --translation"),
         ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "Expected above 0"),
         ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Set --force"),
-        ((*FIT, "--vectors", "s.vec", "no.vec", "-o", "made"), 1, "no.vec"),
+        ((*FIT, "--vectors", "s.vec", "no.vec", "--jobs", "1", "-o", "made"), 1, "no.vec"),
         ((*FIT, *VECTORS, "-o", "made", "--tokenize", "spm", "none"), 2, "--tokenize is 'spm'"),
         (
             (*FIT, *VECTORS, "--clean", "few", "few", "-o", "made"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -20,15 +19,6 @@ FLAGS = {
     "swapped": ("--separator", "@sep@"),
 }
 
-PREPROCESS = """
-import sys
-from fairseq import options
-from fairseq_cli.preprocess import main
-for words in sys.argv[1:]:
-    main(options.get_preprocessing_parser().parse_args(words.split()))
-"""
-"""Run fairseq-preprocess several times in one process, since starting one is slow."""
-
 
 def make(kind: str, source: Path, output: Path, *flags: str) -> int:
     """Run the verb in this process."""
@@ -36,7 +26,8 @@ def make(kind: str, source: Path, output: Path, *flags: str) -> int:
 
 
 def preprocess(*requests: str) -> None:
-    run_command(sys.executable, "-c", PREPROCESS, *requests)
+    for words in requests:
+        run_command("fairseq-preprocess", *words.split())
 
 
 def prefixes(folder: Path) -> str:
