@@ -10,26 +10,28 @@ import pytest
 
 from tests.conftest import PACKAGE, Run
 
-CHECK = "from fairseq.models import ARCH_MODEL_REGISTRY as A; assert 'shape_transformer_big' in A"
+CHECK = """
+from fairseq.models import ARCH_MODEL_REGISTRY
+assert "shape_transformer_big" in ARCH_MODEL_REGISTRY
+"""
 BY_USER_DIR = f"""
 from argparse import Namespace
 from fairseq.utils import import_user_module
 import_user_module(Namespace(user_dir={str(PACKAGE)!r}))
 """
+REGISTER = "fairseq_ssl.register()"
 
 WAYS = {
-    "user dir": BY_USER_DIR,
-    "fairseq first": "import fairseq, fairseq_ssl",
-    "fairseq first, then user dir": "import fairseq, fairseq_ssl" + BY_USER_DIR,
-    "package first, then register": "import fairseq_ssl; fairseq_ssl.register()",
-    "package first, then user dir": "import fairseq_ssl; fairseq_ssl.register()" + BY_USER_DIR,
-    "twice": "import fairseq, fairseq_ssl; fairseq_ssl.register(); fairseq_ssl.register()",
+    "user dir": (BY_USER_DIR,),
+    "fairseq first": ("import fairseq, fairseq_ssl", BY_USER_DIR, REGISTER, REGISTER),
+    "package first": (f"import fairseq_ssl; {REGISTER}", REGISTER, BY_USER_DIR),
 }
+"""Ways to import the package, then to register its names once more."""
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_names_are_registered(run: Run, tmp_path: Path, way: str) -> None:
-    run(sys.executable, "-c", f"{WAYS[way]}\n{CHECK}", cwd=tmp_path)
+    run(sys.executable, "-c", CHECK.join((*WAYS[way], "")), cwd=tmp_path)
 
 
 @pytest.mark.parametrize(
