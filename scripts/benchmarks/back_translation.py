@@ -12,7 +12,6 @@ second of CPU time. The time excludes loading.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shutil
 import subprocess
@@ -33,7 +32,6 @@ from fairseq_ssl.checkpoints.files import read_checkpoint, training_data
 from fairseq_ssl.inference.back_translation import TranslationModel
 from fairseq_ssl.inference.translation import DecodingConfig
 
-BIN = Path(sys.executable).parent
 SEARCH = ("--beam", "6", "--lenpen", "1")
 
 
@@ -59,11 +57,15 @@ def random_model(folder: Path, args: Any) -> tuple[Path, Path]:
     return folder / "model.pt", text
 
 
+def program(name: str) -> str:
+    """Return the path of a command of the active environment, or of this interpreter."""
+    return shutil.which(name) or str(Path(sys.executable).with_name(name))
+
+
 def run(words: Sequence[str | Path], log: Path) -> None:
     """Run a command with its output in the log."""
-    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     with log.open("w") as file:
-        done = subprocess.run(list(map(str, words)), env=env, stdout=file, stderr=file, check=False)
+        done = subprocess.run(list(map(str, words)), stdout=file, stderr=file, check=False)
     if done.returncode:
         sys.exit(f"{log.read_text()[-2000:]}\nThat failed: {' '.join(map(str, words))}")
 
@@ -81,12 +83,12 @@ def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.
     longest = ("--max-len-b", str(250 if args.model else args.length))
     count = len(text.read_text().splitlines())
     common: tuple[str | Path, ...] = (*SEARCH, *longest, "--data-dir", folder)
-    first: list[str | Path] = [BIN / "fairseq-ssl", "back-translate", text, "--model", own, *common]
-    first += ["-s", data.source, "-t", data.target, "--force", "-o", folder / "made"]
+    first: list[str | Path] = [program("fairseq-ssl"), "back-translate", text, "--model", own]
+    first += [*common, "-s", data.source, "-t", data.target, "--force", "-o", folder / "made"]
     first += ["--engine", "ctranslate2", "--compute-type", args.compute_type]
     first += ["--device", args.device]
     second: list[str | Path] = [
-        BIN / "fairseq-generate",
+        program("fairseq-generate"),
         folder,
         "--dataset-impl",
         "raw",

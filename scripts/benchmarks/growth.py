@@ -47,7 +47,7 @@ def largest_process(words: list[str], log: Path) -> float:
 
 def translate(folder: Path, text: Path, args: argparse.Namespace) -> harness.Run:
     """Return the command that translates `text`."""
-    command = [str(back_translation.BIN / "fairseq-ssl"), "back-translate", str(text), "--force"]
+    command = [back_translation.program("fairseq-ssl"), "back-translate", str(text), "--force"]
     command += ["--model", str(folder / "model.pt"), "--data-dir", str(folder)]
     command += ["-s", "source", "-t", "target", "--engine", "ctranslate2", "--beam", "2"]
     command += ["--max-len-b", str(args.length), "-o", str(folder / "made")]
