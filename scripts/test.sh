@@ -5,29 +5,33 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
 SETUP_FOR=tests source scripts/setup.sh
 
-mapfile -t shell_scripts < <(git ls-files '*.sh' .ci/run)
-check() {
-  printf '==> %s\n' "$*"
-  "$@"
-}
-check ruff check .
-check ruff format --check .
-# The last numpy for Python 3.10 has outdated types.
-if python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then check mypy; fi
-check lint-imports
-check python scripts/structure.py --check
-check python scripts/recipes.py --check
-check python scripts/prose.py
-check shellcheck -x "${shell_scripts[@]}"
+# The checks, the slowest first. The last numpy for Python 3.10 has outdated types.
+checks=()
+if python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then checks+=(mypy); fi
+# shellcheck disable=SC2016  # expanded by the process of the check
+checks+=('shellcheck -x $(git ls-files "*.sh" .ci/run)')
 if python -c 'import material, mkdocstrings' 2>/dev/null; then
-  check bash scripts/docs.sh build
+  checks+=("bash scripts/docs.sh build")
 else
   printf '==> skipped: bash scripts/docs.sh build (install it with: pip install -e ".[docs]")\n'
 fi
+checks+=("python scripts/structure.py --check" "python scripts/prose.py" "python scripts/recipes.py --check")
+checks+=(lint-imports "ruff check ." "ruff format --check .")
+
+# Run a check and print its output when it ends, since two checks run at a time.
+check() {
+  local output code=0
+  output="$(bash -c "$1" 2>&1)" || code=$?
+  printf '==> %s\n%s%s' "$1" "$output" "${output:+$'\n'}"
+  return "$code"
+}
+export -f check
+# shellcheck disable=SC2016
+printf '%s\0' "${checks[@]}" | xargs -0 -P "${TEST_PROCESSES:-2}" -I {} bash -c 'check "$1"' check {}
 [[ "${1:-}" == fast ]] && exit
 
 # Two test processes with one torch thread each, for two cores. The order of the folders puts the
 # short files of `unit` last. With a long file at the end, one process would be idle.
 export OMP_NUM_THREADS=1
-check python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder \
+exec python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder \
   --durations 10 "$@"
