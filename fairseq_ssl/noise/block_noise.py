@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -110,6 +110,7 @@ class ByteWords:
     buffer: NDArray[np.uint8]
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    _extended_arrays: dict[str, NDArray[Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, words: Sequence[str]) -> ByteWords:
@@ -120,20 +121,34 @@ class ByteWords:
         return cls(buffer, np.cumsum(sizes + 1) - sizes - 1, sizes)
 
     def and_those_of(self, other: ByteWords) -> ByteWords:
-        """Return the concatenated table. The ids of `other` follow the ids of this table."""
+        """Return the concatenated table. The ids of `other` follow the ids of this table.
+
+        The next call overwrites the words of `other` in the table.
+        """
         return ByteWords(
-            np.concatenate([self.buffer, other.buffer]),
-            np.concatenate([self.starts, other.starts + len(self.buffer)]),
-            np.concatenate([self.sizes, other.sizes]),
+            self._extended("buffer", np.maximum(other.buffer, np.uint8(SPACE))),
+            self._extended("starts", other.starts + len(self.buffer)),
+            self._extended("sizes", other.sizes),
         )
+
+    def _extended(self, name: str, more: NDArray[Any]) -> NDArray[Any]:
+        """Return an array of this table with `more` at the end, without copying the table again."""
+        own, array = getattr(self, name), self._extended_arrays.get(name)
+        total = len(own) + len(more)
+        if array is None or len(array) < total:
+            array = np.concatenate([own, more, more])
+            self._extended_arrays[name] = array
+        array[len(own) : total] = more
+        return array[:total]
 
     def same(self, first: Tokens, second: Tokens) -> NDArray[np.bool_]:
         """Compare two arrays of ids elementwise: True where both are the same word."""
         same: NDArray[np.bool_] = first == second
         # Compare sizes and first bytes before the bytes of the few remaining pairs.
         alike = np.flatnonzero(~same)
-        for own in (self.sizes, self.buffer[self.starts]):
-            alike = alike[own[first[alike]] == own[second[alike]]]
+        alike = alike[self.sizes.take(first[alike]) == self.sizes.take(second[alike])]
+        begins = (self.buffer[self.starts[words[alike]]] for words in (first, second))
+        alike = alike[np.equal(*begins)]
         sizes = self.sizes[first[alike]]
         differs = self._bytes(first[alike], sizes) != self._bytes(second[alike], sizes)
         up_to = np.concatenate([[0], np.cumsum(differs)])
@@ -143,11 +158,9 @@ class ByteWords:
 
     def to_bytes(self, block: TokenBatch) -> bytes:
         """Return the text of a batch of ids: words separated by spaces, lines by newlines."""
-        sizes = self.sizes[block.tokens] + 1
+        sizes = self.sizes.take(block.tokens) + 1
         text = self._bytes(block.tokens, sizes)
-        after = np.cumsum(sizes) - 1
-        text[after] = SPACE
-        text[after[block.ends - 1]] = NEWLINE
+        text[np.cumsum(sizes)[block.ends - 1] - 1] = NEWLINE
         return text.tobytes()
 
     def _bytes(self, words: Tokens, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -157,11 +170,11 @@ class ByteWords:
         """
         if not len(words):
             return np.empty(0, np.uint8)
-        starts, ends = self.starts[words], np.cumsum(sizes)
+        starts, ends = self.starts.take(words), np.cumsum(sizes)
         step = np.ones(int(ends[-1]), np.int64)
         step[0] = starts[0]
         step[ends[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
-        return self.buffer[np.cumsum(step, out=step)]
+        return self.buffer.take(np.cumsum(step, out=step), mode="wrap")
 
 
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
@@ -176,18 +189,21 @@ def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] |
         return None
     buffer = np.frombuffer(data, np.uint8)
     after = np.flatnonzero(buffer <= SPACE)
-    spaces = buffer[after]
+    spaces = buffer.take(after)
     if ((spaces < 9) | ((spaces > 13) & (spaces < 28))).any():
         return None
-    starts = np.concatenate([[0], after[:-1] + 1])
+    starts: NDArray[np.int64] = np.zeros_like(after)
+    np.add(after[:-1], 1, out=starts[1:])
     sizes = after - starts
-    words = sizes > 0
-    up_to = np.cumsum(words)[spaces == NEWLINE]
-    lengths = np.diff(up_to, prepend=0)
+    ends = np.flatnonzero(spaces == NEWLINE) + 1
+    if not sizes.min():
+        words = np.flatnonzero(sizes)
+        ends = np.searchsorted(words, ends)
+        starts, sizes = starts[words], sizes[words]
+    lengths = ends.copy()
+    lengths[1:] -= ends[:-1]
     if lengths.min() == 0 or lengths.max() > most:
         return None
-    if not words.all():
-        starts, sizes = starts[words], sizes[words]
     return ByteWords(buffer, starts, sizes), lengths
 
 
@@ -319,7 +335,7 @@ class CorpusNoise:
             "clean": lambda: block.data if block.data.endswith(b"\n") else block.data + b"\n",
             "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
-        return self._build_result(block, contents, (), changed)
+        return self._build_result(block, contents, len(lengths), (), changed)
 
     def _by_strings(self, block: ByteBlock) -> NoisedBlock:
         lines, bad = split_bad_lines(block.data)
@@ -332,12 +348,13 @@ class CorpusNoise:
             "clean": lambda: _join_lines([line for _, line in lines]),
             "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
-        return self._build_result(block, contents, tuple(bad), changed)
+        return self._build_result(block, contents, len(lines) + len(bad), tuple(bad), changed)
 
     def _build_result(
         self,
         block: ByteBlock,
         contents: Mapping[str, Callable[[], bytes]],
+        lines: int,
         bad: tuple[BadLine, ...],
         changed: NDArray[np.bool_],
     ) -> NoisedBlock:
@@ -345,8 +362,7 @@ class CorpusNoise:
         outputs: list[bytes | Path] = []
         for name, compressed in zip(self.outputs, self.compressed, strict=True):
             outputs.append(compress_chunk(contents[name](), compressed))
-        lines = block.data.removesuffix(b"\n").count(b"\n") + 1
-        counts = lines, bad, len(changed), int(changed.sum())
+        counts = lines, bad, len(changed), int(np.count_nonzero(changed))
         return NoisedBlock(tuple(outputs), block.end, *counts)
 
 

@@ -27,7 +27,7 @@ from fairseq_ssl.text.specs import option
 MAX_SHIFT = 1_000_000
 """Max distance, or standard deviation of the shifts, of shuffled words. `sort_by_position` adds
 shifts to 64-bit integers."""
-STEPS = 3
+STEPS = 2
 """Number of linear search steps after a lookup in the guide table, before a binary search."""
 
 
@@ -64,26 +64,30 @@ class Unigrams:
         return Unigrams(np.arange(len(self.words)), self.up_to)
 
     @cached_property
-    def _ends(self) -> NDArray[np.int64]:
-        """Cumulative counts with infinity for the last word, so that rounding cannot exceed it."""
-        return np.append(self.up_to[:-1], np.iinfo(np.int64).max)
+    def _are_indices(self) -> bool:
+        """True if each word is its own index."""
+        return self.words.dtype != object and np.array_equal(self.words, np.arange(len(self.words)))
 
     @cached_property
-    def _guide(self) -> NDArray[np.int64]:
+    def _ends(self) -> NDArray[np.float64]:
+        """Cumulative counts with infinity for the last word, so that rounding cannot exceed it."""
+        return np.append(self.up_to[:-1].astype(np.float64), np.inf)
+
+    @cached_property
+    def _guide(self) -> NDArray[np.int32]:
         """Guide table: index of the word at the start of each of 4 n equal intervals of [0, 1]."""
         steps = np.linspace(0, self.up_to[-1], 4 * len(self.words) + 1)
-        return np.searchsorted(self._ends, steps, side="right")
+        return np.searchsorted(self._ends, steps, side="right").astype(np.int32)
 
     def at(self, uniform: NDArray[np.float64]) -> NDArray[Any]:
         """Map uniform numbers in [0, 1) to words by inverse transform sampling."""
         target = uniform * self.up_to[-1]
-        at = self._guide[(uniform * (len(self._guide) - 1)).astype(np.int64)]
+        at = self._guide.take((uniform * (len(self._guide) - 1)).astype(np.int64)).astype(np.int64)
         for _ in range(STEPS):
-            at += self._ends[at] <= target
-        late = np.flatnonzero(self._ends[at] <= target)
+            at += self._ends.take(at) <= target
+        late = np.flatnonzero(self._ends.take(at) <= target)
         at[late] = np.searchsorted(self._ends, target[late], side="right")
-        words: NDArray[Any] = self.words[at]
-        return words
+        return at if self._are_indices else self.words.take(at)
 
 
 @dataclass(frozen=True)
@@ -112,8 +116,8 @@ class DirectNoise:
         drawn = draws.tokens(clean)
         inserted = drawn >= self.keep + self.mask + half
         gone = keep_one_per_line(clean, (drawn >= self.keep + self.mask) & ~inserted, draws)
-        masked = clean.tokens.copy()
-        masked[(drawn >= self.keep) & (drawn < self.keep + self.mask)] = self.mask_token
+        is_masked = (drawn >= self.keep) & (drawn < self.keep + self.mask)
+        masked = np.where(is_masked, self.mask_token, clean.tokens)
         noisy = repeated(TokenBatch(masked, clean.lengths), 1 + inserted.view(np.int8) - gone)
         tokens, origin = noisy.block.tokens, noisy.origin
         after = np.flatnonzero(origin[1:] == origin[:-1]) + 1

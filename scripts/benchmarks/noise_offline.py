@@ -1,4 +1,4 @@
-"""Speed of our noises relative to a loop over lines, in tokens/s.
+"""Speed of our noises relative to a loop over lines, in tokens per second of CPU time.
 
 --processes compares the command with 2 processes to 1 process. --apart compares two parallel
 commands, each with half of the text, to one command: the maximum gain of two cores that share the
@@ -17,6 +17,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +32,7 @@ from fairseq_ssl.noise.block_noise import corpus_noise
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.text.vocabulary import write_counts
 
-GOALS = {"direct": 3.0, "denoise": 6.0}
+GOALS = {"direct": 6.0, "denoise": 6.0}
 PROCESSES_GOAL = 1.8
 PEER_GOAL = 10.0
 PEERS = {
@@ -238,7 +239,8 @@ def main() -> None:
             if is_command
             else noises(args.noise, clean, tokens)
         )
-        harness.compare(comparison, *measured, args.pairs)
+        clock = time.perf_counter if is_command else time.process_time
+        harness.compare(comparison, *measured, args.pairs, clock=clock)
     harness.publish(comparison)
 
 

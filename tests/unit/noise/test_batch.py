@@ -15,6 +15,7 @@ from fairseq_ssl.noise.batch import (
     Random,
     TokenBatch,
     keep_one_per_line,
+    repeated,
 )
 from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
@@ -97,6 +98,16 @@ def test_an_emptied_line_keeps_a_random_token() -> None:
     assert (lines.sum(1) == 1).all()
     np.testing.assert_allclose(lines.mean(0), 1 / 3, atol=0.03)
     assert spared[block.line % 3 == 2].all()
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_tokens_are_repeated(most: int) -> None:
+    times = np.random.default_rng(1).integers(0, most + 1, 50).astype(np.int8)
+    clean = TokenBatch(np.arange(100, 150), np.array([20, 0, 30]))
+    noisy = repeated(clean, times)
+    assert noisy.origin.tolist() == [at for at in range(50) for _ in range(times[at])]
+    assert noisy.block.tokens.tolist() == [100 + at for at in noisy.origin]
+    assert noisy.block.lengths.tolist() == [times[:20].sum(), 0, times[20:].sum()]
 
 
 def test_unigrams_are_sampled_by_their_counts() -> None:

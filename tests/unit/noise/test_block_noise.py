@@ -37,6 +37,13 @@ def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newli
     assert noise(block) == replace(noise, numbered=None)(block)
 
 
+def test_long_and_short_blocks_share_a_table() -> None:
+    noise = corpus_noise(block_noise.parse_noise("direct"), RESOURCES, 7, {"noisy": False})
+    for number, copies in enumerate((1, 4000, 2, 5000)):
+        block = ByteBlock(number, 0, "the ab\tnaïve\n".encode() * copies)
+        assert noise(block) == replace(noise, numbered=None)(block)
+
+
 @dataclass(frozen=True)
 class Doubling:
     """Repeat each word."""
