@@ -184,6 +184,8 @@ def main() -> None:
         "--against", choices=("generate", "translator"), default="generate", help="peer"
     )
     args = harness.parse(options)
+    if args.model and not args.text:
+        options.error("--model needs --text.")
     is_loaded = args.against == "translator"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -8,7 +8,6 @@ the same edits.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 import time
@@ -174,7 +173,7 @@ def command(jobs: int, folder: Path, pairs: int) -> int:
     """Label two files with the command, in a process that does not import torch."""
     words = ["edits", "label", "source", "target", "--dictionary", "edits", "-o", "labels"]
     call = [sys.executable, "-m", "fairseq_ssl", *words, "--jobs", str(jobs)]
-    subprocess.run(call, cwd=folder, check=True, capture_output=True)
+    harness.run_command(call, folder)
     return pairs
 
 

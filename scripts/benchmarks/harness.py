@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -19,10 +20,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
 
 import torch
 
 import fairseq_ssl
+from fairseq_ssl.errors import FairseqSslError, one_line
 
 Run = Callable[[], int]
 """Do the work once and return the number of processed units, such as tokens or sentences."""
@@ -144,6 +148,29 @@ def _rate(run: Run, clock: Callable[[], float]) -> float:
     return units / (clock() - begun)
 
 
+def run_command(
+    words: Sequence[object],
+    folder: Path | None = None,
+    source: IO[Any] | None = None,
+    output: IO[Any] | int = subprocess.PIPE,
+) -> str:
+    """Run a command with one thread. Return its output, or exit with its last line of errors."""
+    command = list(map(str, words))
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        stdin=source,
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    if done.returncode:
+        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        sys.exit(f"{shlex.join(command)[:200]} failed: {reason}")
+    return done.stdout or ""
+
+
 def cpu_seconds() -> float:
     """Return the CPU time of all ended commands."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -169,13 +196,27 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def parse(options: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the command line and set the number of threads."""
+    """Parse the command line and set the number of threads. Report missing files in one line."""
     args = options.parse_args()
+    for name, value in vars(args).items():
+        if isinstance(value, Path) and not value.exists():
+            options.error(f"--{name.replace('_', '-')}: {value} does not exist.")
+    sys.excepthook = _report_error
     if args.device == "cuda" and not torch.cuda.is_available():
         options.error("--device is cuda, but no CUDA device is available. Omit --device.")
     if args.threads:
         torch.set_num_threads(args.threads)
     return args
+
+
+def _report_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print errors of files, which are mistakes of users, without a traceback."""
+    if isinstance(error, (FairseqSslError, OSError, UnicodeError)):
+        print(f"error: {one_line(str(error))}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def publish(comparison: Comparison) -> None:

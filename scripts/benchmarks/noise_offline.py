@@ -73,7 +73,7 @@ def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
     words += ["--counts", "counts"] if kind in GOALS else []
 
     def run() -> int:
-        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+        harness.run_command(words, folder)
         return tokens
 
     return run
@@ -174,8 +174,7 @@ def peers(folder: Path, args: argparse.Namespace) -> tuple[harness.Run, harness.
 
     def noise_by_peer() -> int:
         with (folder / "clean").open() as clean, (folder / "peer").open("w") as noisy:
-            words = [args.python, "-c", PEERS[args.peer]]
-            subprocess.run(words, stdin=clean, stdout=noisy, check=True)
+            harness.run_command([args.python, "-c", PEERS[args.peer]], None, clean, noisy)
         return int(args.sentences)
 
     return command(TYPOS, folder, 1, args.sentences), noise_by_peer

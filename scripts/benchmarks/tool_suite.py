@@ -10,7 +10,7 @@ FREED = "The arrays take 15.3 bytes per pair, the process 1.5 bytes more. fairse
 LEARNERS = "--checkout CHECKOUT --source SOURCE --target TARGET --pairs 3"
 M2SCORER = "--official M2SCORER --python PYTHON --system SYSTEM --gold GOLD"
 EXPONENT = "1.02 over the exponent of the CPU time:"
-ERRANT = "--system SYSTEM --source SOURCE --gold GOLD --model PIPELINE"
+ERRANT = "--metric errant --system SYSTEM --source SOURCE --gold GOLD --model PIPELINE"
 STARTED = "Scores take half of our time, Python and numpy a quarter, other imports a sixth."
 
 TOOLS = (
@@ -150,7 +150,7 @@ TOOLS = (
         "m2_scorer",
         "`score m2` over the authors' m2scorer in Python 2.7, CoNLL-2014 test set, sentences per "
         "second of CPU time, output of PIE",
-        "m2_scorer",
+        "edit_scorers",
         f"{M2SCORER} --pairs 3",
         note=STARTED,
         section=PEERS,
@@ -159,7 +159,7 @@ TOOLS = (
         "m2_scorer.rewriting",
         "`score m2` over the authors' m2scorer, output of Riken-Tohoku, which rewrites more, "
         "sentences per second of CPU time",
-        "m2_scorer",
+        "edit_scorers",
         f"{M2SCORER} --pairs 1",
         section=PEERS,
     ),
@@ -167,7 +167,7 @@ TOOLS = (
         "errant_scorer",
         "`score errant` over errant_parallel and errant_compare of errant 3.0.2, BEA-2019 "
         "development set, sentences per second of CPU time, half of the sentences changed",
-        "errant_scorer",
+        "edit_scorers",
         f"{ERRANT} --pairs 3",
         section=PEERS,
     ),
@@ -175,7 +175,7 @@ TOOLS = (
         "errant_scorer.references",
         "`score errant` over errant_parallel and errant_compare, BEA-2019 development set, gold "
         "corrections as the output, two thirds of the sentences changed",
-        "errant_scorer",
+        "edit_scorers",
         f"{ERRANT} --pairs 1",
         section=PEERS,
     ),

@@ -23,8 +23,9 @@ ONCE = {
 """Benchmarks that start new processes for each pair, which is slow."""
 PEERS = {"correction", "filter_corpus"}
 """Benchmarks that need another project."""
-OTHERS = {"errant_scorer", "m2_scorer", "start_up"}
+OTHERS = {"edit_scorers", "start_up"}
 """Benchmarks without random text, which have a test of their own."""
+SCORERS = ROOT / "scripts/benchmarks/edit_scorers.py"
 TINY = ("--arch", "shape_transformer_tiny")
 BENCHMARKS = {
     "shape_training": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
@@ -108,17 +109,17 @@ def test_benchmark_prints_ratios_as_json(run: Run, name: str) -> None:
     assert name in report["command"]
 
 
-def test_both_scorers_print_the_same_scores(run: Run, tmp_path: Path) -> None:
+def test_errant_prints_the_same_scores(run: Run, tmp_path: Path) -> None:
     source, system = tmp_path / "source", tmp_path / "system"
     source.write_text("the cat sit .\na dog sat .\n")
     system.write_text("the cat sat .\na dogs sit .\n")
     gold = "S the cat sit .\nA 2 3|||R:VERB|||sat|||REQUIRED|||-NONE-|||0\n\nS a dog sat .\n"
     (tmp_path / "gold").write_text(f"{gold}A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0\n\n")
     files = ("--system", system, "--source", source, "--gold", tmp_path / "gold")
-    script = ROOT / "scripts/benchmarks/errant_scorer.py"
-    model = ("--model", small_pipeline(tmp_path), "--pairs", "1")
-    done = run("python", script, *files, *model)
+    words = ("python", SCORERS, "--metric", "errant", *files, "--pairs", "1")
+    done = run(*words, "--model", small_pipeline(tmp_path))
     assert len(json.loads(done.stdout)["ratios"]) == 1
+    assert "needs --model" in run(*words, code=2).stderr
 
 
 def test_another_m2_scorer_must_print_the_same_scores(run: Run, tmp_path: Path) -> None:
@@ -126,13 +127,26 @@ def test_another_m2_scorer_must_print_the_same_scores(run: Run, tmp_path: Path) 
     gold = "S the cat sit .\nA 2 3|||V|||sat|||REQUIRED|||-NONE-|||0\n\n"
     (tmp_path / "gold").write_text(gold)
     peer = tmp_path / "m2scorer.py"
-    words = ["python", ROOT / "scripts/benchmarks/m2_scorer.py", "--python", sys.executable]
+    words = ["python", SCORERS, "--python", sys.executable]
     words += ["--official", peer, "--system", tmp_path / "system", "--gold", tmp_path / "gold"]
     scores = "Precision   : {}\nRecall      : 1.0000\nF_0.5       : 1.0000\n"
+    assert "m2scorer.py does not exist" in run(*words, code=2).stderr.splitlines()[-1]
     peer.write_text(f"print({scores.format('1.0000')!r})")
     assert len(json.loads(run(*words, "--pairs", "1").stdout)["ratios"]) == 1
     peer.write_text(f"print({scores.format('0.5000')!r})")
-    assert "AssertionError" in run(*words, "--pairs", "1", code=1).stderr
+    assert "The scores differ" in run(*words, "--pairs", "1", code=1).stderr
+    (tmp_path / "gold").write_text("no M2 file\n")
+    errors = run(*words, "--pairs", "1", code=1).stderr.splitlines()
+    assert len(errors) == 1
+    assert "gold:1" in errors[0]
+
+
+def test_errors_of_files_have_one_line(run: Run, tmp_path: Path) -> None:
+    script = ROOT / "scripts/benchmarks/filter_corpus.py"
+    words = ("--source", tmp_path, "--target", tmp_path, "--opusfilter", tmp_path)
+    errors = run("python", script, *words, code=1).stderr.splitlines()
+    assert len(errors) == 1
+    assert "Is a directory" in errors[0]
 
 
 def test_start_up(run: Run) -> None:
