@@ -82,6 +82,11 @@ class BertClassifier(TextClassifier):
             return cls(cfg, pretrained.of_config(config), len(symbols), classes)
         folder = Path(cfg.classifier_bert).expanduser()
         encoder = pretrained.load_model(folder)
+        if encoder.config.model_type in pretrained.PERMUTED:
+            raise ConfigurationError(
+                f"{folder} is an {type(encoder).__name__}, whose texts end with the start token. "
+                "--arch bert_classifier needs a masked language model, such as BERT or RoBERTa."
+            )
         model = cls(cfg, encoder, len(symbols), classes)
         tokenizer = pretrained.load_tokenizer(folder)
         start, end = pretrained.ends(tokenizer)

@@ -51,7 +51,7 @@ class ImitatorsConfig(FairseqDataclass):
         default=False,
         metadata={
             "help": "compute sparse gradients of embeddings, for --optimizer lazy_adam; faster for "
-            "large vocabularies; not with several processes or --fp16"
+            "large vocabularies; not with several processes, --fp16 or --bf16"
         },
     )
 
@@ -65,6 +65,7 @@ class ImitatorNetworks(BaseFairseqModel):
     def __init__(self, cfg: ImitatorsConfig, task: Any) -> None:
         super().__init__()
         self.imitators = build_imitators(cfg, task)
+        self.has_sparse_gradients = bool(cfg.imitator_sparse_gradients)
 
     @classmethod
     def build_model(cls, cfg: ImitatorsConfig, task: Any) -> "ImitatorNetworks":

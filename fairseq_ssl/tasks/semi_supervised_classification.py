@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -29,6 +30,7 @@ from fairseq_ssl.models import bert_classifier, encoder_classifier, text_classif
 from fairseq_ssl.models.imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
 from fairseq_ssl.modules.recurrent_encoder import flush_denormals
+from fairseq_ssl.optim.adam import LazyAdam
 from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)
@@ -207,6 +209,14 @@ class SemiSupervisedClassificationTask(FairseqTask):
             cfg.classifier_encoder_options = encoder_classifier.encoder_options(
                 cfg.classifier_encoder
             )
+
+    def train_step(
+        self, sample: Any, model: Any, criterion: Any, optimizer: Any, *more: Any, **named: Any
+    ) -> Any:
+        """Return the result of the criterion for a batch, after computing gradients."""
+        if getattr(model, "has_sparse_gradients", False):
+            _check_optimizer(optimizer)
+        return super().train_step(sample, model, criterion, optimizer, *more, **named)
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
@@ -393,6 +403,17 @@ class SemiSupervisedClassificationTask(FairseqTask):
 def _fingerprint(symbols: list[str]) -> str:
     digest = hashlib.sha256("\n".join(symbols).encode()).hexdigest()
     return f"{len(symbols)} symbols, {digest[:12]}"
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    """Reject optimizers that cannot update weights with sparse gradients."""
+    if isinstance(optimizer, AMPOptimizer):
+        optimizer = optimizer.fp32_optimizer
+    if not isinstance(optimizer, LazyAdam):
+        raise ConfigurationError(
+            "--imitator-sparse-gradients needs --optimizer lazy_adam, without --fp16 and --bf16. "
+            "For half precision, use --amp."
+        )
 
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:

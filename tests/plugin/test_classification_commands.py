@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fairseq_ssl.errors import ConfigurationError
 from tests.conftest import OLD_HYDRA, PACKAGE, ROOT, Run, weights
 from tests.plugin import classification as made
 
@@ -91,6 +92,16 @@ def test_embeddings_without_gradient_do_not_change(
     assert weights(learned)[name].ne(start).any(1).sum() > moved.sum()
     kept = torch.load(learned, weights_only=False)["last_optimizer_state"]["state"]
     assert all(torch.is_tensor(one["exp_avg"]) for one in kept.values())
+
+
+@pytest.mark.parametrize("flags", [("--optimizer", "adam"), ("--optimizer", "lazy_adam", "--bf16")])
+def test_sparse_gradients_need_lazy_adam_in_single_precision(
+    data: Path, expert: Path, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match="needs --optimizer lazy_adam, without --fp16"):
+        made.imitators(data, tmp_path, expert, "--imitator-sparse-gradients", *flags)
+    amp = ("--imitator-sparse-gradients", "--optimizer", "lazy_adam", "--amp")
+    assert made.imitators(data, tmp_path, expert, *amp, "--max-update", "1")
 
 
 @pytest.mark.parametrize("embeddings", [(), ("--recurrent-normalize-embeddings",)])

@@ -243,6 +243,13 @@ def test_bert_classifier_equals_transformers(kind: str, folders: dict[str, Path]
     assert len(moved) > len(start) / 2
 
 
+def test_an_encoder_whose_start_token_is_last_is_rejected(tmp_path: Path) -> None:
+    config = transformers.XLNetConfig(vocab_size=9, d_model=8, n_layer=1, n_head=2, d_inner=8)
+    transformers.XLNetModel(config).save_pretrained(tmp_path)
+    with pytest.raises(ConfigurationError, match="is an XLNetModel, whose texts end with the"):
+        built("bert_classifier", task(), classifier_bert=str(tmp_path))
+
+
 def test_bert_classifier_with_imitators_and_prediction_from_text(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
