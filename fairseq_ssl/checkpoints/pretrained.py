@@ -19,6 +19,10 @@ from fairseq_ssl.io.text_files import parse_json, read_lines
 PERMUTED = ("xlnet",)
 """Supported model types that are not masked language models."""
 
+UNTRAINED = ("pooler", "mask_emb", "seg_embed", "r_s_bias")
+"""Parts of the names of weights on which hidden states do not depend. The last three are XLNet's,
+for masks and for pairs of texts."""
+
 SubwordSegmenter = Callable[[str], list[str]]
 
 
@@ -101,7 +105,15 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
             f"{folder} has no weight {missing[0]}{' and others' if len(missing) > 1 else ''}. "
             f"Expected {expected}."
         )
-    return model.eval()
+    return _freeze_untrained(model).eval()
+
+
+def _freeze_untrained(model: Any) -> Any:
+    """Freeze the weights in `UNTRAINED`. DistributedDataParallel fails if they have no gradient."""
+    for name, weight in model.named_parameters():
+        if any(part in name for part in UNTRAINED):
+            weight.requires_grad_(False)
+    return model
 
 
 def load_config(folder: Path) -> dict[str, Any]:
@@ -123,9 +135,10 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
     settings = {name: value for name, value in given.items() if name != "model_type"}
     try:
         settings = loaders.AutoConfig.for_model(kind, **settings)
-        return getattr(loaders, loader).from_config(settings, trust_remote_code=False)
+        model = getattr(loaders, loader).from_config(settings, trust_remote_code=False)
     except Exception as error:  # each model raises its own exceptions
         raise DataError(f"The {kind} of the checkpoint cannot be built: {_line(error)}") from None
+    return _freeze_untrained(model)
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -180,6 +180,8 @@ class EditEncoder(nn.Module):
         self.dropout = nn.Dropout(sizes.dropout)
         self.apply(init_bert_weights)
         nn.init.trunc_normal_(self.mask, std=INIT_STD)
+        # DistributedDataParallel fails on a trained weight without a gradient.
+        self.mask.requires_grad_(factorized)
 
     def forward(self, tokens: Tensor, spans: WordSpans | None = None) -> EditStates:
         """Return the states of the tokens and of the edit units, if any.
@@ -255,7 +257,6 @@ class TokenEncoder(EditEncoder):
 
     def __init__(self, sizes: EncoderSizes, padding: int) -> None:
         super().__init__(sizes, padding, factorized=False)
-        self.mask.requires_grad_(False)  # unused without units
 
     @property
     def embed_tokens(self) -> nn.Embedding:

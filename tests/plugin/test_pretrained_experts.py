@@ -235,6 +235,10 @@ def test_bert_classifier_equals_transformers(kind: str, folders: dict[str, Path]
             states = model.encoder(ids).last_hidden_state
             wanted = model.classes(states, torch.ones_like(ids, dtype=torch.bool))
             torch.testing.assert_close(found[row], wanted[0], rtol=1e-4, atol=1e-5)
+    assert {n for n, w in model.named_parameters() if not w.requires_grad} == {
+        "encoder.pooler.dense.weight",
+        "encoder.pooler.dense.bias",
+    }
     start = transformers.AutoModel.from_pretrained(folder).state_dict()
     learned = weights(path)
     moved = [

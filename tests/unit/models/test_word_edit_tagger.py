@@ -147,6 +147,25 @@ def test_other_encoders_equal_transformers_and_need_no_folder_again(
     torch.testing.assert_close(states_of(again, task, "mean"), expected, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [*OTHERS, "bert", "roberta"])
+def test_all_trained_weights_have_a_gradient(kind: str, tmp_path: Path) -> None:
+    """DistributedDataParallel requires it."""
+    is_other, folder = kind in OTHERS, tmp_path / kind
+    folder = other(kind, folder) if is_other else getattr(pretrained, kind)(folder)
+    task = task_of(folder)
+    rebuilt = task_of(folder, EncoderFiles.of_state(task.encoder.state()))
+    for model in (
+        tagger(folder, task, edit_unfactorized=True),
+        tagger(None, rebuilt, edit_unfactorized=True),
+        tagger(folder, task) if not is_other else None,
+    ):
+        if model is not None:
+            ids = torch.from_numpy(task.text.with_last(2).pad(1, False, 0, 1))
+            torch.autograd.backward(model(ids).edits.sum())
+            trained = {n: w for n, w in model.named_parameters() if w.requires_grad}
+            assert [name for name, weight in trained.items() if weight.grad is None] == []
+
+
 def test_other_encoders_are_unfactorized(tmp_path: Path) -> None:
     folder = other("Electra", tmp_path / "electra")
     with pytest.raises(ConfigurationError, match="Pass --edit-unfactorized"):
