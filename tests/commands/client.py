@@ -6,10 +6,10 @@ import sys
 
 WITH_FAIRSEQ = {
     *("average", "back-translate", "classify label", "classify predict", "correct"),
-    *("edits prepare", "edits tune", "export", "filter learned", "rerank features"),
-    *("shift-similarity", "token-wins"),
+    *("edits prepare", "edits tune", "export", "filter learned", "length-bleu", "position-data"),
+    *("rerank features", "shift-similarity", "swapped-bleu", "token-wins"),
 }
-"""Verbs of `fairseq-ssl` that load models."""
+"""Verbs of `fairseq-ssl` that load models or binarized data."""
 
 
 def server(command: str, *words: str) -> str | None:
