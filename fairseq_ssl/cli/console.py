@@ -83,6 +83,11 @@ def _raw() -> StandardOutput | None:
     return raw if isinstance(raw, StandardOutput) else None
 
 
+def path_or_stream(word: str) -> Path | None:
+    """Return a path, or None for ``-``, which is stdin or stdout."""
+    return None if word == "-" else Path(word)
+
+
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0
 """Seconds between progress lines if stderr is not a terminal."""

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="FILE",
         help="kept lines, one file for each side; .gz by suffix; an interrupted run resumes when "
-        "the same command is run again (default: stdout for monolingual text)",
+        "the same command is run again (default: -, stdout, for monolingual text)",
     )
     _add_filters(parser)
     options.add_jobs(parser)
@@ -102,9 +102,11 @@ def run(args: argparse.Namespace) -> None:
     paths = [path for path in (args.source, args.target) if path is not None]
     if args.target and STDIN in map(str, paths):
         raise UsageError("A side of a parallel corpus cannot be stdin. Name two files.")
+    to_stdout = args.output in (None, [Path(STDIN)])
+    stdout = [] if args.target else sys.stdout.buffer
     summary = filter_files(
         [path for path in paths if str(path) != STDIN],
-        args.output or ([] if args.target else sys.stdout.buffer),
+        stdout if to_stdout else args.output,
         filters,
         memory=_parse_size(args.memory) if args.memory else None,
         examples=args.examples,

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import fairseq_ssl
-from fairseq_ssl.cli.console import print_lines, watched
+from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
@@ -75,7 +75,7 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
     """Add a positional input text. Its value is None for stdin, the default."""
     parser.add_argument(
         name,
-        type=lambda word: None if word == STDIN else Path(word),
+        type=path_or_stream,
         nargs="?",
         metavar=name.upper(),
         help=f"{what}; .gz by suffix; - for stdin (default: -)",
@@ -90,7 +90,7 @@ def add_output(parser: Options, what: str = "output; .gz by suffix", metavar: st
 def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -> None:
     """Add the option --output. Its value is None for stdout, the default."""
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help=f"{what} (default: stdout)"
+        "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: -, stdout)"
     )
 
 

@@ -229,8 +229,9 @@ def train_classifier(
     means, deviations = features.mean(0), features.std(0)
     deviations = np.where(deviations > 0, deviations, 1.0)
     scaled = (features - means) / deviations
-    machine = svm.LinearSVC(C=penalty, random_state=seed, dual=False)
-    folds = selection.StratifiedKFold(SVM_FOLDS, shuffle=True, random_state=seed)
+    state = seed % 2**32  # scikit-learn accepts no larger seeds
+    machine = svm.LinearSVC(C=penalty, random_state=state, dual=False)
+    folds = selection.StratifiedKFold(SVM_FOLDS, shuffle=True, random_state=state)
     accuracy = float(selection.cross_val_score(machine, scaled, kinds, cv=folds).mean())
     machine.fit(scaled, kinds)
     weights = np.asarray(machine.coef_[0], float)

@@ -130,6 +130,17 @@ def test_merged_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not (folder / "no.m2").exists()
 
 
+def test_fields_after_the_annotator_are_ignored(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("more.m2").write_text(GOLD.replace("|||0\n", "|||0|||7\n"), encoding="utf-8")
+    expected = shown(capsys, "m2", "merge", "gold.m2", "gold.m2")
+    assert shown(capsys, "m2", "merge", "more.m2", "more.m2") == expected
+    assert main(["m2", "to-text", "more.m2", "-o", "dev", "--annotator", "all"]) == 0
+    assert Path("dev.trg.0").read_text() == FIRST
+    assert not Path("dev.trg.7").exists()
+
+
 def test_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = json.loads(shown(capsys, "m2", "stats", "gold.m2", "--format", "json"))
     assert (content["sentences"], content["tokens"]) == (3, 14)
@@ -183,9 +194,15 @@ def test_edits_of_text_are_those_of_errant_parallel(
 
 
 def test_text_that_m2_cannot_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("bars").write_text(FIRST.replace("a mat", "a ||| mat"))
-    message = refused(capsys, 1, "m2", "from-text", "source", "bars", "--untyped", "-o", "no.m2")
-    assert "source:3 has a correction with |||" in message
+    words = ("m2", "from-text", "source", "bars", "--untyped", "-o", "no.m2")
+    for token in ("|||", "||", "-NONE-", "x |"):
+        Path("bars").write_text(FIRST.replace("a mat", f"a {token} mat"))
+        message = refused(capsys, 1, *words)
+        assert f"source:3 has the correction {token!r}, which an M2 file cannot contain" in message
+    Path("bars").write_text(FIRST.replace("a mat", "a | x mat"))
+    shown(capsys, *words)
+    assert shown(capsys, "m2", "apply", "no.m2").endswith("\na | x mat .\n")
+    Path("no.m2").unlink()
     Path("less").write_text("a\n")
     message = refused(capsys, 1, "m2", "from-text", "source", "less", "--untyped", "-o", "no.m2")
     assert "less ends after line 1" in message
@@ -240,7 +257,7 @@ A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
         ('{"text": "a", "edits": [[0, [[true, 1, "b"]]]]}', "essays.json:2 is not an essay"),
         ('{"text": "a", "edits": [[0, [[0, 1, "b", "R|||"]]]]}', "essays.json:2 is not an essay"),
         ('{"text": "a", "edits": [[0, [[0, 1, "b", 4]]]]}', "essays.json:2 is not an essay"),
-        ('{"text": "a", "edits": [[0, [[0, 1, "|||"]]]]}', "essays.json:2 has a correction with |"),
+        ('{"text": "a", "edits": [[0, [[0, 1, "|||"]]]]}', "essays.json:2 has the correction"),
         (json.dumps({"text": "a" * 500_001}), "essays.json:2 has a text or a correction of more"),
     ],
 )

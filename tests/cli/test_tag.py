@@ -32,6 +32,18 @@ def test_output_is_utf_8_in_all_locales(monkeypatch: pytest.MonkeyPatch) -> None
     assert printed.getvalue() == "<BT> ü\n".encode()
 
 
+def test_hyphen_is_stdin_and_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given(monkeypatch, "a b\n")
+    assert shown(capsys, "tag", "<BT>", "-", "-o", "-") == "<BT> a b\n"
+    given(monkeypatch, "a b\n")
+    words = ("filter", "-", "--filter", "clean", "--jobs", "1", "-o", "-")
+    assert shown(capsys, *words) == "a b\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_existing_tags_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -132,16 +132,19 @@ def format_m2(sentence: M2Sentence) -> Iterator[str]:
 
 
 def check_m2(sentence: M2Sentence, place: str) -> None:
-    """Raise DataError if a correction contains ``|||``, the field separator of M2 files.
+    """Raise DataError if an M2 file cannot contain a correction.
 
-    `place` is the location of the sentence in the error message.
+    Readers split fields at ``|||`` and alternatives at ``||``, and ``-NONE-`` is the empty
+    correction. `place` is the location of the sentence in the error message.
     """
     for edits in sentence.annotators.values():
         for edit in edits:
-            if SEPARATOR in edit.correction:
+            field = f"{edit.correction}{SEPARATOR}".partition(SEPARATOR)[0]
+            if not edit.correction == field == edit.alternatives[0]:
                 raise DataError(
-                    f"{place} has a correction with {SEPARATOR}, which separates the fields of an "
-                    "M2 file. Replace it."
+                    f"{place} has the correction {edit.correction!r}, which an M2 file cannot "
+                    f"contain, since it separates fields by {SEPARATOR} and alternatives by ||, "
+                    f"and {NO_CORRECTION} is the empty correction. Replace it."
                 )
 
 
@@ -256,7 +259,7 @@ def m2_annotators(path: Path) -> list[int]:
     ids, is_bare = set(), False
     for line in read_lines(path):
         if line.startswith("A "):
-            ids.add(line.rpartition(SEPARATOR)[2].strip())
+            ids.add("".join(line.split(SEPARATOR)[FIELDS - 1 : FIELDS]))
             is_bare = False
         elif line.startswith("S"):
             is_bare = True
