@@ -7,7 +7,7 @@ n-best list is kept only if the source is more fluent by a minimum ratio.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,13 @@ class FluencyBoost:
     """
 
     def __init__(
-        self, generator: Any, fluency: Fluency, source: Any, target: Any, ratio: float
+        self,
+        generator: Any,
+        fluency: Fluency,
+        source: Any,
+        target: Any,
+        ratio: float,
+        tags: Collection[int] = (),
     ) -> None:
         """Wrap a generator.
 
@@ -112,6 +118,7 @@ class FluencyBoost:
             source: dictionary of the sources.
             target: dictionary of the hypotheses.
             ratio: minimum ratio of source fluency to hypothesis fluency, sigma, above 0.
+            tags: ids of tags in sources, which are not text and do not count.
         """
         if ratio <= 0:
             raise ConfigurationError(
@@ -120,7 +127,7 @@ class FluencyBoost:
         self.generator = generator
         self.fluency = fluency
         self.source, self.target = fluency.map_symbols(source), fluency.map_symbols(target)
-        self.pad = source.pad()
+        self.ignored = torch.tensor([source.pad(), *tags])
         self.ratio = ratio
 
     def __getattr__(self, name: str) -> Any:
@@ -133,7 +140,9 @@ class FluencyBoost:
         A sentence without such a hypothesis gets an empty one with score -inf.
         """
         results = self.generator.generate(models, sample, **options)
-        sources = [row[row != self.pad] for row in sample["net_input"]["src_tokens"]]
+        rows = sample["net_input"]["src_tokens"]
+        is_text = ~torch.isin(rows, self.ignored.to(rows.device))
+        sources = [row[real] for row, real in zip(rows, is_text, strict=True)]
         source_fluency = self._score(sources, self.source).tolist()
         tokens = [hypothesis["tokens"] for hypotheses in results for hypothesis in hypotheses]
         fluency = iter(self._score(tokens, self.target).tolist())

@@ -173,7 +173,8 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         folder = self.cfg.fluency_boost_data
         fluency = Fluency.load(Path(self.cfg.fluency_boost_lm), Path(folder) if folder else None)
         sides = self.source_dictionary, self.target_dictionary
-        return FluencyBoost(generator, fluency, *sides, self.cfg.fluency_boost_ratio)
+        tags = set(self.tags.values())
+        return FluencyBoost(generator, fluency, *sides, self.cfg.fluency_boost_ratio, tags)
 
     def _load_mixture(self, folder: Path) -> MixedPairs:
         """Load the splits of --mix-weights as a mixture, with their tags."""

@@ -118,6 +118,26 @@ def test_less_fluent_hypotheses_are_kept(ratio: float) -> None:
         assert [one["score"] > -math.inf for one in found] == ([True] * len(expected) or [False])
 
 
+def test_tags_do_not_change_the_fluency_of_sources() -> None:
+    own = dictionary((*WORDS, "<BT>"))
+    tag = own.index("<BT>")
+    given, made = "a b c", "c c c"
+    rows = [own.encode_line(line, add_if_not_exist=False).long() for line in (given, made)]
+    tagged = torch.cat([torch.tensor([own.pad(), tag]), rows[0]])[None]
+    bare = plainly(given) / plainly(made)
+    unknown = plainly(f"<BT> {given}") / plainly(made)
+
+    def is_kept(ratio: float) -> bool:
+        generator = SimpleNamespace(generate=lambda *_: [[{"tokens": rows[1], "score": 0.0}]])
+        boost = FluencyBoost(generator, Fluency(MODEL, LM), own, own, ratio, {tag})
+        (found,) = boost.generate([], {"net_input": {"src_tokens": tagged}})
+        return bool(found[0]["score"] == 0)
+
+    low, high = sorted((bare, unknown))
+    assert (is_kept(low - 1e-3), is_kept(high + 1e-3)) == (True, False)
+    assert is_kept((low + high) / 2) == (bare > unknown)
+
+
 def test_invalid_options_are_rejected() -> None:
     fluency, own = Fluency(MODEL, LM), dictionary(WORDS)
     with pytest.raises(ConfigurationError, match="above 0"):
