@@ -239,6 +239,15 @@ class ByteNet(FairseqEncoderDecoderModel):
         encoder = ByteNetEncoder(cfg, task.source_dictionary, _unfolding(cfg, task))
         return cls(encoder, ByteNetDecoder(cfg, task.target_dictionary))
 
+    def prepare_for_inference_(self, cfg: Any) -> None:
+        """Prepare for decoding. Reject options that need attention weights."""
+        if cfg.generation.print_alignment or cfg.generation.replace_unk is not None:
+            raise ConfigurationError(
+                "--print-alignment and --replace-unk cannot be used with bytenet, which has no "
+                "attention. Remove them."
+            )
+        super().prepare_for_inference_(cfg)
+
 
 def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
     """Return new embeddings with variance 1 / dim, or with variance 1 if the activation is SELU."""

@@ -65,6 +65,12 @@ class TwoWayModel(BaseFairseqModel):
         for model in self._all_models():
             model.set_num_updates(num_updates)
 
+    def prepare_for_inference_(self, cfg: Any) -> None:
+        """Prepare both models for decoding. fairseq's version would not call theirs."""
+        for model in self._all_models():
+            model.prepare_for_inference_(cfg)
+        super().prepare_for_inference_(cfg)
+
     def max_positions(self) -> tuple[int, int]:
         """Return the maximum sentence length that both models support as source and as target."""
         max_length = min(min(model.max_positions()) for model in self._all_models())

@@ -12,7 +12,9 @@ import pytest
 import torch
 from fairseq import options, tasks
 from fairseq.data import data_utils
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 import fairseq_ssl
@@ -258,6 +260,21 @@ def test_copy_only_words_are_rejected(folder: Path) -> None:
     flags = ("--copy-vocabulary", "10")
     with pytest.raises(ConfigurationError, match="--copy-vocabulary is 10, but the dictionary has"):
         built(folder, "pointer_transformer_tiny", *flags)
+
+
+def test_alignment_is_rejected_without_attention(folder: Path) -> None:
+    cfg = OmegaConf.structured(FairseqConfig)
+    for name, value in (("print_alignment", "hard"), ("replace_unk", "")):
+        aligned = copy.deepcopy(cfg)
+        setattr(aligned.generation, name, value)
+        _, model, _ = built(folder, "bytenet_digits")
+        with pytest.raises(ConfigurationError, match="with bytenet, which has no attention"):
+            model.prepare_for_inference_(aligned)
+        _, model, _ = built(folder, "transformer_tiny")
+        model.prepare_for_inference_(aligned)
+    model = built(folder, "bytenet_digits")[1]
+    model.prepare_for_inference_(cfg)
+    assert not any(part.training for part in model.modules())
 
 
 def test_shared_shifts_are_rejected(folder: Path) -> None:
