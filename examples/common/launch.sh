@@ -3,7 +3,8 @@
 # on a CPU. To be sourced.
 #
 #   launch_train ARGUMENTS...      run fairseq-train with these arguments
-#   gpus NUMBER                    set unset GPUS to the number in the paper, and unset LAUNCH
+#   gpus NUMBER                    set unset GPUS to the number in the paper, or to 1 or PROCESSES with
+#                                  LAUNCH=single or cpu, and unset LAUNCH
 #   divided BATCH SETTING...       print the paper's batch size divided by the product of these settings,
 #                                  for --update-freq; an error if the result is not an integer
 #
@@ -23,7 +24,11 @@
 # DRY_RUN=1   print the command and do not run it
 
 gpus() {
-  if [[ "${LAUNCH:-}" == single ]]; then GPUS="${GPUS:-1}"; else GPUS="${GPUS:-$1}"; fi
+  case "${LAUNCH:-}" in
+    single) GPUS="${GPUS:-1}" ;;
+    cpu) GPUS="${GPUS:-${PROCESSES:-2}}" ;; # each process has a part of the batch
+    *) GPUS="${GPUS:-$1}" ;;
+  esac
   if [[ ! "$GPUS" =~ ^[1-9][0-9]{0,3}$ ]]; then
     echo "GPUS is '$GPUS'. Expected a number, 1 or more." >&2
     exit 2
@@ -117,7 +122,7 @@ launch_train() {
 _check_world_size() {
   local processes="${GPUS:-}"
   case "${LAUNCH:-single}" in
-    torchrun) processes="$(_world_size)" ;;
+    cpu | torchrun) processes="$(_world_size)" ;;
     slurm) processes="$((${SLURM_JOB_NUM_NODES:-0} * ${SLURM_GPUS_ON_NODE:-0}))" ;;
   esac
   if [[ -n "${GPUS:-}" && "$processes" != 0 && "$processes" != "$GPUS" ]]; then

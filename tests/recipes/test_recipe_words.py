@@ -178,6 +178,14 @@ def test_another_number_of_processes_than_gpus_is_rejected(
     assert shell(launch, GPUS=started, **settings).returncode == 0
 
 
+def test_processes_on_a_cpu_divide_the_batch() -> None:
+    assert shell("gpus 8; divided 32 GPUS", LAUNCH="cpu").stdout == "16\n"
+    assert shell("gpus 8; divided 32 GPUS", LAUNCH="cpu", PROCESSES="4").stdout == "8\n"
+    done = shell("gpus 8; launch_train data", LAUNCH="cpu", GPUS="8", DRY_RUN="1")
+    assert done.returncode == 2
+    assert done.stderr.startswith("GPUS is 8, but LAUNCH=cpu starts 2 processes")
+
+
 def test_slurm_starts_one_task_for_each_node_with_its_cpus_and_gpus() -> None:
     """A job with one task for each GPU sets variables of its tasks, which srun would inherit."""
     job = {"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8", "SLURM_NTASKS": "16"}
