@@ -60,7 +60,7 @@ both_ways() { # KIND SEED
   train "$DATA/text" "$folder" --task reconstruction_translation -s "$SOURCE" -t "$TARGET" \
     --criterion reconstruction_loss "${flags[@]}" --arch "$TEXT_ARCH" $TEXT_FLAGS "${COMMON[@]}" \
     --best-checkpoint-metric forward_loss --seed "$2"
-  run fairseq-ssl export "$folder/checkpoint_best.pt" --to fairseq -s "$SOURCE" -t "$TARGET" \
+  run fairseq-ssl export "$folder/checkpoint_best.pt" --to translation -s "$SOURCE" -t "$TARGET" \
     -o "$folder/model.pt" ${FORCE:+--force}
 }
 
@@ -73,7 +73,7 @@ backtranslation() { # SEED
 
 backtranslated_text() { # SEED
   local made="$WORK/backtranslated.$1"
-  run fairseq-ssl export "$RUNS/text/supervised.$1/checkpoint_best.pt" --to fairseq \
+  run fairseq-ssl export "$RUNS/text/supervised.$1/checkpoint_best.pt" --to translation \
     -s "$TARGET" -t "$SOURCE" -o "$made/reverse.pt" --force
   quietly "$made/translate.log" run fairseq-ssl back-translate "$WORK/subwords/mono.$TARGET" \
     --model "$made/reverse.pt" --data-dir "$DATA/text" -s "$TARGET" -t "$SOURCE" --beam 5 \

@@ -58,7 +58,11 @@ def inference_config(
     """
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.dataclass.configs import FairseqConfig
-    from fairseq.models import ARCH_MODEL_REGISTRY
+    from fairseq.models import (
+        ARCH_MODEL_NAME_REGISTRY,
+        ARCH_MODEL_REGISTRY,
+        MODEL_DATACLASS_REGISTRY,
+    )
     from fairseq.tasks import TASK_REGISTRY
     from omegaconf import OmegaConf
 
@@ -80,6 +84,9 @@ def inference_config(
     name = _registered(CRITERION_REGISTRY, criterion.get("_name"), "cross_entropy")
     declared = CRITERION_REGISTRY[name]
     config["criterion"] = _known("criterion", declared, criterion, _kept_in_task) | {"_name": name}
+    # fairseq's recurrent models read the name of the criterion from their own options.
+    if "criterion" in model and ARCH_MODEL_NAME_REGISTRY[arch] not in MODEL_DATACLASS_REGISTRY:
+        config["model"]["criterion"] = name
     return config
 
 

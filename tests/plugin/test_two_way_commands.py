@@ -73,3 +73,27 @@ def test_two_way_training_resuming_decoding_and_export(
     assert main([*again, "--to", "translation"]) == 2
     assert "has one model. The conversion to translation is for" in capsys.readouterr().err
     assert main([*again, "--to", "fairseq", "-s", "words"]) == 2
+
+
+def test_a_recurrent_direction_is_decoded_by_fairseq(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """fairseq's LSTM reads the name of the criterion from the options of the model."""
+    sizes = [
+        f"--{side}-{size}"
+        for side in ("encoder", "decoder")
+        for size in ("embed-dim", "hidden-size")
+    ]
+    one_way = ("-s", "words", "-t", "digits")
+    run(
+        *("fairseq-train", folder / "bin", *TASK, *one_way, "--criterion", "reconstruction_loss"),
+        *("--arch", "lstm", *(word for size in sizes for word in (size, "8"))),
+        *("--decoder-out-embed-dim", "8", "--optimizer", "adam", "--lr", "0.003", "--cpu"),
+        *("--max-tokens", "200", "--max-update", "2", "--save-dir", tmp_path),
+    )
+    two, single = tmp_path / "checkpoint_last.pt", tmp_path / "single.pt"
+    assert main(["export", str(two), "-o", str(single), "--to", "translation", *one_way]) == 0
+    texts, scores = generated(run, folder / "bin", two, *TASK, *one_way)
+    plain = generated(run, folder / "bin", single)
+    assert plain[0] == texts
+    assert plain[1] == pytest.approx(scores, abs=1e-4)
