@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_output(parser, "converted checkpoint or folder", "PATH")
     options.add_replace(parser)
-    fast = parser.add_argument_group("with --to ctranslate2, onnx or huggingface")
+    fast = parser.add_argument_group(
+        "with --to ctranslate2, onnx or huggingface; -s and -t also select one of two directions"
+    )
     options.add_data(fast)
     fast.add_argument(
         "--quantization",
