@@ -29,7 +29,7 @@ def training(words: list[str]) -> Any:
 
 def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "KINDS": "transformer pbd"}
-    settings |= {"UPDATES": "60", "SETS": "test"}
+    settings |= {"UPDATES": "9", "WARMUP": "3", "SETS": "test"}
     table = [step(path, settings).stdout for path in STEPS][-1]
     rows = [line.split(" | ") for line in table.splitlines()[2:5]]
     assert [row[1] for row in rows] == ["nothing done", "transformer-2", "pbd-2"]
@@ -40,7 +40,7 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
         assert done, path
         assert all(line.startswith("up to date: ") for line in done), again
     for number, name, value in (
-        *((2, "DIM", "32"), (2, "UPDATES", "61"), (2, "SEED", "2"), (3, "BEAM", "4")),
+        *((2, "DIM", "32"), (2, "UPDATES", "10"), (2, "SEED", "2"), (3, "BEAM", "4")),
     ):
         stops_for(STEPS[number - 1], settings, name, value)
 
