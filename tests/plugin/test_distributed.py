@@ -81,7 +81,8 @@ def test_spawned_workers_register_the_architecture(
         ),
     )
     words = (toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *FLAGS)
-    run(sys.executable, script, *words, *distributed, "--save-dir", tmp_path / "run")
+    more = ("--max-update", "2", "--save-dir", tmp_path / "run")
+    run(sys.executable, script, *words, *distributed, *more)
     assert weights(tmp_path / "run/checkpoint_last.pt")
 
 

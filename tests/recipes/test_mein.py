@@ -29,8 +29,8 @@ def training(words: list[str]) -> Any:
 
 
 def test_tiny_runs_from_texts_to_a_table(tmp_path: Path) -> None:
-    settings = {"WORK": str(tmp_path), "EXPERTS": "lstm", "EPOCHS": "2", "FINE_EPOCHS": "1"}
-    settings |= {"KINDS": "alone lines.500", "IMITATOR_UPDATES": "16"}
+    settings = {"WORK": str(tmp_path), "EXPERTS": "lstm", "EPOCHS": "1", "FINE_EPOCHS": "1"}
+    settings |= {"KINDS": "alone lines.500", "IMITATOR_UPDATES": "4"}
     shown = [step(path, settings).stdout for path in STEPS]
     rows = [line.split(" | ") for line in shown[-1].splitlines() if line.startswith("| toy")]
     assert [row[2] for row in rows] == ["alone", "continued", "lines.500"]
