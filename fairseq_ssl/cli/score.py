@@ -129,7 +129,8 @@ def _add_edit_options(step: argparse.ArgumentParser) -> None:
         type=float,
         default=0.5,
         metavar="X",
-        help="beta of F, the weight of recall relative to precision, above 0 (default: 0.5)",
+        help="beta of F, the weight of recall relative to precision, above 0, up to 1,000 "
+        "(default: 0.5)",
     )
     options.add_line_jobs(step)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any, Protocol, TypeVar
 
-from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.errors import DataError, UsageError, import_optional
 
 SPEECH_LOGGER = "fairseq.tasks.text_to_speech"
 """Logger of fairseq's message about tensorboardX, which this package does not need."""
@@ -114,6 +114,10 @@ class LocalExecutor:
     """Number of processes, 1 or more."""
     initializer: Initializer | None = None
     """Called in each process, for example `fairseq_ssl.register` to load fairseq models."""
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise UsageError(f"`jobs` is {self.jobs}. Expected 1 or more.")
 
     def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the result of `work` for each item, in order."""

@@ -232,6 +232,11 @@ class ChrfSums(_SacreBleuSums):
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
     """Create a metric of `SUM_METRICS`. `tokenizer` is for BLEU only."""
+    if name not in SUM_METRICS:
+        raise UsageError(
+            f"`metric` is {name!r}.{nearest(name, SUM_METRICS)} Expected one of "
+            f"{', '.join(SUM_METRICS)}."
+        )
     if name == "bleu":
         return BleuSums(tokenizer)
     return ChrfSums({"chrf": 0, "chrf++": 2}[name])

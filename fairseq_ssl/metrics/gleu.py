@@ -62,6 +62,8 @@ class Gleu(ReferenceMetric):
         samples: int = 500,
     ) -> None:
         super().__init__(references)
+        if samples < 1:
+            raise UsageError(f"`samples` is {samples}. Expected 1 or more.")
         self.samples = samples
         self._set_sources(sources)
 

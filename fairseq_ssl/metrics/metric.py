@@ -108,6 +108,8 @@ def bootstrap_statistics(
         samples: number of bootstrap samples, 1 or more
         seed: random seed of the samples
     """
+    if samples < 1:
+        raise UsageError(f"There are {samples} bootstrap samples. Expected 1 or more.")
     count = len(system[0])
     assert all(len(statistics) == count for statistics in (*system, *baseline))
 
@@ -134,6 +136,8 @@ def bootstrap_statistics(
 TextSource = Path | Sequence[str]
 """Path of a text file, or a list of lines."""
 HYPOTHESES = "the hypotheses"
+MAX_BETA = 1000
+"""Max beta of an F score. The square of a huge beta has no finite product."""
 BLOCK = 50
 """Number of sentences per task of a worker process."""
 
@@ -270,14 +274,14 @@ class EditMetric(Metric):
     """Base class of metrics that compute an F score of edits.
 
     Args:
-        beta: weight of recall relative to precision, above 0
+        beta: weight of recall relative to precision, above 0, up to `MAX_BETA`
         jobs: number of processes, 1 or more
         progress: called with the number of sentences done
     """
 
     def __init__(self, beta: float, jobs: int, progress: ProgressFactory) -> None:
-        if not beta > 0:
-            raise UsageError(f"`beta` is {beta}. Expected a number above 0.")
+        if not 0 < beta <= MAX_BETA:
+            raise UsageError(f"`beta` is {beta}. Expected a number above 0, up to {MAX_BETA:,}.")
         self.name = f"F_{beta:g}"
         self.beta = beta
         self._jobs = jobs

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import LocalExecutor
 
 
@@ -82,3 +82,8 @@ def test_items_are_read_lazily() -> None:
     results = LocalExecutor(2).imap(squared, items())
     next(results)
     assert len(taken) <= 5
+
+
+def test_jobs_are_one_or_more() -> None:
+    with pytest.raises(UsageError, match="`jobs` is 0"):
+        LocalExecutor(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -134,3 +135,18 @@ def test_a_string_is_not_a_list_of_hypotheses(metric: Metric) -> None:
 def test_empty_text_has_no_score(metric: Any) -> None:
     with pytest.raises(DataError, match="There are no lines in the hypotheses"):
         metric.corpus_score([])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: M2([], beta=float("inf")),
+        lambda: M2([], beta=1e200),
+        lambda: M2([], max_unchanged_words=-1),
+        lambda: Gleu([["a"], ["b"]], ["a"], samples=0),
+        lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], resamples=0),
+    ],
+)
+def test_values_outside_their_range_are_rejected(build: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="Expected"):
+        build()

@@ -55,6 +55,12 @@ def test_wrong_requests_are_rejected() -> None:
         rerank.apply(nbest, {"good": 0})
     with pytest.raises(UsageError, match=r"`step` is 0\.3. Expected 1 / N"):
         rerank.WeightSearch("grid", step=0.3)
+    with pytest.raises(UsageError, match=r"`method` is 'gird'\. Did you mean 'grid'"):
+        rerank.WeightSearch("gird")
+    with pytest.raises(UsageError, match="`metric` is 'ter'"):
+        rerank.tune(nbest, [["a"]], "ter", folds=0)
+    with pytest.raises(UsageError, match="no references"):
+        rerank.tune(nbest, [], folds=0)
     with pytest.raises(
         DataError, match="There are 1 lines in reference 0, but 2 sentences in the list"
     ):

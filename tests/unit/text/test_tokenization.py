@@ -10,7 +10,7 @@ import sys
 import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.errors import MissingPackageError, UsageError
 from fairseq_ssl.text.tokenization import moses_detokenizer, moses_tokenizer
 
 LETTERS = [*"abABäßÉ猫ア12.,;:'\"-–|&<>[]()/$ \u00a0\u2028\t\r…", *[" "] * 12]
@@ -57,3 +57,8 @@ def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MissingPackageError, match="pip install sacremoses"):
         moses_tokenizer("en")
+
+
+def test_unknown_subwords_are_rejected() -> None:
+    with pytest.raises(UsageError, match=r"`subwords` is 'sentencepeice'\. Did you mean"):
+        moses_detokenizer("sentencepeice")
