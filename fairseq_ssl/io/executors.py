@@ -140,7 +140,7 @@ class LocalExecutor:
         except BrokenProcessPool:
             raise DataError(
                 "A worker process was killed, possibly because memory was full. Run the same "
-                "command again. Use fewer `jobs` to need less memory."
+                f"command again. Use fewer `jobs` to need less memory.{_spawn_hint(context)}"
             ) from None
         finally:
             # Without waiting, Python 3.10 can deadlock: its manager thread waits for its own lock
@@ -155,6 +155,16 @@ def _context() -> multiprocessing.context.BaseContext:
     """
     threads = threading.active_count() > 1 or "torch" in sys.modules
     return multiprocessing.get_context("spawn" if threads else "fork")
+
+
+def _spawn_hint(context: multiprocessing.context.BaseContext) -> str:
+    """Return advice for scripts, which spawned processes import; empty for forked processes."""
+    if context.get_start_method() == "fork":
+        return ""
+    return (
+        " If this is a script, save it as a file and call this function below "
+        "`if __name__ == '__main__':`, since new processes import the script."
+    )
 
 
 def _initialize_worker(

@@ -314,6 +314,8 @@ def read_levels(path: Path, sentences: int) -> Levels:
     labels = [line.strip() for line in read_lines(path)]
     check_lengths(path, len(labels), "the output", sentences)
     for index, label in enumerate(labels):
+        if not label:
+            raise DataError(f"{path}:{index + 1} is blank. Expected a level.")
         levels.setdefault(label, []).append(index)
     return dict(sorted(levels.items()))
 

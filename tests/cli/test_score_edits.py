@@ -38,6 +38,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "first": [*RIGHT[:1], *SOURCE[1:]],
         "second": [*RIGHT[:2], SOURCE[2], "a cat ."],
         "levels": ["A", "N", "A", "N"],
+        "gap": ["A", "", "A", "N"],
         "short": RIGHT[:2],
     }
     for name, lines in texts.items():
@@ -303,6 +304,11 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
             ["m2", "right", "--gold", "gold.m2", "--by", "level", "--levels", "short"],
             1,
             "There are 2 lines in short, but 4 in the output",
+        ),
+        (
+            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--levels", "gap"],
+            1,
+            "gap:2 is blank. Expected a level.",
         ),
         (["m2", "right", "--gold", "gold.m2", "--levels", "levels"], 2, "need --by level"),
         (["m2", "right", "--gold", "gold.m2", "--figure", "f.png"], 2, "--figure needs --by"),

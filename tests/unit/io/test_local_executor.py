@@ -5,9 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +72,19 @@ def test_processes_have_ended_when_an_error_is_raised() -> None:
 def test_a_killed_worker_is_reported() -> None:
     with pytest.raises(DataError, match="worker process was killed"):
         list(LocalExecutor(2).imap(dying, range(9)))
+
+
+def test_a_script_that_cannot_be_imported_gets_advice(tmp_path: Path) -> None:
+    """Other threads make new processes import the script."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import threading\n"
+        "from fairseq_ssl.io.executors import LocalExecutor\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "list(LocalExecutor(2).imap(abs, [1]))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert "call this function below `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
 
 
 def test_items_are_read_lazily() -> None:
