@@ -138,7 +138,8 @@ build "$WORK/bea.src" into "$WORK/bea.src" cat "$WI_LOCNESS/test/ABCN.test.bea19
 hold_out bea bea.src
 for part in dev test; do
   name="jfleg${part/dev/}" name="${name/test/_test}"
-  [[ -n "$JFLEG" && -e "$JFLEG/$(jfleg_file "$part").src" ]] || continue
+  [[ -n "$JFLEG" ]] || continue
+  [[ -e "$JFLEG/$(jfleg_file "$part").src" || (-n "${DRY_RUN:-}" && "$part" == dev) ]] || continue
   build "$WORK/$name.src" jfleg "$name" "$part"
   hold_out "$name" "$name".{src,ref0,ref1,ref2,ref3}
 done
@@ -155,7 +156,7 @@ hold_out valid valid.src valid.trg
 texts=("$WORK/train")
 if [[ -n "$IMDB" ]]; then
   headline "monolingual text"
-  build "$raw/imdb.txt" into "$raw/imdb.txt" text sentences "$IMDB"/train/{pos,neg,unsup} \
+  build "$raw/imdb.txt" into "$raw/imdb.txt" python "$HERE/learner_text.py" sentences "$IMDB"/train/{pos,neg,unsup} \
     "$IMDB"/test/{pos,neg} --jobs "$JOBS"
   build "$raw/imdb.clean.txt" reviews
   build "$WORK/imdb.txt" text monolingual "$raw/imdb.clean.txt" --size "$VALID" --lines "$LINES" \
@@ -165,6 +166,6 @@ if [[ -n "$IMDB" ]]; then
 fi
 
 headline "sentences of held-out sets in the text"
-build "$WORK/learner_text.json" into "$WORK/learner_text.md" text report "${texts[@]}" \
+build "$WORK/learner_text.json" into "$WORK/learner_text.md" python "$HERE/learner_text.py" report "${texts[@]}" \
   -o "$WORK/learner_text.json" --held-out "${HELD_OUT[@]}"
 run cat "$WORK/learner_text.md"

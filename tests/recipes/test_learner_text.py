@@ -226,3 +226,15 @@ def test_essays_of_fce_are_converted(tmp_path: Path) -> None:
     (words,) = (c for c in called(commands, "fairseq-ssl") if c[:2] == ["m2", "from-json"])
     assert words[2:5] == [f"{tmp_path}/json/fce-train.json", "--model", "/spacy"]
     assert words[-2:] == ["-o", "/work/raw/fce.m2"]
+
+
+def test_a_dry_run_without_archives_lists_all_commands() -> None:
+    """Each is a program, not a function of the script."""
+    names = ("WI_LOCNESS", "FCE", "JFLEG", "CONLL14", "IMDB")
+    settings = {name: f"/archives/{name}" for name in names} | {"DRY_RUN": "1", "WORK": "/work"}
+    shown = step(SCRIPT, settings).stdout
+    commands = [line.split() for line in shown.splitlines() if not line.startswith("#")]
+    assert {words[0] for words in commands} == {"awk", "cat", "fairseq-ssl", "python", "sed"}
+    steps = [words[1] for words in called(commands, "python")]
+    assert steps == ["pairs", "sentences", "monolingual", "report"]
+    assert all(any(name in line for line in shown.splitlines()) for name in names)
