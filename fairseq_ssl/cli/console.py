@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairseq_ssl.errors import one_line
 from fairseq_ssl.io.jobs import Progress, counted
 
 STDOUT_NAME = "stdout"
@@ -160,5 +161,5 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_lines(*lines: object) -> None:
-    """Print each argument as a line on stderr."""
-    print(*lines, sep="\n", file=sys.stderr)
+    """Print each argument as a line on stderr, with the control characters of names escaped."""
+    print(*map(one_line, map(str, lines)), sep="\n", file=sys.stderr)

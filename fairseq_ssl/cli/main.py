@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.cli.console import STDOUT_NAME, drop_stdout, flush_stdout, open_stdout
+from fairseq_ssl.cli.console import STDOUT_NAME, drop_stdout, flush_stdout, open_stdout, print_lines
 from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, needs_torch, one_line
 from fairseq_ssl.io.executors import silence_library_warnings
 
@@ -242,7 +242,7 @@ class _NoticeHandler(logging.Handler):
         message = _with_flags(record.getMessage(), self._args)
         if message not in self._shown:
             self._shown.add(message)
-            print(message, file=sys.stderr)
+            print_lines(message)
 
 
 @contextmanager

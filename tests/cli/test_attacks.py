@@ -392,6 +392,13 @@ def test_file_names_are_not_interpreted(
     Path(name).write_bytes(TEXT)
     assert main(["tokenize", f"./{name}", "--moses", "en", "-o", "out"]) == 0
     assert Path("out").read_bytes() == TEXT
+    Path(name).write_bytes(b"\xef\xbb\xbf" + TEXT)
+    capsys.readouterr()
+    assert main(["tokenize", f"./{name}", "--moses", "en", "-o", f"./{name}.out"]) == 0
+    assert Path(f"./{name}.out").read_bytes() == TEXT
+    notices = capsys.readouterr().err.splitlines()
+    assert len(notices) == 3
+    assert all(map(str.isprintable, notices))
     Path(name).write_bytes(b"\xff\n")
     assert main(["tokenize", f"./{name}", "--moses", "en", "-o", "out"]) == 1
     said = capsys.readouterr().err.strip().splitlines()[-1]
