@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,9 @@ MODEL = "en_core_web_sm"
 TYPED = ("operation", "type", "full-type", "share")
 LEVEL = "level"
 FIGURE = "thesis, figures 4.5 to 4.10"
+COLLECTION = 100_000
+"""Number of new objects after which Python looks for cycles among them. Sentences and edits are
+many objects without cycles."""
 
 Build = Callable[[argparse.Namespace], "Metric"]
 
@@ -276,6 +280,7 @@ def _run(args: argparse.Namespace) -> None:
     from fairseq_ssl.metrics.tables import parse_sections, read_levels
 
     _check(args)
+    gc.set_threshold(COLLECTION)
     systems = options.named_files(args.systems)
     metric = args.build(args)
     scores = score_systems(metric, systems, args.baseline, args.resamples, args.seed)
