@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "fairseq_ssl"
 FOLDERS = (PACKAGE, "scripts", "examples", "tests")
-MAX_FILE, MAX_FUNCTION, MAX_MODULES, MAX_CLI = 450, 60, 212, 5700
+MAX_FILE, MAX_FUNCTION, MAX_MODULES, MAX_CLI = 450, 60, 213, 5700
 SMALL = 60
 """Minimum number of lines of a module with one importer. Shorter modules belong to it."""
 SMALL_MODULES: dict[str, str] = {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.io.blocks import ByteBlock, read_block
 from fairseq_ssl.io.text_files import compress_chunk
-from fairseq_ssl.noise.batch import Noise, NoiseChain, Random, TokenBatch, Tokens
-from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
+from fairseq_ssl.noise.batch import Noise, NoiseChain, Random, TokenBatch
+from fairseq_ssl.noise.byte_words import ByteWords, WordTable, split_words
+from fairseq_ssl.noise.characters import NumberedSpelling, SpellingNoise, SpellNoise
 from fairseq_ssl.noise.learner import LearnerNoise
 from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
 from fairseq_ssl.text import specs
@@ -30,6 +30,8 @@ NOISES: dict[str, type[Any]] = {
 }
 WITHIN_WORDS = ("spell", "spelling", "learner")
 """Noises that read the characters of words. The other noises also work on word ids."""
+NUMBERED = {"spelling": NumberedSpelling}
+"""Noises of a `WordTable` that have the results of a noise within words."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +68,21 @@ def parse_noise(words: str) -> list[NoiseSpec]:
     return [_parse_spec(word) for word in words.split(",")]
 
 
-def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
-    """Create the noise function of a chain.
+def build_noise(
+    chain: Sequence[NoiseSpec], resources: Mapping[str, Any], table: WordTable | None = None
+) -> Noise:
+    """Create the noise function of a chain. With a `table`, it works on ids of its words.
 
     Each noise receives the `resources` whose names are fields of its class.
     """
-    noises = []
+    noises: list[Noise] = []
     for spec in chain:
         kind = NOISES[spec.kind]
         names = [field.name for field in fields(kind) if field.name in resources]
-        noises.append(kind(**{name: resources[name] for name in names}, **spec.options))
+        noise = kind(**{name: resources[name] for name in names}, **spec.options)
+        if table is not None and spec.kind in NUMBERED:
+            noise = NUMBERED[spec.kind](noise, table)
+        noises.append(noise)
     return noises[0] if len(noises) == 1 else NoiseChain(noises)
 
 
@@ -91,130 +98,6 @@ def noise_options(kind: str) -> dict[str, Field[Any]]:
 
 def _parse_spec(words: str) -> NoiseSpec:
     return NoiseSpec(*specs.parse_spec("noise", NOISES, words))
-
-
-NEWLINE, SPACE = 10, 32
-WIDE_SPACES = tuple(space.encode() for space in "\x85\xa0\u1680\u205f\u3000")
-GENERAL_SPACES = re.compile(rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]")
-"""U+2000 to U+200A, U+2028, U+2029 and U+202F, but not the quotation marks and dashes nearby."""
-
-
-@dataclass(frozen=True)
-class ByteWords:
-    """A table of words, stored in one byte buffer.
-
-    The word with id n is the `sizes[n]` bytes of `buffer` from `starts[n]`. Each word is followed
-    by a space or a newline.
-    """
-
-    buffer: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    _extended_arrays: dict[str, NDArray[Any]] = field(default_factory=dict, init=False, repr=False)
-
-    @classmethod
-    def of(cls, words: Sequence[str]) -> ByteWords:
-        """Create a table in which the ids are the indices of `words`."""
-        packed = [word.encode() for word in words]
-        sizes = np.fromiter(map(len, packed), np.int64, len(packed))
-        buffer = np.frombuffer(b"".join(word + b" " for word in packed), np.uint8)
-        return cls(buffer, np.cumsum(sizes + 1) - sizes - 1, sizes)
-
-    def and_those_of(self, other: ByteWords) -> ByteWords:
-        """Return the concatenated table. The ids of `other` follow the ids of this table.
-
-        The next call overwrites the words of `other` in the table.
-        """
-        return ByteWords(
-            self._extended("buffer", np.maximum(other.buffer, np.uint8(SPACE))),
-            self._extended("starts", other.starts + len(self.buffer)),
-            self._extended("sizes", other.sizes),
-        )
-
-    def _extended(self, name: str, more: NDArray[Any]) -> NDArray[Any]:
-        """Return an array of this table with `more` at the end, without copying the table again."""
-        own, array = getattr(self, name), self._extended_arrays.get(name)
-        total = len(own) + len(more)
-        if array is None or len(array) < total:
-            array = np.concatenate([own, more, more])
-            self._extended_arrays[name] = array
-        array[len(own) : total] = more
-        return array[:total]
-
-    def same(self, first: Tokens, second: Tokens) -> NDArray[np.bool_]:
-        """Compare two arrays of ids elementwise: True where both are the same word."""
-        same: NDArray[np.bool_] = first == second
-        # Compare sizes and first bytes before the bytes of the few remaining pairs.
-        alike = np.flatnonzero(~same)
-        alike = alike[self.sizes.take(first[alike]) == self.sizes.take(second[alike])]
-        begins = (self.buffer[self.starts[words[alike]]] for words in (first, second))
-        alike = alike[np.equal(*begins)]
-        sizes = self.sizes[first[alike]]
-        differs = self._bytes(first[alike], sizes) != self._bytes(second[alike], sizes)
-        up_to = np.concatenate([[0], np.cumsum(differs)])
-        ends = np.cumsum(sizes)
-        same[alike] = up_to[ends] == up_to[ends - sizes]
-        return same
-
-    def to_bytes(self, block: TokenBatch) -> bytes:
-        """Return the text of a batch of ids: words separated by spaces, lines by newlines."""
-        sizes = self.sizes.take(block.tokens) + 1
-        text = self._bytes(block.tokens, sizes)
-        text[np.cumsum(sizes)[block.ends - 1] - 1] = NEWLINE
-        return text.tobytes()
-
-    def _bytes(self, words: Tokens, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the first `sizes[i]` bytes of each word `words[i]`, concatenated.
-
-        All sizes are 1 or more.
-        """
-        if not len(words):
-            return np.empty(0, np.uint8)
-        starts, ends = self.starts.take(words), np.cumsum(sizes)
-        step = np.ones(int(ends[-1]), np.int64)
-        step[0] = starts[0]
-        step[ends[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
-        return self.buffer.take(np.cumsum(step, out=step), mode="wrap")
-
-
-def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
-    """Split lines into words, like `str.split`. Return the words, and the word count of each line.
-
-    Return None if the slower `str.split` is needed: for a blank line, more than `most` words in a
-    line, invalid UTF-8, a control character that is not whitespace, or a non-ASCII space.
-    """
-    if not data.endswith(b"\n"):
-        data += b"\n"
-    if not data.isascii() and not _is_ordinary(data):
-        return None
-    buffer = np.frombuffer(data, np.uint8)
-    after = np.flatnonzero(buffer <= SPACE)
-    spaces = buffer.take(after)
-    if ((spaces < 9) | ((spaces > 13) & (spaces < 28))).any():
-        return None
-    starts: NDArray[np.int64] = np.zeros_like(after)
-    np.add(after[:-1], 1, out=starts[1:])
-    sizes = after - starts
-    ends = np.flatnonzero(spaces == NEWLINE) + 1
-    if not sizes.min():
-        words = np.flatnonzero(sizes)
-        ends = np.searchsorted(words, ends)
-        starts, sizes = starts[words], sizes[words]
-    lengths = ends.copy()
-    lengths[1:] -= ends[:-1]
-    if lengths.min() == 0 or lengths.max() > most:
-        return None
-    return ByteWords(buffer, starts, sizes), lengths
-
-
-def _is_ordinary(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    if any(space in data for space in WIDE_SPACES):
-        return False
-    return b"\xe2\x80" not in data or not GENERAL_SPACES.search(data)
 
 
 NOISE_OUTPUTS = ("noisy", "clean", "changed")
@@ -262,7 +145,7 @@ class NumberedNoise:
     """A noise on word ids, and the table of the words that it inserts."""
 
     noise: Noise
-    words: ByteWords
+    table: WordTable
 
 
 @dataclass(frozen=True)
@@ -325,10 +208,9 @@ class CorpusNoise:
         own: ByteWords,
         lengths: NDArray[np.int64],
     ) -> NoisedBlock:
-        first = len(numbered.words.starts)
-        words = numbered.words.and_those_of(own)
-        clean = TokenBatch(np.arange(first, first + len(own.starts)), lengths)
+        clean = TokenBatch(numbered.table.start(own), lengths)
         noisy = numbered.noise(clean, Random.of((self.seed, block.number), len(lengths)))
+        words = numbered.table.words
         changed = noisy.changed(clean, words.same)
         contents = {
             "noisy": lambda: words.to_bytes(noisy.block),
@@ -374,14 +256,14 @@ def corpus_noise(
 ) -> CorpusNoise:
     """Build the noise function of a file. `outputs` maps each output to whether it is gzipped."""
     numbered = None
-    if not any(spec.kind in WITHIN_WORDS for spec in chain):
+    if all(spec.kind in NUMBERED or spec.kind not in WITHIN_WORDS for spec in chain):
         unigrams = resources.get("unigrams")
         drawn = [] if unigrams is None else unigrams.words.tolist()
-        words = ByteWords.of([*drawn, resources["mask_token"]])
-        numbers: dict[str, Any] = {"mask_token": len(drawn)}
+        table = WordTable(ByteWords.of([*drawn, resources["mask_token"]]))
+        numbers: dict[str, Any] = {**resources, "mask_token": len(drawn)}
         if unigrams is not None:
             numbers["unigrams"] = unigrams.numbered()
-        numbered = NumberedNoise(build_noise(chain, numbers), words)
+        numbered = NumberedNoise(build_noise(chain, numbers, table), table)
     noise = build_noise(chain, resources)
     return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 
@@ -18,6 +18,7 @@ from fairseq_ssl.noise.batch import (
     keep_one_per_line,
     sort_by_position,
 )
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.text.specs import option
 
@@ -49,18 +50,49 @@ class SpellingNoise:
         """Return the same number of words, some of them misspelled."""
         tokens = clean.tokens.copy()
         sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        for word, at, edit, letter in self.edits(clean, sizes, draws):
+            if tokens[word] not in self.spared:
+                tokens[word] = misspell(tokens[word], at, edit, letter)
+        return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
+
+    def edits(
+        self, clean: TokenBatch, sizes: NDArray[np.int64], draws: Random
+    ) -> Iterator[tuple[int, int, int, str]]:
+        """Yield the index of a word of `sizes[index]` characters, and arguments of `misspell`.
+
+        Edits go from right to left, because an edit shifts the positions after it.
+        """
         ends = np.cumsum(sizes)
         total = int(ends[-1]) if len(ends) else 0
         letters = TokenBatch(np.broadcast_to(np.int64(0), total), clean.lengths_of(sizes))
-        # From right to left, because an edit shifts the positions after it.
         hits = np.flatnonzero(draws.tokens(letters) < self.rate)[::-1]
         edits = (4 * draws.tokens(letters, hits)).astype(np.int64).tolist()
         drawn = (len(self.letters) * draws.tokens(letters, hits)).astype(np.int64).tolist()
-        words = np.searchsorted(ends, hits, side="right").tolist()
-        for hit, word, edit, letter in zip(hits.tolist(), words, edits, drawn, strict=True):
-            if tokens[word] not in self.spared:
-                at = hit - int(ends[word] - sizes[word])
-                tokens[word] = misspell(tokens[word], at, edit, self.letters[letter])
+        words = np.searchsorted(ends, hits, side="right")
+        places = (hits - ends[words] + sizes[words]).tolist()
+        inserted = map(self.letters.__getitem__, drawn)
+        return zip(words.tolist(), places, edits, inserted, strict=True)
+
+
+@dataclass(frozen=True)
+class NumberedSpelling:
+    """Spelling noise on the ids of a table, to which it adds the misspelled words."""
+
+    noise: SpellingNoise
+    table: WordTable
+
+    def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
+        """Return the same number of words, some of them misspelled."""
+        tokens, words = clean.tokens.copy(), self.table.words
+        edits = list(self.noise.edits(clean, words.characters()[tokens], draws))
+        changed = list({word: None for word, *_ in edits})
+        strings = words.strings(tokens[np.array(changed, np.int64)])
+        misspelled = dict(zip(changed, strings, strict=True))
+        for word, at, edit, letter in edits:
+            if misspelled[word] not in self.noise.spared:
+                misspelled[word] = misspell(misspelled[word], at, edit, letter)
+        if edits:
+            tokens[changed] = self.table.add(list(misspelled.values()))
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
 

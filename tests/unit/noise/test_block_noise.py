@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import block_noise
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
-from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, ByteWords, corpus_noise, split_words
+from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, corpus_noise
+from fairseq_ssl.noise.byte_words import ByteWords, split_words
 from fairseq_ssl.noise.tokens import Unigrams
 
 UNIGRAMS = Unigrams.of({"a": 3, "the": 1, "naïve": 2, "…": 1})
@@ -25,7 +26,13 @@ LINE = st.lists(st.tuples(WORDS, SPACES), min_size=1, max_size=9).map(
 LINES = st.lists(LINE, min_size=1, max_size=9)
 
 
-@pytest.mark.parametrize("words", ["direct", "denoise:mean=0.4", "filtering", "direct,denoise"])
+CHAINS = (
+    *("direct", "denoise:mean=0.4", "filtering", "direct,denoise", "spelling:rate=0.2"),
+    *("spelling:rate=0.5:letters=aé", "direct,spelling:rate=0.3,spelling:rate=0.3,denoise"),
+)
+
+
+@pytest.mark.parametrize("words", CHAINS)
 @given(lines=LINES, newline=st.booleans())
 def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newline: bool) -> None:
     noise = corpus_noise(
@@ -37,8 +44,9 @@ def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newli
     assert noise(block) == replace(noise, numbered=None)(block)
 
 
-def test_long_and_short_blocks_share_a_table() -> None:
-    noise = corpus_noise(block_noise.parse_noise("direct"), RESOURCES, 7, {"noisy": False})
+@pytest.mark.parametrize("words", ["direct", "spelling"])
+def test_long_and_short_blocks_share_a_table(words: str) -> None:
+    noise = corpus_noise(block_noise.parse_noise(words), RESOURCES, 7, {"noisy": False})
     for number, copies in enumerate((1, 4000, 2, 5000)):
         block = ByteBlock(number, 0, "the ab\tnaïve\n".encode() * copies)
         assert noise(block) == replace(noise, numbered=None)(block)

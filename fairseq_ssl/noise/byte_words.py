@@ -1,0 +1,177 @@
+"""Words of a text as bytes in one buffer, and tables of words with ids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.noise.batch import TokenBatch, Tokens
+
+NEWLINE, SPACE = 10, 32
+WIDE_SPACES = tuple(space.encode() for space in "\x85\xa0\u1680\u205f\u3000")
+GENERAL_SPACES = re.compile(rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]")
+"""U+2000 to U+200A, U+2028, U+2029 and U+202F, but not the quotation marks and dashes nearby."""
+
+
+@dataclass(frozen=True)
+class ByteWords:
+    """A table of words, stored in one byte buffer.
+
+    The word with id n is the `sizes[n]` bytes of `buffer` from `starts[n]`. Each word is followed
+    by a space.
+    """
+
+    buffer: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    _extended_arrays: dict[str, NDArray[Any]] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> ByteWords:
+        """Create a table in which the ids are the indices of `words`."""
+        packed = [word.encode() for word in words]
+        sizes = np.fromiter(map(len, packed), np.int64, len(packed))
+        buffer = np.frombuffer(b"".join(word + b" " for word in packed), np.uint8)
+        return cls(buffer, np.cumsum(sizes + 1) - sizes - 1, sizes)
+
+    def and_those_of(self, other: ByteWords) -> ByteWords:
+        """Return the concatenated table. The ids of `other` follow the ids of this table.
+
+        The next call overwrites the words of `other` in the table.
+        """
+        return ByteWords(
+            self._extended("buffer", other.buffer),
+            self._extended("starts", other.starts + len(self.buffer)),
+            self._extended("sizes", other.sizes),
+        )
+
+    def _extended(self, name: str, more: NDArray[Any]) -> NDArray[Any]:
+        """Return an array of this table with `more` at the end, without copying the table again."""
+        own, array = getattr(self, name), self._extended_arrays.get(name)
+        total = len(own) + len(more)
+        if array is None or len(array) < total:
+            array = np.concatenate([own, more, more])
+            self._extended_arrays[name] = array
+        array[len(own) : total] = more
+        return array[:total]
+
+    def characters(self) -> NDArray[np.int64]:
+        """Return the number of characters of each word."""
+        is_first = (self.buffer & 0xC0) != 0x80  # the first byte of a character in UTF-8
+        if is_first.all():
+            return self.sizes
+        up_to = np.zeros(len(self.buffer) + 1, np.int64)
+        np.cumsum(is_first, out=up_to[1:])
+        counts: NDArray[np.int64] = up_to[self.starts + self.sizes] - up_to[self.starts]
+        return counts
+
+    def strings(self, words: Tokens) -> list[str]:
+        """Return the words with the ids `words`."""
+        data, starts = self.buffer.tobytes(), self.starts[words]
+        ends = (starts + self.sizes[words]).tolist()
+        spans = zip(starts.tolist(), ends, strict=True)
+        return [data[start:end].decode() for start, end in spans]
+
+    def same(self, first: Tokens, second: Tokens) -> NDArray[np.bool_]:
+        """Compare two arrays of ids elementwise: True where both are the same word."""
+        same: NDArray[np.bool_] = first == second
+        # Compare sizes and first bytes before the bytes of the few remaining pairs.
+        alike = np.flatnonzero(~same)
+        alike = alike[self.sizes.take(first[alike]) == self.sizes.take(second[alike])]
+        begins = (self.buffer[self.starts[words[alike]]] for words in (first, second))
+        alike = alike[np.equal(*begins)]
+        sizes = self.sizes[first[alike]]
+        differs = self._bytes(first[alike], sizes) != self._bytes(second[alike], sizes)
+        up_to = np.concatenate([[0], np.cumsum(differs)])
+        ends = np.cumsum(sizes)
+        same[alike] = up_to[ends] == up_to[ends - sizes]
+        return same
+
+    def to_bytes(self, block: TokenBatch) -> bytes:
+        """Return the text of a batch of ids: words separated by spaces, lines by newlines."""
+        sizes = self.sizes.take(block.tokens) + 1
+        text = self._bytes(block.tokens, sizes)
+        text[np.cumsum(sizes)[block.ends - 1] - 1] = NEWLINE
+        return text.tobytes()
+
+    def _bytes(self, words: Tokens, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the first `sizes[i]` bytes of each word `words[i]`, concatenated.
+
+        All sizes are 1 or more.
+        """
+        if not len(words):
+            return np.empty(0, np.uint8)
+        starts, ends = self.starts.take(words), np.cumsum(sizes)
+        step = np.ones(int(ends[-1]), np.int64)
+        step[0] = starts[0]
+        step[ends[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
+        return self.buffer.take(np.cumsum(step, out=step), mode="wrap")
+
+
+@dataclass
+class WordTable:
+    """The words that a noise inserts, and the words of a block."""
+
+    inserted: ByteWords
+
+    def __post_init__(self) -> None:
+        self.words = self.inserted
+
+    def start(self, own: ByteWords) -> NDArray[np.int64]:
+        """Replace the words of the last block by those of a new block. Return their ids."""
+        self.words = self.inserted
+        return self._extend(own)
+
+    def add(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Add words to those of the block. Return their ids."""
+        return self._extend(ByteWords.of(words))
+
+    def _extend(self, other: ByteWords) -> NDArray[np.int64]:
+        first = len(self.words.starts)
+        self.words = self.words.and_those_of(other)
+        return np.arange(first, first + len(other.starts))
+
+
+def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
+    """Split lines into words, like `str.split`. Return the words, and the word count of each line.
+
+    Return None if the slower `str.split` is needed: for a blank line, more than `most` words in a
+    line, invalid UTF-8, a control character that is not whitespace, or a non-ASCII space.
+    """
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    if not data.isascii() and not _is_ordinary(data):
+        return None
+    buffer = np.frombuffer(data, np.uint8)
+    after = np.flatnonzero(buffer <= SPACE)
+    spaces = buffer.take(after)
+    if ((spaces < 9) | ((spaces > 13) & (spaces < 28))).any():
+        return None
+    starts: NDArray[np.int64] = np.zeros_like(after)
+    np.add(after[:-1], 1, out=starts[1:])
+    sizes = after - starts
+    ends = np.flatnonzero(spaces == NEWLINE) + 1
+    if not sizes.min():
+        words = np.flatnonzero(sizes)
+        ends = np.searchsorted(words, ends)
+        starts, sizes = starts[words], sizes[words]
+    lengths = ends.copy()
+    lengths[1:] -= ends[:-1]
+    if lengths.min() == 0 or lengths.max() > most:
+        return None
+    return ByteWords(np.maximum(buffer, np.uint8(SPACE)), starts, sizes), lengths
+
+
+def _is_ordinary(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    if any(space in data for space in WIDE_SPACES):
+        return False
+    return b"\xe2\x80" not in data or not GENERAL_SPACES.search(data)
