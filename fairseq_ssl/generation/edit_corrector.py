@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,8 @@ class EditCorrector(nn.Module):
                     f"edit_labeling has no option {name}.{nearest(name, self.task.cfg)}"
                 )
             setattr(self.task.cfg, name, value)
-        self.generator = self.task.build_generator(list(self.models), self.cfg.generation)
+        generation = copy.copy(self.cfg.generation)  # `print_edits` sets one of its options
+        self.generator = self.task.build_generator(list(self.models), generation)
 
     def correct(self, sentences: Sequence[str], batch_size: int = 64) -> list[Correction]:
         """Correct sentences in batches. Return the corrections in the same order.

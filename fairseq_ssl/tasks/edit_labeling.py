@@ -12,7 +12,7 @@ from fairseq.data import ConcatDataset, data_utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks import FairseqTask, register_task
-from omegaconf import II
+from omegaconf import II, OmegaConf
 
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.edit_dataset import EditDataset
@@ -312,7 +312,7 @@ class EditLabelingTask(FairseqTask):
         assert dictionary is not None
         task = cls(EditLabelingConfig(**options), dictionary, edits)
         task.words = next((model.subwords for model in models if model.subwords), None)
-        return task.build_corrector(models, FairseqConfig())
+        return task.build_corrector(models, OmegaConf.structured(FairseqConfig))
 
     def build_corrector(self, models: Sequence[Any], cfg: Any) -> EditCorrector:
         """Build an `EditCorrector`, the Python interface, from loaded models."""

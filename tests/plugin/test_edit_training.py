@@ -162,6 +162,8 @@ def test_python_interface_equals_the_command(run: Run, data: Path, model: Path) 
     assert {one.rounds for one in both.correct(lines)} == {1}
     with pytest.raises(ConfigurationError, match="no option edit_keep_bia"):
         corrector.set_options(edit_keep_bia=0.1)
+    for prints_edits in (True, False):
+        corrector.set_options(print_edits=prints_edits)
     with pytest.raises(ConfigurationError, match="list of strings"):
         corrector.correct("one")
 
