@@ -3,13 +3,12 @@
 Each analysis takes checkpoints of one or more models and a data folder of fairseq-preprocess. It
 returns a result with values, tables and a figure. Call `fairseq_ssl.register` first.
 
->>> from pathlib import Path
 >>> import fairseq_ssl
 >>> from fairseq_ssl.analysis import score_by_length
 >>> fairseq_ssl.register()  # doctest: +SKIP
->>> models = {"absolute": [Path("absolute.pt")], "shifted": [Path("shifted.pt")]}
->>> result = score_by_length(models, Path("data-bin"))  # doctest: +SKIP
->>> result.write(Path("lengths"))  # doctest: +SKIP
+>>> models = {"absolute": ["absolute.pt"], "shifted": ["shifted.pt"]}
+>>> result = score_by_length(models, "data-bin")  # doctest: +SKIP
+>>> result.write("lengths")  # doctest: +SKIP
 
 `TextClassifierPipeline` classifies texts and shows the words on which each label depends.
 `tune_edit_confidence` tunes the decoding options of an edit tagger.

@@ -64,10 +64,10 @@ class Prediction:
 class TextClassifierPipeline:
     """Text classifier: a trained expert, alone or with its imitators."""
 
-    def __init__(self, model: Any, task: Any, folder: Path, device: str) -> None:
+    def __init__(self, model: Any, task: Any, folder: str | Path, device: str) -> None:
         self.model = model.to(device).eval()
         self.task = task
-        self.folder = folder
+        self.folder = Path(folder)
         self.device = device
         self.has_imitators = hasattr(model, "alphas")
 

@@ -18,7 +18,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
 from fairseq_ssl.inference.loading import load_tagger
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import spelling_corrector
 
@@ -111,14 +111,14 @@ def _split(values: Any, like: Spans) -> list[Any]:
 
 
 def tune_edit_confidence(
-    source: Path,
-    target: Path,
-    models: Sequence[Path],
-    data_dir: Path | None = None,
+    source: str | Path,
+    target: str | Path,
+    models: Sequence[str | Path],
+    data_dir: str | Path | None = None,
     *,
     weights: Sequence[float] = (),
     int8: bool = False,
-    spelling: Path | None = None,
+    spelling: str | Path | None = None,
     metric: str = "f0.5",
     iterations: int = 4,
     batch_size: int = 64,
@@ -148,7 +148,8 @@ def tune_edit_confidence(
     """
     if metric not in METRICS:
         raise ConfigurationError(f"metric is {metric!r}; expected {' or '.join(METRICS)}.")
-    sources, targets = _read_sides(source, target, spelling)
+    source, models, data_dir = Path(source), path_list(models), optional_path(data_dir)
+    sources, targets = _read_sides(source, Path(target), optional_path(spelling))
     given: dict[str, Any] = {"edit_iterations": iterations, "edit_int8": int8}
     if weights:
         given["edit_weights"] = ",".join(map(str, weights))
@@ -164,7 +165,7 @@ def tune_edit_confidence(
         **{"source": str(source), "models": list(map(str, models)), "metric": metric},
         **{"weights": ",".join(map(str, weights)) or "equal", "data_dir": str(data_dir or "none")},
         **{"iterations": iterations, "batch_size": batch_size, "int8": int8},
-        **{"spelling": str(spelling or "none")},
+        **{"spelling": str(optional_path(spelling) or "none")},
     }
     result = TuningResult(Signature("edits-tune", params), trials[0], best, len(trials))
     params.update({**result.flags, **best.scores})

@@ -19,8 +19,11 @@ SHADE = "#e8e8e8"
 
 
 @contextmanager
-def figure(path: Path, columns: int = 1, width: float = 6.0, height: float = 3.8) -> Iterator[Any]:
+def figure(
+    path: str | Path, columns: int = 1, width: float = 6.0, height: float = 3.8
+) -> Iterator[Any]:
     """Yield a list of axes, one for each column. Write the figure to `path` at the end."""
+    path = Path(path)
     package = import_optional("matplotlib.figure", "Drawing figures", "plot")
     drawing = package.Figure(figsize=(width * columns, height), layout="constrained")
     axes = drawing.subplots(1, columns, squeeze=False)[0]

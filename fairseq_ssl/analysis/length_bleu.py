@@ -45,7 +45,7 @@ class LengthBleu(AnalysisResult):
             rows.append([bucket, str(pairs), *scores])
         yield ["source tokens", "training pairs", *models], rows
 
-    def draw(self, path: Path) -> None:
+    def draw(self, path: str | Path) -> None:
         """Draw the gains, as in figure 6.4. Buckets without training data are shaded gray."""
         results = self.results
         gains = {name: g for name, g in results["gains"].items() if name != results["baseline"]}
@@ -61,7 +61,7 @@ class LengthBleu(AnalysisResult):
 
 def score_by_length(
     checkpoints: Checkpoints,
-    data: Path,
+    data: str | Path,
     ends: Sequence[int] = (10, 20, 30, 40, 50, 60, 70),
     *,
     subsets: Sequence[str] = ("valid",),
@@ -83,7 +83,7 @@ def score_by_length(
         progress: called with the number of sentences translated.
     """
     check_bounds("ends", ends)
-    check_models(checkpoints, 2)
+    checkpoints = check_models(checkpoints, 2)
     options, text = search or SearchOptions(), text or BleuOptions()
     join, within = moses_detokenizer(text.subwords, text.moses), buckets(ends)
     separator, tokenize = text.separator, text.tokenize

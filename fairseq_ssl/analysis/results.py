@@ -11,10 +11,11 @@ from typing import Any
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.outputs import atomic_lines
+from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.signature import Signature
 
-Checkpoints = Mapping[str, Sequence[Path]]
+Checkpoints = Mapping[str, Sequence[str | Path]]
 """Checkpoints by model name. A model has one checkpoint for each seed."""
 Table = tuple[list[str], list[list[str]]]
 """The header and the rows of a table of text."""
@@ -33,16 +34,17 @@ class AnalysisResult(ABC):
         """Yield the results as one or more tables of text."""
 
     @abstractmethod
-    def draw(self, path: Path) -> None:
+    def draw(self, path: str | Path) -> None:
         """Write a figure of the results to `path`."""
 
-    def write(self, prefix: Path, image: str = "png") -> tuple[Path, Path]:
+    def write(self, prefix: str | Path, image: str = "png") -> tuple[Path, Path]:
         """Write the results as ``PREFIX.json`` and the figure. Return their paths.
 
         Args:
             prefix: path without suffix.
             image: format of the figure, ``png``, ``svg`` or ``pdf``.
         """
+        prefix = Path(prefix)
         prefix.parent.mkdir(parents=True, exist_ok=True)
         figure = prefix.with_name(f"{prefix.name}.{image}")
         self.draw(figure)
@@ -63,14 +65,15 @@ def check_bounds(name: str, bounds: Sequence[int]) -> None:
         raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing numbers from 1.")
 
 
-def check_models(checkpoints: Checkpoints, minimum: int) -> None:
-    """Raise UsageError if there are fewer than `minimum` models."""
+def check_models(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, list[Path]]:
+    """Return the checkpoints. Raise UsageError if there are fewer than `minimum` models."""
     if len(checkpoints) < minimum:
         names = ", ".join(checkpoints)
         raise UsageError(
             f"`checkpoint` has only the models {names}. Expected at least {minimum} models to "
             "compare."
         )
+    return {name: path_list(paths) for name, paths in checkpoints.items()}
 
 
 def mean_and_sd(values: Iterable[float]) -> dict[str, float]:

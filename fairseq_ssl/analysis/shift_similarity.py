@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.analysis import figures
-from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table
+from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table, check_models
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
@@ -35,7 +35,7 @@ class ShiftSimilarity(AnalysisResult):
             ]
             yield [name, *labels], rows
 
-    def draw(self, path: Path) -> None:
+    def draw(self, path: str | Path) -> None:
         """Draw a heat map for each model."""
         models = self.results["models"]
         labels = list(map(str, self.signature.parameters["offsets"]))
@@ -49,7 +49,7 @@ class ShiftSimilarity(AnalysisResult):
 
 def compare_shifted_states(
     checkpoints: Checkpoints,
-    data: Path,
+    data: str | Path,
     offsets: Sequence[int] = (0, 100, 250, 500),
     *,
     subset: str = "valid",
@@ -73,7 +73,7 @@ def compare_shifted_states(
             f"`offsets` is {list(offsets)}. Expected at least two numbers of 0 or more."
         )
     models: dict[str, Any] = {}
-    for name, paths in checkpoints.items():
+    for name, paths in check_models(checkpoints).items():
         runs = []
         for path in paths:
             trained = TrainedModels.load(path, data, device)

@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.analysis import figures
-from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table, mean_and_sd
+from fairseq_ssl.analysis.results import (
+    AnalysisResult,
+    Checkpoints,
+    Table,
+    check_models,
+    mean_and_sd,
+)
 from fairseq_ssl.analysis.trained_models import (
     BleuOptions,
     SearchOptions,
@@ -42,7 +48,7 @@ class SwappedBleu(AnalysisResult):
         ]
         yield ["", *KEYS], rows
 
-    def draw(self, path: Path) -> None:
+    def draw(self, path: str | Path) -> None:
         """Draw bars of the mean BLEU of each model in the original and the swapped order."""
         models = self.results["models"].items()
         orders = KEYS[:2]
@@ -58,7 +64,7 @@ class SwappedBleu(AnalysisResult):
 
 def score_swapped(
     checkpoints: Checkpoints,
-    data: Path,
+    data: str | Path,
     *,
     subset: str = "train",
     lines: int = 10_000,
@@ -103,7 +109,7 @@ def score_swapped(
             run["sacrebleu"] = result.signature
         return {**run, "drop": round(run["original"] - run["swapped"], 2)}
 
-    runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
+    runs = {name: list(map(score, paths)) for name, paths in check_models(checkpoints).items()}
     models = {
         name: {**{key: mean_and_sd(run[key] for run in of_model) for key in KEYS}, "runs": of_model}
         for name, of_model in runs.items()

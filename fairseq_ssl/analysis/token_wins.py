@@ -44,7 +44,7 @@ class TokenWins(AnalysisResult):
             ]
             yield [f"{name} > {results['baseline']}", *results["positions"]], rows
 
-    def draw(self, path: Path) -> None:
+    def draw(self, path: str | Path) -> None:
         """Draw a heat map for each model, as in figure 6.5."""
         results = self.results
         models, positions = results["models"], results["positions"]
@@ -59,7 +59,7 @@ class TokenWins(AnalysisResult):
 
 def compare_gold_tokens(
     checkpoints: Checkpoints,
-    data: Path,
+    data: str | Path,
     ranks: Sequence[int] = (5000, 15000, 25000),
     positions: Sequence[int] = (10, 20, 30, 40, 50, 60, 70),
     *,
@@ -82,7 +82,7 @@ def compare_gold_tokens(
     """
     check_bounds("ranks", ranks)
     check_bounds("positions", positions)
-    check_models(checkpoints, 2)
+    checkpoints = check_models(checkpoints, 2)
     if len({len(paths) for paths in checkpoints.values()}) > 1:
         raise UsageError(
             "The models have different numbers of checkpoints. The n-th checkpoint of each model "

@@ -63,9 +63,9 @@ class TrainedModels:
     device: torch.device
 
     @classmethod
-    def load(cls, path: Path, data: Path, device: str) -> TrainedModels:
+    def load(cls, path: Path, data: str | Path, device: str) -> TrainedModels:
         """Load a checkpoint with `data`, a data folder of fairseq-preprocess."""
-        if not data.exists():
+        if not Path(data).exists():
             raise DataError(f"{data} does not exist. Expected a folder of fairseq-preprocess.")
         models, _, task = load_models([path], data=str(data))
         model = models[0].to(device).eval()

@@ -2,10 +2,9 @@
 
 Code in a checkpoint is never run.
 
->>> from pathlib import Path
 >>> from fairseq_ssl.checkpoints import average, last_checkpoints, write_checkpoint
->>> paths = last_checkpoints(Path("checkpoints"), 5, "epoch")  # doctest: +SKIP
->>> write_checkpoint(average(paths), Path("averaged.pt"))  # doctest: +SKIP
+>>> paths = last_checkpoints("checkpoints", 5, "epoch")  # doctest: +SKIP
+>>> write_checkpoint(average(paths), "averaged.pt")  # doctest: +SKIP
 """
 
 from __future__ import annotations

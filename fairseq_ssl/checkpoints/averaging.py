@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import State, architecture, read_checkpoint
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import path_list
 
 PATTERNS = {
     "epoch": re.compile(r"checkpoint(\d+)\.pt"),
@@ -39,7 +40,7 @@ def numbered_checkpoints(folder: Path, by: str) -> list[NumberedCheckpoint]:
     return sorted(numbered, key=lambda checkpoint: checkpoint.number)
 
 
-def last_checkpoints(folder: Path, count: int, by: str) -> list[Path]:
+def last_checkpoints(folder: str | Path, count: int, by: str) -> list[Path]:
     """Return the last `count` checkpoints of a run, oldest first.
 
     Args:
@@ -50,6 +51,7 @@ def last_checkpoints(folder: Path, count: int, by: str) -> list[Path]:
     Raises:
         DataError: if there are fewer checkpoints.
     """
+    folder = Path(folder)
     available = numbered_checkpoints(folder, by)
     if len(available) < count:
         other = next(kind for kind in PATTERNS if kind != by)
@@ -64,12 +66,13 @@ def last_checkpoints(folder: Path, count: int, by: str) -> list[Path]:
     return [checkpoint.path for checkpoint in available[-count:]]
 
 
-def best_checkpoints(folder: Path, count: int) -> list[Path]:
+def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
     """Return the `count` checkpoints with the best validation scores, the best one last.
 
     The checkpoints store the scores, and whether higher is better. Copies of the same update, such
     as checkpoint_best.pt, are used only once.
     """
+    folder = Path(folder)
     files = [c.path for by in PATTERNS for c in numbered_checkpoints(folder, by)]
     files += sorted(path for path in folder.iterdir() if BEST_PATTERN.fullmatch(path.name))
     ranked: dict[int, tuple[float, Path]] = {}
@@ -101,7 +104,7 @@ def _updates(state: State) -> int:
 TieKey = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
-def average(paths: Sequence[Path], moving: bool = False) -> State:
+def average(paths: Sequence[str | Path], moving: bool = False) -> State:
     """Average the weights of checkpoints. Return the resulting checkpoint.
 
     Weights are averaged in float64. Integer tensors and all other parts are copied from the last
@@ -112,8 +115,9 @@ def average(paths: Sequence[Path], moving: bool = False) -> State:
         moving: whether to average the exponential moving averages (EMA) in the checkpoints
             instead of the weights.
 
-    >>> average([Path("checkpoint7.pt"), Path("checkpoint8.pt")])  # doctest: +SKIP
+    >>> average(["checkpoint7.pt", "checkpoint8.pt"])  # doctest: +SKIP
     """
+    paths = path_list(paths)
     if not paths:
         raise UsageError("There is nothing to average. Expected at least one checkpoint.")
     state = _read(paths[0], moving)

@@ -320,11 +320,11 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
 
 
 def export(
-    checkpoint: Path,
-    output: Path,
+    checkpoint: str | Path,
+    output: str | Path,
     to: str,
     *,
-    data_dir: Path | None = None,
+    data_dir: str | Path | None = None,
     source_lang: str | None = None,
     target_lang: str | None = None,
     quantization: str = "float32",
@@ -346,6 +346,7 @@ def export(
     """
     if to != "ctranslate2" and (data_dir or quantization != "float32"):
         raise UsageError("`data_dir` and `quantization` need `to` ctranslate2.")
+    checkpoint, output = Path(checkpoint), Path(output)
     state = read_checkpoint(checkpoint)
     if is_two_way(state):
         state = one_direction(state, source_lang, target_lang)

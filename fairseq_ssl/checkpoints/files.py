@@ -42,7 +42,7 @@ def rejection_reason(path: str | Path, error: Exception) -> DataError:
     )
 
 
-def read_checkpoint(path: Path) -> State:
+def read_checkpoint(path: str | Path) -> State:
     """Read a checkpoint on the CPU. Tensors are memory-mapped if possible.
 
     Options are checked, and options that name files are dropped; see `checkpoints.options`.
@@ -87,9 +87,9 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
     return state
 
 
-def write_checkpoint(state: State, path: Path) -> None:
+def write_checkpoint(state: State, path: str | Path) -> None:
     """Write a checkpoint to a temporary file, and rename it to `path`."""
-    with atomic_path(path) as temporary:
+    with atomic_path(Path(path)) as temporary:
         save_checkpoint(state, temporary)
 
 
@@ -153,18 +153,21 @@ class TrainingData:
         return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
 
 
-def require_folder(folder: Path | None) -> Path:
+def require_folder(folder: str | Path | None) -> Path:
     """Return `folder`. Raise UsageError for None, since a checkpoint's folder is ignored."""
     if folder is None:
         raise UsageError(
             "Set `data_dir` to the folder of the model's dictionaries. The folder in a checkpoint "
             "is not read."
         )
-    return folder
+    return Path(folder)
 
 
 def training_data(
-    state: State, folder: Path | None, source: str | None = None, target: str | None = None
+    state: State,
+    folder: str | Path | None,
+    source: str | None = None,
+    target: str | None = None,
 ) -> TrainingData:
     """Return the languages and the data folder of a checkpoint.
 

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
         executor = RayExecutor(args.address, args.threads, gpus, initializer)
     else:
         executor = options.model_executor(args, DECODERS[engine].gpu_count, initializer)
-    if all(path.exists() for path in config.model) and needs_fairseq(config, engine):
+    if all(Path(path).exists() for path in config.model) and needs_fairseq(config, engine):
         fairseq_ssl.register()
     summary = back_translate_file(
         args.input,

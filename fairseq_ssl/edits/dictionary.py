@@ -105,18 +105,18 @@ class EditDictionary:
         """Return the content of a dictionary file."""
         return "".join(f"{line}\n" for line in self._lines())
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """Write the dictionary to a file."""
         with atomic_lines(path) as file:
             file.write(self.text())
 
-    def write_for_fairseq(self, path: Path) -> None:
+    def write_for_fairseq(self, path: str | Path) -> None:
         """Write the names of the labels as a dictionary for fairseq-preprocess."""
         with atomic_lines(path) as file:
             file.writelines(f"{name} 1\n" for name in self.names)
 
     @classmethod
-    def read(cls, path: Path) -> EditDictionary:
+    def read(cls, path: str | Path) -> EditDictionary:
         """Read a file of `write`. Raise DataError if a line is invalid."""
         return cls.parse(read_lines(path), str(path))
 

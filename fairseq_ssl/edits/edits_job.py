@@ -22,6 +22,7 @@ from fairseq_ssl.io.blocks import PairBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, resolve_paths, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
@@ -84,15 +85,15 @@ def build_dictionary(
 
 
 def build_dictionary_file(
-    source: Path,
-    target: Path,
-    output: Path,
+    source: str | Path,
+    target: str | Path,
+    output: str | Path,
     *,
     size: int = SIZE,
     max_ngram: int = MAX_NGRAM,
     transforms: str | Path = ENGLISH,
     groups: Sequence[str] = (),
-    label_dict: Path | None = None,
+    label_dict: str | Path | None = None,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> DictionarySummary:
@@ -112,6 +113,8 @@ def build_dictionary_file(
         progress: called with the number of pairs done
     """
     _check_sizes(size, max_ngram)
+    source, target, output = Path(source), Path(target), Path(output)
+    label_dict = optional_path(label_dict)
     suffixes = None if transforms in (ENGLISH, "none") else Path(transforms)
     _check_outputs({"output": output, "label_dict": label_dict}, source, target, suffixes)
     loaded = _transforms(transforms, groups)
@@ -130,7 +133,7 @@ def build_dictionary_file(
             dictionary.write_for_fairseq(label_dict)
         dictionary.write(output)
         params = {
-            **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms)},
+            **{"size": size, "max_ngram": max_ngram, "transforms": str(suffixes or transforms)},
             "groups": ",".join(groups) or "none",
             **{"fingerprint": dictionary.fingerprint, "labels": len(dictionary.labels)},
             "insertions": counts.grams.total() + counts.too_long,
@@ -143,10 +146,10 @@ def build_dictionary_file(
 
 
 def label_file(
-    source: Path,
-    target: Path,
-    output: Path,
-    dictionary: Path,
+    source: str | Path,
+    target: str | Path,
+    output: str | Path,
+    dictionary: str | Path,
     *,
     strict: bool = False,
     exact: bool = False,
@@ -168,6 +171,8 @@ def label_file(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
+    source, target, output = Path(source), Path(target), Path(output)
+    dictionary = Path(dictionary)
     _check_outputs({"output": output}, source, target, dictionary)
     loaded = EditDictionary.read(dictionary)
     work = BlockLabeler(loaded, strict, exact)
@@ -178,10 +183,10 @@ def label_file(
 
 
 def apply_file(
-    source: Path,
-    labels: Path,
-    output: Path,
-    dictionary: Path | None = None,
+    source: str | Path,
+    labels: str | Path,
+    output: str | Path,
+    dictionary: str | Path | None = None,
     *,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
@@ -196,6 +201,8 @@ def apply_file(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of lines done
     """
+    source, labels, output = Path(source), Path(labels), Path(output)
+    dictionary = optional_path(dictionary)
     _check_outputs({"output": output}, source, labels, dictionary)
     loaded = EditDictionary.read(dictionary) if dictionary else None
     options: dict[str, Any] = {"dictionary": str(dictionary) if dictionary else None}
@@ -205,9 +212,9 @@ def apply_file(
 
 
 def measure_coverage(
-    source: Path,
-    target: Path,
-    dictionary: Path,
+    source: str | Path,
+    target: str | Path,
+    dictionary: str | Path,
     *,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
@@ -221,6 +228,7 @@ def measure_coverage(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
+    source, target = Path(source), Path(target)
     loaded = EditDictionary.read(dictionary)
     work = BlockLabeler(loaded, strict=False, exact=False)
     coverage = Coverage()

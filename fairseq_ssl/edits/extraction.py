@@ -16,7 +16,7 @@ from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
 from fairseq_ssl.edits.labels import KEEP, Label, parse_label
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.text_files import read_parallel
+from fairseq_ssl.io.text_files import path_list, read_parallel
 from fairseq_ssl.signature import Signature
 
 CONTINUATION = "##"
@@ -194,7 +194,7 @@ def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) 
 
 
 def vote_files(
-    source: Path, corrections: Iterable[Path], min_votes: int | None = None
+    source: str | Path, corrections: Iterable[str | Path], min_votes: int | None = None
 ) -> tuple[Iterator[str], Signature]:
     """Return the results of `vote` for the lines of parallel files, and their signature.
 
@@ -203,11 +203,11 @@ def vote_files(
         corrections: corrected text file of each system
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
     """
-    paths = list(corrections)
+    paths = path_list(corrections)
     needed = required_votes(len(paths), min_votes)
     rows = read_parallel([source, *paths])
     counts = {"systems": len(paths), "min_votes": needed}
-    files = {"source": str(source), "corrections": list(map(str, paths))}
+    files = {"source": str(Path(source)), "corrections": list(map(str, paths))}
     lines = (vote(line, corrected, needed) for line, *corrected in rows)
     return lines, Signature("edits-vote", {**counts, **files})
 

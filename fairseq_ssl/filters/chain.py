@@ -192,7 +192,7 @@ MAX_DEPTH = 20
 """Max nesting depth of the YAML. A filter chain has four levels."""
 
 
-def read_filters(path: Path) -> list[FilterSpec]:
+def read_filters(path: str | Path) -> list[FilterSpec]:
     """Read a filter chain from the list ``filters`` of a YAML file.
 
     An item is a filter name or ``{name: {option: value}}``.
@@ -215,7 +215,7 @@ def read_filters(path: Path) -> list[FilterSpec]:
         raise UsageError(f"{path}: {error}") from None
 
 
-def _read_yaml(path: Path) -> Any:
+def _read_yaml(path: str | Path) -> Any:
     yaml = import_optional("yaml", "Reading filters from a YAML file", "wmt")
     with open_bytes(path) as file:
         data = file.read()

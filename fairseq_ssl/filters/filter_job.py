@@ -36,7 +36,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint, temporary_path
-from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, stdin_text
+from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, path_list, stdin_text
 from fairseq_ssl.signature import Signature
 
 MEMORY = 2**30
@@ -96,8 +96,8 @@ def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, memory: int) -> I
 
 
 def filter_files(
-    inputs: Sequence[Path],
-    outputs: Sequence[Path] | IO[bytes],
+    inputs: Sequence[str | Path],
+    outputs: Sequence[str | Path] | IO[bytes],
     filters: FilterRequest,
     *,
     memory: int | None = None,
@@ -123,18 +123,17 @@ def filter_files(
         overwrite: replace existing outputs
         progress: called with the number of lines done
     """
-    for files in (inputs, outputs):
-        if isinstance(files, str | Path):
-            raise TypeError(f"Expected a list of `Path` objects, not {files!r}.")
-    paths = tuple(outputs) if isinstance(outputs, Sequence) else ()
-    sides = max(1, len(inputs))
-    _check(inputs, paths, sides, examples)
+    stream = None if isinstance(outputs, Sequence | Path) else outputs
+    paths = tuple(path_list(outputs)) if isinstance(outputs, Sequence | Path) else ()
+    sources = tuple(path_list(inputs))
+    sides = max(1, len(sources))
+    _check(sources, paths, sides, examples)
     chain = build_filters(filters, sides)
     if memory is not None and chain.duplicates is None:
         raise UsageError("`memory` is for the filter duplicates, which is not in the chain.")
     with ExitStack() as opened:
         job = _FilterJob(
-            inputs=tuple(inputs),
+            inputs=sources,
             outputs=paths,
             chain=chain,
             examples=examples,
@@ -149,8 +148,8 @@ def filter_files(
             job.chunks,
             job.signature,
             overwrite=overwrite,
-            from_stdin=not inputs,
-            stdout=None if isinstance(outputs, Sequence) else outputs,
+            from_stdin=not sources,
+            stdout=stream,
         )
     return job.summary() if written else None
 

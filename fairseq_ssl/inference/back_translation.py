@@ -28,11 +28,12 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     TextInput,
     check_distinct,
-    output_file,
+    file_or_stream,
     run_job,
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint
+from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
@@ -76,7 +77,7 @@ class TranslationModel:
 
 
 def load_model(
-    path: Path | str | DecodingConfig, data_dir: Path | str | None = None, engine: str | None = None
+    path: str | Path | DecodingConfig, data_dir: str | Path | None = None, engine: str | None = None
 ) -> TranslationModel:
     """Load a translation model. Call `fairseq_ssl.register` first.
 
@@ -93,19 +94,19 @@ def load_model(
     """
     config = path
     if not isinstance(config, DecodingConfig):
-        config = DecodingConfig((Path(config),), Path(data_dir) if data_dir else None)
+        config = DecodingConfig((config,), data_dir or None)
     if engine is None:
-        engine = "ctranslate2" if config.model[0].is_dir() else "fairseq"
+        engine = "ctranslate2" if Path(config.model[0]).is_dir() else "fairseq"
     return TranslationModel(config, engine)
 
 
 def back_translate(
     lines: Iterable[str],
-    model: Path | str,
+    model: str | Path,
     beam: int = 6,
     engine: str = "ctranslate2",
     *,
-    data_dir: Path | str | None = None,
+    data_dir: str | Path | None = None,
     sampling: bool = False,
     seed: int = 1,
     device: str = "cpu",
@@ -126,8 +127,8 @@ def back_translate(
     ['a test']
     """
     config = DecodingConfig(
-        (Path(model),),
-        Path(data_dir) if data_dir else None,
+        (model,),
+        data_dir or None,
         beam=beam,
         sampling=sampling,
         seed=seed,
@@ -161,12 +162,12 @@ class BackTranslationSummary:
 
 
 def back_translate_file(
-    source: Path | None,
-    output: Path | IO[bytes],
+    source: str | Path | None,
+    output: str | Path | IO[bytes],
     config: DecodingConfig,
     *,
     engine: str = "ctranslate2",
-    source_output: Path | None = None,
+    source_output: str | Path | None = None,
     block: int | None = None,
     shard: tuple[int, int] = (1, 1),
     executor: Executor | None = None,
@@ -195,15 +196,17 @@ def back_translate_file(
         progress: called with the number of lines translated.
     """
     _check_engine(engine)
-    translations = output_file(output)
+    translations, stream = file_or_stream(output)
     if translations is None and (source_output or shard != (1, 1)):
         raise UsageError("`source_output` and `shard` need `output` to be a file.")
-    text = TextInput(source, shard, size=(block or BLOCK_KIB[config.device]) * 1024)
+    text = TextInput(optional_path(source), shard, size=(block or BLOCK_KIB[config.device]) * 1024)
     files = {OUTPUT: translations, SOURCE_OUTPUT: source_output}
-    outputs = {name: text.shard_path(path) for name, path in files.items() if path is not None}
+    outputs = {
+        name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
+    }
     check_distinct(text.path, outputs.values())
     for path in config.model:
-        DECODERS[engine].check_model(path)
+        DECODERS[engine].check_model(Path(path))
     job = _BackTranslationJob(config, engine, text, outputs, executor or LocalExecutor(1), progress)
     written = run_job(
         list(outputs.values()),
@@ -212,14 +215,14 @@ def back_translate_file(
         job.signature,
         overwrite=overwrite,
         from_stdin=source is None,
-        stdout=None if isinstance(output, Path) else output,
+        stdout=stream,
     )
     return job.summary() if written else None
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:
     """Return True if fairseq has to load a checkpoint, which needs `fairseq_ssl.register`."""
-    is_folder = config.model[0].is_dir()
+    is_folder = Path(config.model[0]).is_dir()
     return engine == "fairseq" or not (is_folder or Conversion.of(config).is_done())
 
 
@@ -231,7 +234,7 @@ def _check_engine(engine: str) -> None:
 def _prepare(config: DecodingConfig, engine: str) -> DecodingConfig:
     _check_engine(engine)
     config = DECODERS[engine].prepare(config)
-    return replace(config, model=tuple(path.resolve() for path in config.model))
+    return replace(config, model=tuple(Path(path).resolve() for path in config.model))
 
 
 @dataclass

@@ -23,12 +23,12 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     TextInput,
     check_distinct,
-    output_file,
+    file_or_stream,
     run_job,
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint
-from fairseq_ssl.io.text_files import compress_chunk
+from fairseq_ssl.io.text_files import compress_chunk, convert_fields, optional_path
 from fairseq_ssl.metrics.edit_extraction import MODEL, Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.raw_text import (
@@ -51,9 +51,9 @@ BLOCK_KIB = 64
 class CorrectionConfig:
     """Edit taggers, and how they correct text."""
 
-    models: tuple[Path, ...]
+    models: tuple[str | Path, ...]
     """A checkpoint, or several for an ensemble; for the engine ``onnx`` exported folders."""
-    data_dir: Path | None = None
+    data_dir: str | Path | None = None
     """Folder of the binarized training data. Models that label words do not need it."""
     weights: tuple[float, ...] = ()
     """Weights of the models of an ensemble (default: equal weights)."""
@@ -68,7 +68,7 @@ class CorrectionConfig:
     """``spacy`` or ``moses`` for raw text. None: lines are sentences of tokens."""
     language: str = "en"
     """Language of the tokenizer."""
-    spelling: Path | None = None
+    spelling: str | Path | None = None
     """Counts of ``fairseq-ssl spelling count``, to correct the spelling of English text first."""
     iterations: int = 4
     """Max number of rounds of edits."""
@@ -84,6 +84,7 @@ class CorrectionConfig:
     """spaCy pipeline of ERRANT."""
 
     def __post_init__(self) -> None:
+        convert_fields(self, ["data_dir", "spelling"], ["models"])
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         if self.engine not in ENGINES:
@@ -168,14 +169,14 @@ class Corrector:
         self._tagger = _load_tagger(config)
 
     @classmethod
-    def from_pretrained(cls, *models: Path | str, **options: Any) -> Corrector:
+    def from_pretrained(cls, *models: str | Path, **options: Any) -> Corrector:
         """Load models. Call `fairseq_ssl.register` first.
 
         Args:
             models: a checkpoint, or several for an ensemble.
             options: fields of `CorrectionConfig`, such as `iterations`.
         """
-        return cls(CorrectionConfig(tuple(map(Path, models)), **options))
+        return cls(CorrectionConfig(models, **options))
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
         """Correct lines. The lines may have several sentences.
@@ -257,10 +258,8 @@ def _edit(
     """Return an edit of the line. `applied` are the edits of all rounds to the `spelled` tokens."""
     if change.start < change.end:
         start, end = sentence.starts[change.start], sentence.ends[change.end - 1]
-    elif change.start:
-        start = end = sentence.ends[change.start - 1]
     else:
-        start = end = sentence.starts[0]
+        start = end = sentence.ends[change.start - 1] if change.start else sentence.starts[0]
     inside = [
         edit.probability
         for edit in applied
@@ -343,8 +342,8 @@ class CorrectionSummary:
 
 
 def correct_file(
-    source: Path | None,
-    output: Path | IO[bytes],
+    source: str | Path | None,
+    output: str | Path | IO[bytes],
     config: CorrectionConfig,
     format_line: LineFormatter,
     *,
@@ -370,8 +369,9 @@ def correct_file(
         overwrite: whether to replace an existing output.
         progress: called with the number of lines corrected.
     """
-    text = TextInput(source, size=block * 1024)
-    outputs = [file] if (file := output_file(output)) else []
+    text = TextInput(optional_path(source), size=block * 1024)
+    path, stream = file_or_stream(output)
+    outputs = [path] if path else []
     check_distinct(text.path, outputs)
     job = _CorrectionJob(
         text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress
@@ -383,7 +383,7 @@ def correct_file(
         job.signature,
         overwrite=overwrite,
         from_stdin=source is None,
-        stdout=None if isinstance(output, Path) else output,
+        stdout=stream,
     )
     return job.summary() if written else None
 
@@ -407,8 +407,8 @@ class _CorrectionJob:
         del config["threads"]
         config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
         config["data_dir"] = self.config.data_dir and str(self.config.data_dir)
-        counts = self.config.spelling
-        config["spelling"] = counts and [str(counts), *file_fingerprint(counts)]
+        if counts := self.config.spelling:
+            config["spelling"] = [str(counts), *file_fingerprint(counts)]
         self.params: dict[str, Any] = {
             **config,
             "format": self.format_name,

@@ -67,13 +67,14 @@ class CTranslate2Decoder:
         from fairseq_ssl.checkpoints.ctranslate2 import check_ctranslate2_folder
 
         _package()
-        CTranslate2Decoder.check_model(config.model[0])
-        if not config.model[0].is_dir():
+        folder = Path(config.model[0])
+        CTranslate2Decoder.check_model(folder)
+        if not folder.is_dir():
             conversion = Conversion.of(config)
             conversion.run()
-            config = replace(config, model=(conversion.output,))
-        check_ctranslate2_folder(config.model[0])
-        return config
+            folder = conversion.output
+        check_ctranslate2_folder(folder)
+        return replace(config, model=(folder,))
 
     def set_seed(self, seed: int) -> None:
         """Seed sampling. CTranslate2 seeds a thread only once, so the translator is reloaded."""
@@ -149,7 +150,7 @@ class Conversion:
     @classmethod
     def of(cls, config: DecodingConfig) -> Conversion:
         """Describe the conversion of the first checkpoint of a config, without running it."""
-        model = config.model[0]
+        model = Path(config.model[0])
         return cls(
             config, model, model.with_name(f"{model.name}.ctranslate2-{config.compute_type}")
         )
@@ -170,7 +171,7 @@ class Conversion:
         config = self.config
         return {
             "checkpoint_is": file_fingerprint(self.checkpoint),
-            "data_dir": config.data_dir and str(config.data_dir.resolve()),
+            "data_dir": config.data_dir and str(Path(config.data_dir).resolve()),
             "languages": [config.source_lang, config.target_lang],
         }
 

@@ -30,6 +30,7 @@ from fairseq_ssl.inference.scoring import (
     slor,
     unigram_log_probabilities,
 )
+from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.text.vocabulary import read_entries
 
 
@@ -74,7 +75,7 @@ class MaskedModels(Protocol):
 
 def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
     """Load the masked language models: folders with transformers, files with fairseq."""
-    folders = [path.is_dir() for path in scoring.models]
+    folders = [Path(path).is_dir() for path in scoring.models]
     if any(folders) and not all(folders):
         raise UsageError(
             "Some masked models are folders of transformers and some are checkpoints of fairseq. "
@@ -119,24 +120,25 @@ class FolderModels:
         import torch
 
         torch.set_num_threads(scoring.threads)
-        self.tokenizer = pretrained.load_tokenizer(scoring.models[0])
+        folders = path_list(scoring.models)
+        self.tokenizer = pretrained.load_tokenizer(folders[0])
         symbols = self.tokenizer.get_vocab()
-        for folder in scoring.models[1:]:
+        for folder in folders[1:]:
             if pretrained.load_tokenizer(folder).get_vocab() != symbols:
                 raise DataError(
-                    f"{folder} and {scoring.models[0]} have different vocabularies. The models of "
+                    f"{folder} and {folders[0]} have different vocabularies. The models of "
                     "an ensemble must have the same vocabulary."
                 )
         device = torch_device(scoring.device, worker)
         dtype = torch.float16 if scoring.fp16 else torch.float32
-        models = [pretrained.load_model(folder, has_head=True) for folder in scoring.models]
+        models = [pretrained.load_model(folder, has_head=True) for folder in folders]
         self.loaded = LoadedModels(
             [model.to(device=device, dtype=dtype) for model in models], None, device
         )
         tokenizer = self.tokenizer
         if tokenizer.mask_token_id is None:
             raise DataError(
-                f"The tokenizer in {scoring.models[0]} has no mask token. Expected the tokenizer "
+                f"The tokenizer in {folders[0]} has no mask token. Expected the tokenizer "
                 "of a masked language model."
             )
         self.special = Special(
@@ -344,7 +346,7 @@ def load_language_model_scorer(scoring: ScoringConfig, worker: int) -> Scorer:
     return MaskedModelScorer(scoring, worker)
 
 
-def symbol_counts(dictionary: Any, path: Path | None) -> Any:
+def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
     """Return the count of each symbol [symbols], from a file or from the dictionary.
 
     Raise DataError if the counts are all equal, or if the file has no symbol of the dictionary.

@@ -39,7 +39,7 @@ def check_registered() -> None:
         )
 
 
-def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, Any]:
+def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any], Any, Any]:
     """Return the models, the training configuration of the first model, and its task.
 
     Call `fairseq_ssl.register` first.
@@ -52,7 +52,7 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
 
     check_registered()
     for path in paths:
-        if not path.is_file():
+        if not Path(path).is_file():
             raise DataError(f"{path} does not exist. Expected a checkpoint of fairseq-train.")
     names = [str(path) for path in paths]
     shown = ", ".join(names)
@@ -72,7 +72,9 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
     return list(models), cfg, task
 
 
-def load_tagger(paths: Sequence[Path], data_dir: Path | None, device: Any, **options: Any) -> Any:
+def load_tagger(
+    paths: Sequence[str | Path], data_dir: str | Path | None, device: Any, **options: Any
+) -> Any:
     """Return the `EditCorrector` of an edit tagger, or of an ensemble of edit taggers.
 
     Args:

@@ -30,12 +30,18 @@ from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
     ProgressFactory,
-    output_file,
+    file_or_stream,
     run_job,
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint
-from fairseq_ssl.io.text_files import compress_chunk, open_text, read_lines, stdin_text
+from fairseq_ssl.io.text_files import (
+    compress_chunk,
+    open_text,
+    optional_path,
+    read_lines,
+    stdin_text,
+)
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords.model import subword_segmenter
@@ -58,13 +64,13 @@ class NBestScoresSummary:
 
 
 def score_nbest_file(
-    nbest: Path | None,
-    output: Path | IO[bytes],
+    nbest: str | Path | None,
+    output: str | Path | IO[bytes],
     config: ScoringConfig,
     *,
-    source: Path | None = None,
-    source_subwords: Path | None = None,
-    subwords: Path | None = None,
+    source: str | Path | None = None,
+    source_subwords: str | Path | None = None,
+    subwords: str | Path | None = None,
     block: int = BLOCK_SIZE // 1024,
     executor: Executor | None = None,
     overwrite: bool = False,
@@ -90,7 +96,7 @@ def score_nbest_file(
     """
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
-    path = output_file(output)
+    path, stream = file_or_stream(output)
     files = {
         "list": nbest,
         "source": source,
@@ -99,7 +105,12 @@ def score_nbest_file(
         "unigrams": config.unigrams,
     }
     job = _NBestJob(
-        with_name(config), path, files, block * 1024, executor or LocalExecutor(1), progress
+        with_name(config),
+        path,
+        {name: optional_path(file) for name, file in files.items()},
+        block * 1024,
+        executor or LocalExecutor(1),
+        progress,
     )
     written = run_job(
         [path] if path else [],
@@ -108,7 +119,7 @@ def score_nbest_file(
         job.signature,
         overwrite=overwrite,
         from_stdin=nbest is None,
-        stdout=None if isinstance(output, Path) else output,
+        stdout=stream,
     )
     return job.summary() if written else None
 

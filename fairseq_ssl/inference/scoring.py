@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import convert_fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,17 +69,17 @@ TokenPair = tuple[TokenLists, TokenLists]
 class ScoringConfig:
     """Models and scoring options.
 
-    >>> ScoringConfig("masked-model", (Path("roberta"),), "mlm").names
+    >>> ScoringConfig("masked-model", ("roberta",), "mlm").names
     ('mlm', 'mlm-penlp')
     """
 
     kind: str
     """``translation``, ``language-model`` or ``masked-model``."""
-    models: tuple[Path, ...]
+    models: tuple[str | Path, ...]
     """One or more checkpoints. Masked models can also be folders of transformers."""
     name: str = ""
     """Name of the score (default: see `with_name`)."""
-    data_dir: Path | None = None
+    data_dir: str | Path | None = None
     """Folder with the dictionaries of the checkpoints."""
     languages: tuple[str | None, str | None] = (None, None)
     """Source and target language (default: from the checkpoint or the data folder)."""
@@ -92,7 +93,7 @@ class ScoringConfig:
     """For masked models: alpha of PenLP."""
     logits: bool = False
     """For masked models: sum the logits instead of log-probabilities."""
-    unigrams: Path | None = None
+    unigrams: str | Path | None = None
     """For language models: file of tokens and counts (None: counts of the dictionary)."""
     max_tokens: int = 4000
     """Maximum number of tokens of a batch, including padding."""
@@ -101,6 +102,7 @@ class ScoringConfig:
     threads: int = 1
 
     def __post_init__(self) -> None:
+        convert_fields(self, ["data_dir", "unigrams"], ["models"])
         for name in ("lenpen", "alpha"):
             if not 0 <= getattr(self, name) <= MAX_PENALTY:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 0 to {MAX_PENALTY}.")
@@ -149,7 +151,7 @@ def scorer_loader(config: ScoringConfig) -> ScorerLoader:
     """
     from fairseq_ssl.inference import language_models, loading, translation_scorer
 
-    is_folder = any(path.is_dir() for path in config.models)  # a model of transformers
+    is_folder = any(Path(path).is_dir() for path in config.models)  # a model of transformers
     if not (config.kind == MASKED_MODEL and is_folder):
         loading.check_models(config)
     if config.kind == TRANSLATION:

@@ -12,7 +12,7 @@ from typing import Protocol
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
-from fairseq_ssl.io.text_files import compress_chunk
+from fairseq_ssl.io.text_files import compress_chunk, convert_fields
 
 MAX_LENGTH_PENALTY = 20
 """Maximum exponent of a length. Higher powers exceed the range of floats."""
@@ -23,15 +23,15 @@ MAX_SOURCE_TOKENS = 10_000
 class DecodingConfig:
     """A translation model and its search options, in the names of fairseq-generate.
 
-    >>> DecodingConfig((Path("model.pt"),), beam=2, nbest=3)
+    >>> DecodingConfig(("model.pt",), beam=2, nbest=3)
     Traceback (most recent call last):
         ...
     fairseq_ssl.errors.UsageError: `nbest` is 3, more than `beam` (2). Increase `beam`.
     """
 
-    model: tuple[Path, ...]
+    model: tuple[str | Path, ...]
     """One or more checkpoints, or the folder of a CTranslate2 model."""
-    data_dir: Path | None = None
+    data_dir: str | Path | None = None
     """Folder with the dictionaries of the checkpoint. Not needed for a CTranslate2 model."""
     source_lang: str | None = None
     """Source and target language (default: from the checkpoint or the data folder)."""
@@ -55,9 +55,9 @@ class DecodingConfig:
     noisy_beam_beta: float = 0.0
     """Noise strength of noisy beam search (0: standard beam search)."""
     noisy_beam_granularity: str = "candidate"
-    fluency_boost_lm: Path | None = None
+    fluency_boost_lm: str | Path | None = None
     """Language model checkpoint. Only hypotheses less fluent than the source are kept."""
-    fluency_boost_data: Path | None = None
+    fluency_boost_data: str | Path | None = None
     """Data folder of the language model."""
     fluency_boost_ratio: float = 1.05
     fairseq_options: tuple[str, ...] = ()
@@ -67,6 +67,7 @@ class DecodingConfig:
     threads: int = 1
 
     def __post_init__(self) -> None:
+        convert_fields(self, ["data_dir", "fluency_boost_lm", "fluency_boost_data"], ["model"])
         for name in ("beam", "nbest", "max_len_b", "max_tokens", "threads"):
             check_positive(name, getattr(self, name))
         _check_range("max_source_tokens", self.max_source_tokens, 1, MAX_SOURCE_TOKENS)

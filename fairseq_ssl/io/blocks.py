@@ -218,7 +218,7 @@ class PairBlock(RowBlock):
         return zip(self.lines(0), self.lines(1), strict=True)
 
 
-def pair_blocks(left: Path, right: Path) -> Iterator[PairBlock]:
+def pair_blocks(left: str | Path, right: str | Path) -> Iterator[PairBlock]:
     """Yield the blocks of two parallel files, gzip if the name ends with ``.gz``."""
     with open_text(left) as file, open_text(right) as other:
         for block in row_blocks((file, other), (str(left), str(right))):

@@ -159,27 +159,18 @@ def _write(
         ) from None
 
 
-def resolve_paths(paths: Iterable[object]) -> list[Path]:
-    """Return the absolute paths of files, without links, for comparison. None is skipped.
-
-    Raise TypeError if a path is a string.
-    """
-    resolved = []
-    for path in paths:
-        if isinstance(path, Path):
-            resolved.append(path.resolve())
-        elif path is not None:
-            raise TypeError(f"Expected a `Path`, not {path!r}.")
-    return resolved
+def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
+    """Return the absolute paths of files, without links, for comparison. None is skipped."""
+    return [path.resolve() for path in paths if path is not None]
 
 
-def output_file(output: object) -> Path | None:
-    """Return an output that is a file, or None for a stream. Raise TypeError for a string."""
-    if isinstance(output, Path):
-        return output
+def file_or_stream(output: str | Path | IO[bytes]) -> tuple[Path | None, IO[bytes] | None]:
+    """Return the path and the binary stream of an output. One of them is None."""
+    if isinstance(output, str | Path):
+        return Path(output), None
     if not hasattr(output, "write"):
-        raise TypeError(f"Expected a `Path` or a binary stream for `output`, not {output!r}.")
-    return None
+        raise TypeError(f"Expected a path or a binary stream for `output`, not {output!r}.")
+    return None, output
 
 
 def check_distinct(source: Path | None, outputs: Iterable[Path]) -> None:

@@ -180,10 +180,10 @@ def _busy(output: Path) -> UsageError:
 
 
 @contextmanager
-def atomic_lines(output: Path) -> Iterator[TextIO]:
+def atomic_lines(output: str | Path) -> Iterator[TextIO]:
     """Yield an open text file that is renamed to `output` at the end, gzip for ``.gz``."""
-    compressed = ".gz" if output.suffix == ".gz" else ""
-    with atomic_path(output, compressed) as temporary, line_writer(temporary) as file:
+    compressed = ".gz" if Path(output).suffix == ".gz" else ""
+    with atomic_path(Path(output), compressed) as temporary, line_writer(temporary) as file:
         yield file
 
 
@@ -429,11 +429,12 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     return same and all(path.exists() for path in paths)
 
 
-def file_fingerprint(path: Path) -> list[int]:
+def file_fingerprint(path: str | Path) -> list[int]:
     """Return the size in bytes and the modification time in nanoseconds of a file.
 
     For a folder, return the total size and the latest time of its files, without subfolders.
     """
+    path = Path(path)
     try:
         parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
         stats = [part.stat() for part in parts]
@@ -441,8 +442,7 @@ def file_fingerprint(path: Path) -> list[int]:
         raise DataError(f"{path} does not exist.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    last = max((stat.st_mtime_ns for stat in stats), default=0)
-    return [sum(stat.st_size for stat in stats), last]
+    return [sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)]
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Reading and writing of plain or gzip text files, and parsing of untrusted JSON.
+"""Paths, reading and writing of plain or gzip text files, and parsing of untrusted JSON.
 
 Byte-order marks and Windows line ends are removed from all text.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import IO, Any, TextIO, TypeVar, cast
 
 from fairseq_ssl.errors import DataError
 
@@ -31,7 +31,39 @@ MAX_LINE_BYTES = 2**24
 BUFFER = 2**16
 """Buffer size of the conversion in bytes."""
 
+Item = TypeVar("Item")
 log = logging.getLogger(__name__)
+
+
+def optional_path(path: str | Path | None) -> Path | None:
+    """Return a path as a `Path` object, or None."""
+    return None if path is None else Path(path)
+
+
+def path_list(paths: Iterable[str | Path]) -> list[Path]:
+    """Return paths as `Path` objects. Raise TypeError for a single path."""
+    return list(map(Path, _several(paths)))
+
+
+def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = ()) -> None:
+    """Convert fields of a frozen dataclass to `Path` objects. Paths can be None, also in lists.
+
+    Args:
+        config: dataclass
+        paths: names of fields that are paths
+        lists: names of fields that are lists of paths, which become tuples
+    """
+    for name in paths:
+        object.__setattr__(config, name, optional_path(getattr(config, name)))
+    for name in lists:
+        if (value := getattr(config, name)) is not None:
+            object.__setattr__(config, name, tuple(map(optional_path, _several(value))))
+
+
+def _several(paths: Iterable[Item]) -> Iterable[Item]:
+    if isinstance(paths, str | Path):
+        raise TypeError(f"Expected a list of paths, not {paths!r}.")
+    return paths
 
 
 def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
@@ -148,7 +180,7 @@ class _Conversion(io.RawIOBase):
         return data.replace(b"\r\n", b"\n") if self._is_windows else data
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without newlines, gzip if the name ends with ``.gz``."""
     with open_text(path) as file:
         yield from decoded_lines(file, str(path))
@@ -175,7 +207,7 @@ def stdin_lines() -> Iterator[str]:
     return decoded_lines(stdin_text(), "stdin")
 
 
-def read_parallel(paths: Sequence[Path]) -> Iterator[tuple[str, ...]]:
+def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
     """Yield one tuple of lines per line number. Raise DataError if a file has fewer lines."""
     readers = [read_lines(path) for path in paths]
     for number, row in enumerate(zip_longest(*readers)):
@@ -221,7 +253,7 @@ def compress_chunk(data: bytes, compressed: bool) -> bytes:
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[IO[bytes]]:
+def open_text(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a text file for reading bytes, gzip if the name ends with ``.gz``; see `unix_text`."""
     with open_bytes(path) as file:
         yield unix_text(file, str(path))
@@ -235,7 +267,7 @@ def stdin_text() -> IO[bytes]:
 
 
 @contextmanager
-def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
+def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes. Convert errors to `DataError`.
 
     Text files should be opened by `open_text`.
@@ -244,6 +276,7 @@ def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]
         path: file
         compressed: decompress with gzip (default: if the name ends with ``.gz``)
     """
+    path = Path(path)
     compressed = path.suffix == ".gz" if compressed is None else compressed
     try:
         with gzip.open(path) if compressed else path.open("rb") as file:

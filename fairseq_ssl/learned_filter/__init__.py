@@ -3,9 +3,8 @@
 `train_filter` trains a filter, `score_pairs` and `keep_best` apply it to files. `PairFilter.read`
 loads a filter to score pairs in memory.
 
->>> from pathlib import Path
 >>> from fairseq_ssl.learned_filter import PairFilter
->>> pair_filter = PairFilter.read(Path("clean.filter"), {"device": "cpu"})  # doctest: +SKIP
+>>> pair_filter = PairFilter.read("clean.filter", {"device": "cpu"})  # doctest: +SKIP
 >>> pair_filter.scores([("a small test", "ein kleiner Test")])  # doctest: +SKIP
 array([1.21])
 """

@@ -15,6 +15,7 @@ from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
+from fairseq_ssl.io.text_files import convert_fields
 from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
@@ -41,7 +42,7 @@ class SentenceVectors:
 
     @classmethod
     def of(
-        cls, path: Path, counts: Mapping[str, int], smoothing: float = SMOOTHING
+        cls, path: str | Path, counts: Mapping[str, int], smoothing: float = SMOOTHING
     ) -> SentenceVectors:
         """Read word vectors and multiply them by the SIF weights a / (a + p(w)).
 
@@ -51,7 +52,7 @@ class SentenceVectors:
             smoothing: a, above 0
         """
         total = sum(counts.values())
-        vectors = read_vectors(path, set(counts))
+        vectors = read_vectors(Path(path), set(counts))
         rows: dict[str, int] = {}
         weighted: list[Vector] = []
         for word, count in counts.items():
@@ -82,7 +83,7 @@ class SentenceVectors:
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
 TOKENIZERS = ("none", "13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")
 """Tokenizers of sacreBLEU that do not download models, because filters can be untrusted files."""
-FeaturePaths = tuple[Path | None, Path | None]
+FeaturePaths = tuple[str | Path | None, str | Path | None]
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -93,9 +94,9 @@ class FeatureExtractor:
     Fields that are tuples have one item for the source and one for the target.
     """
 
-    vectors: tuple[Path, Path] | None = None
+    vectors: tuple[str | Path, str | Path] | None = None
     """Files of word vectors, for the feature ``phsic-words``."""
-    counts: tuple[Path, Path] | None = None
+    counts: tuple[str | Path, str | Path] | None = None
     """Files of word counts, for the SIF weights."""
     smoothing: float = 1e-3
     """Constant a of the SIF weights a / (a + p(w))."""
@@ -109,6 +110,7 @@ class FeatureExtractor:
     """Subword models of both sides, for all models (None: the text is already segmented)."""
 
     def __post_init__(self) -> None:
+        convert_fields(self, [], ["vectors", "counts", "subwords"])
         for name in self.tokenizers:
             if name not in TOKENIZERS:
                 raise UsageError(

@@ -20,7 +20,13 @@ from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, file_fingerprint
-from fairseq_ssl.io.text_files import compress_chunk, open_text, parse_json, read_parallel
+from fairseq_ssl.io.text_files import (
+    compress_chunk,
+    open_text,
+    parse_json,
+    path_list,
+    read_parallel,
+)
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
     Phsic,
@@ -39,7 +45,8 @@ from fairseq_ssl.learned_filter.pair_filter import (
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
-FilePair = tuple[Path, Path]
+FilePair = tuple[str | Path, str | Path]
+"""Source and target file."""
 logger = logging.getLogger(__name__)
 
 
@@ -83,7 +90,7 @@ class KeptSummary:
 def train_filter(
     bitext: FilePair,
     clean: FilePair,
-    output: Path,
+    output: str | Path,
     features: FeatureExtractor,
     *,
     copies: int = 1,
@@ -107,6 +114,7 @@ def train_filter(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of blocks done
     """
+    bitext, clean, output = _path_pair(bitext), _path_pair(clean), Path(output)
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:
@@ -179,9 +187,9 @@ def _estimate_phsic(
 
 
 def score_pairs(
-    folder: Path,
+    folder: str | Path,
     pairs: FilePair,
-    output: Path,
+    output: str | Path,
     *,
     computing: Mapping[str, Any] | None = None,
     overwrite: bool = False,
@@ -201,6 +209,7 @@ def score_pairs(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
+    folder, pairs, output = Path(folder), _path_pair(pairs), Path(output)
     options = dict(computing or {})
     filter_json = folder / FILTER
     params = {
@@ -241,7 +250,7 @@ def _pair_blocks(paths: FilePair, positions: Sequence[int], first: int) -> Itera
 
 def keep_best(
     pairs: FilePair,
-    scores: Path,
+    scores: str | Path,
     outputs: FilePair,
     keep: float,
     *,
@@ -261,6 +270,7 @@ def keep_best(
     """
     if not 0 < keep <= 100:
         raise UsageError(f"`keep` is {keep}. Expected a percentage above 0 and up to 100.")
+    pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
     count = sum(map(len, _read_scores(scores)))
     if not count:
         raise DataError(f"{pairs[0]} is empty. Expected one line or more.")
@@ -282,6 +292,11 @@ def keep_best(
     if not run_job(outputs, params, job.chunks, signature, overwrite=overwrite):
         return None
     return KeptSummary(count, kept, threshold)
+
+
+def _path_pair(paths: FilePair) -> tuple[Path, Path]:
+    source, target = path_list(paths)
+    return source, target
 
 
 def _read_scores(path: Path) -> Iterator[NDArray[np.float64]]:
@@ -309,7 +324,7 @@ class _KeepJob:
 
     inputs: tuple[Path, Path, Path]
     """Source, target and score files."""
-    outputs: FilePair
+    outputs: tuple[Path, Path]
     threshold: float
     equal: int
     """Number of pairs to keep whose score equals the threshold."""

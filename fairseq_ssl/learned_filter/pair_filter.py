@@ -90,8 +90,9 @@ class PairFilter:
         """Return the scores, [pairs]. Scores above 0 mean clean pairs."""
         return self.classifier.scores(self.features.features(pairs, self.phsic))
 
-    def write(self, folder: Path, signature: Mapping[str, Any]) -> None:
+    def write(self, folder: str | Path, signature: Mapping[str, Any]) -> None:
         """Write the filter to a folder, which already has the word counts."""
+        folder = Path(folder)
         for name, one in self.phsic.items():
             one.write(folder / f"{name}.npz")
         content = {
@@ -102,8 +103,9 @@ class PairFilter:
         (folder / FILTER).write_text(f"{json_text(content)}\n", encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:
+    def read(cls, folder: str | Path, computing: Mapping[str, Any]) -> PairFilter:
         """Load a filter. `computing` overrides fields of `ScoringConfig`, such as ``device``."""
+        folder = Path(folder)
         try:
             content = parse_json((folder / FILTER).read_bytes())
             features = _features_of_json(content["measures"], folder, computing)
@@ -129,12 +131,12 @@ class PairFilter:
 def _features_to_json(features: FeatureExtractor) -> dict[str, Any]:
     masked = features.masked
     return {
-        "vectors": features.vectors and [str(path.resolve()) for path in features.vectors],
+        "vectors": features.vectors and [str(Path(path).resolve()) for path in features.vectors],
         "smoothing": features.smoothing,
         "tokenizers": list(features.tokenizers),
         "masked": masked and [_scoring_to_json(one) for one in masked],
         "translation": features.translation and _scoring_to_json(features.translation),
-        "subwords": [path and str(path.resolve()) for path in features.subwords],
+        "subwords": [path and str(Path(path).resolve()) for path in features.subwords],
     }
 
 
@@ -142,23 +144,18 @@ def _features_of_json(
     content: Mapping[str, Any], folder: Path, computing: Mapping[str, Any]
 ) -> FeatureExtractor:
     def scoring(kind: str, given: Mapping[str, Any]) -> ScoringConfig:
-        options = {
-            **given,
-            "models": tuple(map(Path, given["models"])),
-            "data_dir": given["data_dir"] and Path(given["data_dir"]),
-            "languages": tuple(given["languages"]),
-        }
+        options = {**given, "languages": tuple(given["languages"])}
         return replace(ScoringConfig(kind, name="", **options), **computing)
 
-    vectors, masked, translation = (content[name] for name in ("vectors", "masked", "translation"))
-    subwords = [path and Path(path) for path in content["subwords"]]
+    vectors, subwords = content["vectors"], content["subwords"]
+    masked, translation = (content[name] for name in ("masked", "translation"))
     tokenizers, smoothing = content["tokenizers"], float(content["smoothing"])
     if not all(isinstance(name, str) for name in tokenizers):
         raise ValueError("tokenizers are not names")
     if not 0 < smoothing < math.inf:
         raise ValueError(f"smoothing is {smoothing}")
     return FeatureExtractor(
-        vectors=vectors and (Path(vectors[0]), Path(vectors[1])),
+        vectors=vectors and (vectors[0], vectors[1]),
         counts=(folder / COUNTS[0], folder / COUNTS[1]),
         smoothing=smoothing,
         tokenizers=(tokenizers[0], tokenizers[1]),
@@ -170,8 +167,8 @@ def _features_of_json(
 
 def _scoring_to_json(scoring: ScoringConfig) -> dict[str, Any]:
     return {
-        "models": [str(path.resolve()) for path in scoring.models],
-        "data_dir": scoring.data_dir and str(scoring.data_dir.resolve()),
+        "models": [str(Path(path).resolve()) for path in scoring.models],
+        "data_dir": scoring.data_dir and str(Path(scoring.data_dir).resolve()),
         "languages": list(scoring.languages),
         "reverse": scoring.reverse,
         "right_to_left": scoring.right_to_left,

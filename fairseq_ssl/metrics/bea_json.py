@@ -96,7 +96,7 @@ class ConversionOptions:
     """Treat each line of an essay as a sentence, like ``-sents``."""
 
 
-def read_essays(path: Path) -> Iterator[Essay]:
+def read_essays(path: str | Path) -> Iterator[Essay]:
     """Yield the essays of a BEA-2019 JSON file. Blank lines are skipped."""
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():

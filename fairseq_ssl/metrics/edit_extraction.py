@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import MissingPackageError, import_optional
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.io.text_files import read_parallel
+from fairseq_ssl.io.text_files import path_list, read_parallel
 from fairseq_ssl.metrics.metric import BLOCK
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, check_m2
 
@@ -411,8 +411,8 @@ def load_annotator(model: str | None) -> Annotator:
 
 
 def annotate_texts(
-    source: Path,
-    references: Sequence[Path],
+    source: str | Path,
+    references: Sequence[str | Path],
     model: str | None = MODEL,
     jobs: int = 1,
     progress: ProgressFactory = silent_progress,
@@ -433,7 +433,7 @@ def annotate_texts(
 
     def numbered() -> Iterator[AnnotatedPair]:
         nonlocal empty
-        for line, (before, *after) in enumerate(read_parallel([source, *references]), 1):
+        for line, (before, *after) in enumerate(read_parallel([source, *path_list(references)]), 1):
             if before.strip():
                 yield before, tuple(after), line
             else:

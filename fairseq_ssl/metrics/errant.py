@@ -259,7 +259,7 @@ class Errant(EditMetric):
             for number, label in enumerate(systems)
         }
 
-    def typed_counts_of_file(self, path: Path) -> list[TypedCounts]:
+    def typed_counts_of_file(self, path: str | Path) -> list[TypedCounts]:
         """Return the edit counts of each sentence by error type, for the edits of an M2 file.
 
         The file must have the gold sources, and the edits of one system.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.text_files import read_lines, stdin_lines
+from fairseq_ssl.io.text_files import path_list, read_lines, stdin_lines
 from fairseq_ssl.metrics.errant import (
     TIERS,
     UNKNOWN_TYPE,
@@ -248,8 +248,8 @@ class SystemScores:
 
 def score_systems(
     metric: Metric,
-    systems: Mapping[str, Sequence[Path]],
-    baseline: Sequence[Path] = (),
+    systems: Mapping[str, Sequence[str | Path]],
+    baseline: Sequence[str | Path] = (),
     resamples: int | None = None,
     seed: int | None = None,
 ) -> SystemScores:
@@ -273,14 +273,15 @@ def score_systems(
         >>> print(scores.values()["accuracy"][0])
         100.00
     """
-    paths = dict.fromkeys(chain(*systems.values(), baseline))
+    files, others = {name: path_list(some) for name, some in systems.items()}, path_list(baseline)
+    paths = dict.fromkeys(chain(*files.values(), others))
     texts = {path: read_output(path) for path in paths}
     outputs = _score_outputs(metric, texts)
     scores = SystemScores(
-        metric, {name: [outputs[path] for path in files] for name, files in systems.items()}
+        metric, {name: [outputs[path] for path in some] for name, some in files.items()}
     )
-    if baseline:
-        scores.compare([outputs[path] for path in baseline], resamples, seed)
+    if others:
+        scores.compare([outputs[path] for path in others], resamples, seed)
     return scores
 
 

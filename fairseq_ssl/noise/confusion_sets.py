@@ -15,7 +15,7 @@ from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import SymSpell
 from fairseq_ssl.text.tokenization import match_case
@@ -198,10 +198,10 @@ class ConfusionSetsSummary:
 
 
 def build_confusion_sets_file(
-    inputs: Sequence[Path],
-    output: Path,
+    inputs: Sequence[str | Path],
+    output: str | Path,
     *,
-    counts: Path | None = None,
+    counts: str | Path | None = None,
     aspell: str | None = None,
     max_candidates: int = 20,
     min_count: int = 1,
@@ -224,6 +224,7 @@ def build_confusion_sets_file(
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of lines counted and of words done
     """
+    inputs, output, counts = path_list(inputs), Path(output), optional_path(counts)
     _check_arguments(inputs, counts, output, overwrite, keep_unknown and aspell is None)
     files = [*inputs, *([counts] if counts else [])]
     with exclusive(output):
@@ -252,9 +253,8 @@ def build_confusion_sets_file(
         numbers = {"words": looked_up, "sets": len(sets), "confusions": confusions}
         options = {"checker": checker.version(), "max_candidates": max_candidates}
         options |= {"min_count": min_count, "oov": keep_unknown}
-        signature = Signature(
-            "confusion-sets", {**options, **numbers, "inputs": list(map(str, files))}
-        )
+        names = {"inputs": list(map(str, files))}
+        signature = Signature("confusion-sets", {**options, **numbers, **names})
         signature.write_beside(output)
     return ConfusionSetsSummary(signature, **numbers)
 
@@ -286,7 +286,7 @@ def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[st
     return counts
 
 
-def write_confusion_sets(path: Path, sets: Mapping[str, Sequence[str]]) -> None:
+def write_confusion_sets(path: str | Path, sets: Mapping[str, Sequence[str]]) -> None:
     """Write one line per set: the word, a tab, and the confusable words separated by spaces."""
     with atomic_lines(path) as file:
         file.writelines(_format_sets(sets))
@@ -296,7 +296,7 @@ def _format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
     return (f"{word}\t{' '.join(others)}\n" for word, others in sets.items())
 
 
-def read_confusion_sets(path: Path) -> dict[str, tuple[str, ...]]:
+def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
     """Read a file of `write_confusion_sets`. Return the confusable words by word.
 
     Raise DataError if a line is invalid or the file is empty.

@@ -77,7 +77,7 @@ class LearnerErrors:
             self.kinds,
         )
 
-    def write(self, path: Path, signature: Signature) -> None:
+    def write(self, path: str | Path, signature: Signature) -> None:
         """Write the signature and the counts as JSON, words in order of decreasing count."""
         weight = {word: sum(others.values()) for word, others in self.replaced.items()}
         content = {
@@ -92,8 +92,9 @@ class LearnerErrors:
             file.write(f"{json_text(content, indent=1)}\n")
 
     @classmethod
-    def read(cls, path: Path) -> LearnerErrors:
+    def read(cls, path: str | Path) -> LearnerErrors:
         """Read a file of `write`. Raise DataError if counts are missing or invalid."""
+        path = Path(path)
         content = _read_json(path)
         _check_names(path, content)
         errors = content["errors"]
@@ -225,9 +226,9 @@ class LearnerErrorsSummary:
 
 
 def count_learner_errors_file(
-    source: Path,
-    target: Path,
-    output: Path,
+    source: str | Path,
+    target: str | Path,
+    output: str | Path,
     *,
     min_count: int = 2,
     progress: ProgressFactory = silent_progress,
@@ -244,6 +245,7 @@ def count_learner_errors_file(
     """
     if min_count < 1:
         raise UsageError(f"`min_count` is {min_count}. Expected 1 or more.")
+    source, target, output = Path(source), Path(target), Path(output)
     check_distinct(source, [output])
     check_distinct(target, [output])
     with exclusive(output):

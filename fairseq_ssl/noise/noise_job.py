@@ -24,12 +24,12 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     TextInput,
     check_distinct,
-    output_file,
+    file_or_stream,
     run_job,
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done
-from fairseq_ssl.io.text_files import open_bytes, open_text
+from fairseq_ssl.io.text_files import open_bytes, open_text, optional_path
 from fairseq_ssl.noise.block_noise import (
     BadLine,
     CorpusNoise,
@@ -69,12 +69,12 @@ class NoiseSummary:
 class NoiseResources:
     """Word counts and other data that noises need besides their options."""
 
-    counts: Mapping[str, int] | Path | None = None
+    counts: Mapping[str, int] | str | Path | None = None
     """Word counts for sampling words, or a file such as fairseq's ``dict.txt`` (default: count
     the words of the text)."""
-    confusion_sets: Mapping[str, Sequence[str]] | Path | None = None
+    confusion_sets: Mapping[str, Sequence[str]] | str | Path | None = None
     """Confusable words of each word for ``spell``, or a file of `build_confusion_sets_file`."""
-    learner_errors: LearnerErrors | Path | None = None
+    learner_errors: LearnerErrors | str | Path | None = None
     """Error counts for ``learner``, or a file of `count_learner_errors_file` (default: built-in
     counts)."""
     mask_token: str = "<mask>"
@@ -105,13 +105,13 @@ class NoiseResources:
                 )
             loaded["confusions"] = (
                 read_confusion_sets(self.confusion_sets)
-                if isinstance(self.confusion_sets, Path)
+                if isinstance(self.confusion_sets, str | Path)
                 else {word: tuple(others) for word, others in self.confusion_sets.items()}
             )
         if self.learner_errors is not None:
             loaded["learner_errors"] = (
                 LearnerErrors.read(self.learner_errors)
-                if isinstance(self.learner_errors, Path)
+                if isinstance(self.learner_errors, str | Path)
                 else self.learner_errors
             )
         return loaded
@@ -148,7 +148,7 @@ def add_noise(
         return []
     resources = resources or NoiseResources()
     counts: Counter[str] = Counter()
-    if isinstance(resources.counts, Path):
+    if isinstance(resources.counts, str | Path):
         counts.update(read_counts(resources.counts))
     else:
         counts.update(resources.counts or count_words_of(data))
@@ -176,13 +176,13 @@ def count_words_of(data: bytes) -> Counter[str]:
 
 
 def noise_file(
-    source: Path | None,
-    output: Path | IO[bytes],
+    source: str | Path | None,
+    output: str | Path | IO[bytes],
     method: str,
     *,
     seed: int = 1,
-    clean: Path | None = None,
-    changed_positions: Path | None = None,
+    clean: str | Path | None = None,
+    changed_positions: str | Path | None = None,
     resources: NoiseResources | None = None,
     skip_bad_lines: bool = False,
     shard: tuple[int, int] = (1, 1),
@@ -208,11 +208,11 @@ def noise_file(
         overwrite: replace existing outputs
         progress: called with the number of lines done
     """
-    text = TextInput(source, shard)
-    noisy = output_file(output)
+    text = TextInput(optional_path(source), shard)
+    noisy, stream = file_or_stream(output)
     files = {"noisy": noisy, "clean": clean, "changed": changed_positions}
-    paths = {name: text.shard_path(path) for name, path in files.items() if path is not None}
-    _check(text, output, paths, seed, skip_bad_lines)
+    paths = {name: text.shard_path(Path(path)) for name, path in files.items() if path is not None}
+    _check(text, noisy, paths, seed, skip_bad_lines)
     job = _NoiseJob(
         method=parse_noise(method),
         seed=seed,
@@ -231,21 +231,21 @@ def noise_file(
         job.signature,
         overwrite=overwrite,
         from_stdin=source is None,
-        stdout=None if isinstance(output, Path) else output,
+        stdout=stream,
     )
     return job.summary() if written else None
 
 
 def _check(
     text: TextInput,
-    output: Path | IO[bytes],
+    output: Path | None,
     paths: Mapping[str, Path],
     seed: int,
     skip_bad_lines: bool,
 ) -> None:
     """Raise UsageError for invalid or incompatible arguments."""
     _check_seed(seed)
-    if not isinstance(output, Path):
+    if output is None:
         if paths:
             raise UsageError("`clean` and `changed_positions` need an `output` file.")
         if text.shard != (1, 1):
@@ -368,7 +368,7 @@ class _NoiseJob:
         if "unigrams" in needs and not sum(counts.values()):
             source = self.resources.counts
             raise DataError(
-                f"{source if isinstance(source, Path) else self.text} has no words. Expected "
+                f"{source if isinstance(source, str | Path) else self.text} has no words. Expected "
                 "clean text with tokens separated by spaces, or word `counts`."
             )
         return self.resources.load(self.method, counts)
@@ -380,7 +380,7 @@ class _NoiseJob:
         """
         source, path = self.resources.counts, self.text.path
         if source is not None:
-            return read_counts(source) if isinstance(source, Path) else source
+            return read_counts(source) if isinstance(source, str | Path) else source
         if path is None or is_device(path):
             raise UsageError(
                 "This noise samples words by their counts, which cannot be counted on stdin or in "
@@ -430,9 +430,9 @@ def _empty_folder(path: Path | None) -> Iterator[Path]:
 
 def _digest(source: object) -> str | None:
     """Return a short SHA-256 digest of the content of a file, or of the representation of data."""
-    if not isinstance(source, Path):
+    if not isinstance(source, str | Path):
         return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:12]
-    if is_device(source):
+    if is_device(Path(source)):
         raise UsageError(f"{source} is a device or a pipe. Expected a file, which is read twice.")
     with open_bytes(source) as file:
         return hashlib.sha256(file.read()).hexdigest()[:12]

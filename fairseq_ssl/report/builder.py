@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.outputs import atomic_lines
+from fairseq_ssl.io.text_files import convert_fields, optional_path, path_list
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
 from fairseq_ssl.report.page import Page
@@ -58,18 +59,21 @@ class Comparison:
         baseline: system to compare the other systems with (default: the best system).
     """
 
-    source: Path | None = None
-    references: Sequence[Path] = ()
-    gold: Path | None = None
+    source: str | Path | None = None
+    references: Sequence[str | Path] = ()
+    gold: str | Path | None = None
     metric: str | None = None
     tokenize: str | None = None
     baseline: str | None = None
 
+    def __post_init__(self) -> None:
+        convert_fields(self, ["source", "gold"], ["references"])
+
 
 def write_report(
-    output: Path,
-    folders: Sequence[Path] = (),
-    systems: Mapping[str, Sequence[Path]] | None = None,
+    output: str | Path,
+    folders: Sequence[str | Path] = (),
+    systems: Mapping[str, Sequence[str | Path]] | None = None,
     *,
     title: str = "Systems side by side",
     test_set: str | None = None,
@@ -89,10 +93,11 @@ def write_report(
     """
     comparison = comparison or Comparison()
     files = collect_files(folders)
-    for name, paths in (systems or {}).items():
+    outputs = {name: path_list(paths) for name, paths in (systems or {}).items()}
+    for name, paths in outputs.items():
         files.outputs.setdefault((name, test_set or TEST_SET), []).extend(paths)
     if files.is_empty():
-        inputs = [*folders, *(path for paths in (systems or {}).values() for path in paths)]
+        inputs = [*folders, *(path for paths in outputs.values() for path in paths)]
         raise DataError(
             f"There are no outputs, scores or figures in {', '.join(map(str, inputs))}. Expected "
             "folders written by a recipe or by fairseq-ssl score, or systems as NAME=FILE."
@@ -167,7 +172,7 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
     return sentences
 
 
-def _add_gold(sentences: Sentences, path: Path, outputs: Sequence[Path]) -> None:
+def _add_gold(sentences: Sentences, path: str | Path, outputs: Sequence[Path]) -> None:
     """Add the errors of an M2 file, and its sources and references unless they are set."""
     gold = list(read_m2(path))
     sentences.source = sentences.source or [" ".join(sentence.words) for sentence in gold]
@@ -230,9 +235,9 @@ def build_metric(name: str, comparison: Comparison) -> Metric:
         raise UsageError("The metric gleu needs `source`.")
     if not comparison.references:
         raise UsageError(f"The metric {name} needs `reference`.")
-    references = list(comparison.references)
+    references = path_list(comparison.references)
     if name == "gleu":
-        return Gleu(references, comparison.source)
+        return Gleu(references, optional_path(comparison.source))
     if name == "bleu":
         return Bleu(references, comparison.tokenize or "13a")
     if name == "accuracy":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.text_files import parse_json
+from fairseq_ssl.io.text_files import parse_json, path_list
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
@@ -218,12 +218,13 @@ class ReportFiles:
         return not (self.scores or self.outputs or self.figures)
 
 
-def collect_files(folders: Sequence[Path]) -> ReportFiles:
+def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
     """Collect the files of folders and their subfolders, sorted by name.
 
     If several folders have a system, or a breakdown of scores, of the same name, it is prefixed
     with the name of the folder.
     """
+    folders = path_list(folders)
     by_folder = [_collect_folder(folder) for folder in folders]
     names = Counter(name for found in by_folder for name in {*found.names(), *found.breakdowns})
     files = ReportFiles()

@@ -124,7 +124,7 @@ class Sentences:
     languages: tuple[str, str] = ("", "")
     """Language codes of the source and of the other sides, for the browser."""
 
-    def check(self, names: Sequence[Path]) -> None:
+    def check(self, names: Sequence[str | Path]) -> None:
         """Raise DataError unless all sides have the same number of lines.
 
         Args:
@@ -200,6 +200,6 @@ class Sentences:
         return {"sides": sides, "errors": [list(map(asdict, errors)) for errors in self.errors]}
 
 
-def read_all(path: Path) -> list[str]:
+def read_all(path: str | Path) -> list[str]:
     """Read all lines of a file into memory."""
     return list(read_lines(path))

@@ -64,7 +64,7 @@ class EnsembleChoice:
 
 def post_ensemble(
     outputs: Sequence[TextSource],
-    vectors: Path | WordVectors,
+    vectors: str | Path | WordVectors,
     *,
     kernel: str = "cosine",
     concentration: float = 1.0,
@@ -100,9 +100,9 @@ def post_ensemble(
     system_weights = _check_weights(weights, len(outputs))
     rows = _read_rows(outputs)
     rewrite = bleu_words(tokenize)
-    if isinstance(vectors, Path):
+    if isinstance(vectors, str | Path):
         words = {word for row in rows for text in row for word in rewrite(text).split()}
-        vectors = read_vectors(vectors, words)
+        vectors = read_vectors(Path(vectors), words)
     means = MeanVectors(vectors, rewrite)
     advance = progress("post-ensemble", "lines")
     systems = []

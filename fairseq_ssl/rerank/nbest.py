@@ -86,7 +86,7 @@ class NBest:
 
         The options are keyword arguments of `parse`.
         """
-        return cls.parse(read_lines(Path(path)), str(path), **options)
+        return cls.parse(read_lines(path), str(Path(path)), **options)
 
     @property
     def features(self) -> list[str]:

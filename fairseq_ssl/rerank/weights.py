@@ -109,7 +109,7 @@ def sort_candidates(
         )
 
 
-def read_weights(path: Path) -> dict[str, float]:
+def read_weights(path: str | Path) -> dict[str, float]:
     """Read the weights from a JSON file with the content of `TunedWeights`."""
     return parse_weights("\n".join(read_lines(path)), str(path))
 

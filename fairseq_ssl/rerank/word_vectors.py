@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive
-from fairseq_ssl.io.text_files import open_bytes, open_text, read_lines
+from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, read_lines
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integers
@@ -222,8 +222,8 @@ class VectorTraining:
 
 
 def train_vectors(
-    texts: Sequence[Path],
-    output: Path,
+    texts: Sequence[str | Path],
+    output: str | Path,
     training: VectorTraining | None = None,
     tokenize: str = "none",
     progress: ProgressFactory = silent_progress,
@@ -243,6 +243,7 @@ def train_vectors(
     Returns:
         The signature, with the number of words.
     """
+    texts, output = path_list(texts), Path(output)
     if not output.name.endswith(VECTOR_SUFFIXES):
         raise UsageError(f"{output} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
     training = training or VectorTraining()

@@ -29,7 +29,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
 from fairseq_ssl.text.specs import parse_integer
@@ -132,7 +132,7 @@ class SpellingCounts:
         return cls(words, {" ".join(pair): count for pair, count in pairs.items() if count > 1})
 
     @classmethod
-    def read(cls, path: Path) -> SpellingCounts:
+    def read(cls, path: str | Path) -> SpellingCounts:
         """Read the counts that `write` wrote."""
         words: dict[str, int] = {}
         pairs: dict[str, int] = {}
@@ -149,7 +149,7 @@ class SpellingCounts:
             raise DataError(f"{path} is empty. Expected an output of fairseq-ssl spelling count.")
         return cls(words, pairs)
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """Write each word and each pair with its count, one per line, sorted by count."""
         with atomic_lines(path) as file:
             for counts in (self.words, self.pairs):
@@ -240,7 +240,9 @@ class SpellingCorrector:
         return math.log((pair + SMOOTHING * unigram) / (self.counts[previous] + SMOOTHING))
 
 
-def spelling_corrector(counts: Path | None) -> Callable[[Sequence[str]], Sequence[str]]:
+def spelling_corrector(
+    counts: str | Path | None,
+) -> Callable[[Sequence[str]], Sequence[str]]:
     """Return a function that corrects the words of a sentence. None: it returns them unchanged."""
     if counts is None:
         return lambda words: words
@@ -248,7 +250,10 @@ def spelling_corrector(counts: Path | None) -> Callable[[Sequence[str]], Sequenc
 
 
 def count_spelling_file(
-    texts: Sequence[Path], output: Path, *, progress: ProgressFactory = silent_progress
+    texts: Sequence[str | Path],
+    output: str | Path,
+    *,
+    progress: ProgressFactory = silent_progress,
 ) -> tuple[SpellingCounts, Signature]:
     """Count the words of correct text, and write the counts to a file.
 
@@ -257,6 +262,7 @@ def count_spelling_file(
         output: file of the counts, for `SpellingCounts.read`.
         progress: called with the number of lines counted.
     """
+    texts, output = path_list(texts), Path(output)
     if not texts:
         raise UsageError("`texts` is empty. Expected one file or more.")
     for path in texts:

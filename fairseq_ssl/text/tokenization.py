@@ -119,7 +119,7 @@ class CaseCounts:
         """Count the tokens of a line, except the first words of sentences."""
         self.counts.update([token for _, token, _ in self._weights(line.split())])
 
-    def write(self, path: Path) -> int:
+    def write(self, path: str | Path) -> int:
         """Write the truecasing model. Return the number of words in it."""
         forms_of: dict[str, list[tuple[str, int]]] = {}
         for token, count in self.counts.items():
@@ -134,7 +134,7 @@ class CaseCounts:
         return len(forms_of)
 
 
-def truecaser(model: Path) -> LineRewriter:
+def truecaser(model: str | Path) -> LineRewriter:
     """Return a function that truecases a line.
 
     The first word of a sentence gets its most frequent form. Other words are unchanged if the
@@ -164,7 +164,7 @@ def _sacremoses() -> Any:
     return import_optional("sacremoses", "Truecasing")
 
 
-def _read_case_counts(path: Path) -> dict[str, Any]:
+def _read_case_counts(path: str | Path) -> dict[str, Any]:
     """Read a truecasing model in the format of MosesTruecaser.
 
     Return the most frequent form of each word (`best`) and the other forms (`known`).

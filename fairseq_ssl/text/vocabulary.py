@@ -33,7 +33,7 @@ def count_words(block: ByteBlock) -> Counter[str]:
     return Counter(block.data.decode("utf-8", "ignore").split())
 
 
-def read_entries(path: Path) -> Iterator[tuple[str, int]]:
+def read_entries(path: str | Path) -> Iterator[tuple[str, int]]:
     """Yield the words and counts of a file in the format of fairseq's dict.txt."""
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
@@ -46,7 +46,7 @@ def read_entries(path: Path) -> Iterator[tuple[str, int]]:
         yield word, times
 
 
-def read_counts(path: Path) -> Counter[str]:
+def read_counts(path: str | Path) -> Counter[str]:
     """Read word counts from a file. The counts of a repeated word are added."""
     counts: Counter[str] = Counter()
     for word, times in read_entries(path):
@@ -54,7 +54,7 @@ def read_counts(path: Path) -> Counter[str]:
     return counts
 
 
-def write_counts(counts: Mapping[str, int], path: Path) -> None:
+def write_counts(counts: Mapping[str, int], path: str | Path) -> None:
     """Write word counts, sorted by descending count and then alphabetically."""
     with atomic_lines(path) as file:
         for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):

@@ -26,7 +26,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import check_distinct
 from fairseq_ssl.io.outputs import atomic_lines
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import path_list, read_lines
 
 __all__ = [
     "EditFilter",
@@ -75,7 +75,7 @@ class M2Sentence:
     """Number of the first line of the block in the file."""
 
 
-def read_m2(path: Path) -> Iterator[M2Sentence]:
+def read_m2(path: str | Path) -> Iterator[M2Sentence]:
     """Yield the sentences of a file, which is read as gzip if it ends with ``.gz``."""
     yield from parse_m2(read_lines(path), str(path))
 
@@ -254,7 +254,7 @@ class EditApplier:
             )
 
 
-def m2_annotators(path: Path) -> list[int]:
+def m2_annotators(path: str | Path) -> list[int]:
     """Return the ids of all annotators of a file. A block without ``A`` lines has annotator 0."""
     ids, is_bare = set(), False
     for line in read_lines(path):
@@ -275,9 +275,9 @@ def m2_annotators(path: Path) -> list[int]:
 
 
 def m2_to_text(
-    path: Path,
-    source: Path,
-    target: Path,
+    path: str | Path,
+    source: str | Path,
+    target: str | Path,
     annotator: int | None = 0,
     chosen: EditFilter | None = None,
     drop_overlaps: bool = False,
@@ -295,6 +295,7 @@ def m2_to_text(
     Returns:
         the `EditApplier` of each target file, with its counts
     """
+    path, source, target = Path(path), Path(source), Path(target)
     known = m2_annotators(path)
     if annotator is not None and annotator not in known:
         raise DataError(
@@ -318,12 +319,13 @@ def m2_to_text(
     return appliers
 
 
-def merge_m2(paths: Sequence[Path]) -> Iterator[M2Sentence]:
+def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
     """Yield the sentences of several M2 files, with the annotators of all files.
 
     Annotators are renumbered from 0, starting with the annotators of the first file. Raise
     DataError if the files have different sentences.
     """
+    paths = path_list(paths)
     ids: list[dict[int, int]] = []
     for path in paths:
         first = sum(map(len, ids))

@@ -96,7 +96,7 @@ def train_subwords(
     return trained, signature
 
 
-def subword_encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
+def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter:
     """Return a function that segments a line into subwords. Tags are not segmented.
 
     Tags at the beginning of a line are removed before the segmentation and prepended to the
@@ -117,12 +117,12 @@ def subword_encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
 
 
 @lru_cache(maxsize=4)
-def subword_segmenter(model: Path | None) -> LineRewriter:
+def subword_segmenter(model: str | Path | None) -> LineRewriter:
     """Return `subword_encoder(model)`, which is cached, or the identity if `model` is None."""
     return str if model is None else subword_encoder(model)
 
 
-def subword_dictionary(model: Path, tags: Sequence[str] = ()) -> Iterator[str]:
+def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a fairseq dictionary of all subwords and tags, for ``--srcdict``."""
     path, all_tags = _find_model(model, tags)
     missing = dict.fromkeys(all_tags)
@@ -141,9 +141,9 @@ def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
     return SubwordNmtModel(path, tags)
 
 
-def _find_model(model: Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
+def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     """Return the file of a model and all its tags, starting with the tags of its training."""
-    path = _model_file(model)
+    path = _model_file(Path(model))
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
 
 
