@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.jobs import resolve_paths
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import convert_fields, optional_path, path_list
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
@@ -102,6 +103,7 @@ def write_report(
             f"There are no outputs, scores or figures in {', '.join(map(str, inputs))}. Expected "
             "folders written by a recipe or by fairseq-ssl score, or systems as NAME=FILE."
         )
+    _check_output(output, files, comparison)
     chosen = _choose_set(files, test_set, comparison)
     parameters: dict[str, Any] = {"systems": len(files.names())}
     sentences = None
@@ -123,6 +125,14 @@ def write_report(
     with atomic_lines(output) as file:
         file.write(page.html())
     return signature
+
+
+def _check_output(output: Path, files: ReportFiles, comparison: Comparison) -> None:
+    """Raise UsageError if the page would replace one of the texts that it shows."""
+    texts = [comparison.source, comparison.gold, *comparison.references]
+    texts += [path for paths in files.outputs.values() for path in paths]
+    if output.resolve() in resolve_paths(texts):
+        raise UsageError(f"{output} is an input. Choose another output.")
 
 
 def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison) -> str | None:

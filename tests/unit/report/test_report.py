@@ -238,6 +238,8 @@ def test_m2_file_provides_sources_error_types_and_scores(tmp_path: Path) -> None
         (["--gold", "empty"], "has 2 lines but the source has 0"),
         (["--tokenize", "zh", "--metric", "accuracy"], "--tokenize needs the metric bleu"),
         (["--reference", "missing"], "missing does not exist"),
+        (["-o", "runs/base.1/test.txt"], "runs/base.1/test.txt is an input"),
+        (["--source", "short", "-o", "./short"], "short is an input"),
     ],
 )
 def test_usage_and_data_errors(
@@ -251,8 +253,10 @@ def test_usage_and_data_errors(
     runs(tmp_path / "runs")
     write(tmp_path / "short", "a\n")
     write(tmp_path / "empty", "")
+    texts = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert main(["report", "runs", "-o", "r.html", *flags]) != 0
     assert message in capsys.readouterr().err
+    assert all(path.read_bytes() == text for path, text in texts.items())
     assert not (tmp_path / "r.html").exists()
 
 
