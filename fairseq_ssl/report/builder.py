@@ -127,11 +127,12 @@ def write_report(
     return signature
 
 
-def _check_output(output: Path, files: ReportFiles, comparison: Comparison) -> None:
+def _check_output(output: str | Path, files: ReportFiles, comparison: Comparison) -> None:
     """Raise UsageError if the page would replace one of the texts that it shows."""
     texts = [comparison.source, comparison.gold, *comparison.references]
     texts += [path for paths in files.outputs.values() for path in paths]
-    if output.resolve() in resolve_paths(texts):
+    read = resolve_paths(Path(text) for text in texts if text is not None)
+    if Path(output).resolve() in read:
         raise UsageError(f"{output} is an input. Choose another output.")
 
 
