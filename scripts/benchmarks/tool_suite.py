@@ -47,7 +47,6 @@ TOOLS = (
         "lines per second of CPU time",
         "noise_offline",
         "--peer nlpaug --python PYTHON --text TEXT --sentences 100000 --pairs 3",
-        note="Splitting lines into words takes a third of our time, typos a quarter.",
         section=PEERS,
     ),
     Entry(
@@ -56,7 +55,8 @@ TOOLS = (
         "time",
         "noise_offline",
         "--peer opustrainer --python PYTHON --text TEXT --sentences 200000 --pairs 3",
-        note="We draw a random number per character, OpusTrainer draws nine per sentence.",
+        note="Apart from start-up, typos take a third of our time, and the random number of each "
+        "character a quarter. OpusTrainer draws nine numbers per sentence.",
         section=PEERS,
     ),
     Entry(
@@ -207,7 +207,7 @@ TOOLS = (
     Entry(
         "growth.noise",
         f"{EXPONENT} `noise --method spelling`, 100,000 to 1 million lines, "
-        "48 MiB of memory for any length",
+        "50 MiB of memory for any length",
         "growth",
         "--what noise --sizes 100000 300000 1000000 --length 20 --pairs 1",
         section=GROWTH,
