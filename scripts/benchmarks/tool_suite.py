@@ -247,8 +247,8 @@ TOOLS = (
         f"{EXPONENT} batches of mixed splits, 1 to 10 million pairs, 10 to 12 bytes per pair",
         "growth",
         "--what mixing --sizes 1000000 3000000 10000000 --length 20 --pairs 3",
-        note="Lengths are read in permuted order, in 80 ns per pair for a million pairs (16 MB), and in "
-        "280 ns for three million (48 MB, with a cache of 32 MiB).",
+        note="Lengths are read in permuted order, in 80 ns per pair for a million pairs (16 MB), "
+        "and in 280 ns for three million (48 MB, with a cache of 32 MiB).",
         section=GROWTH,
     ),
 )
