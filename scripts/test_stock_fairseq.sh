@@ -7,14 +7,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv="${STOCK_VENV:-.venv-stock}"
 
-if ! "$venv/bin/python" -c 'import fairseq, fairseq_ssl, pytest, scipy, transformers' 2>/dev/null; then
+if ! "$venv/bin/python" -c 'import fairseq, fairseq_ssl, matplotlib, pytest, scipy, transformers' 2>/dev/null; then
   "${PYTHON:-python3.10}" -m venv --clear "$venv"
   pip=("$venv/bin/python" -m pip install --disable-pip-version-check)
   "${pip[@]}" "pip<24.1" "setuptools<70" wheel # later versions of pip reject the metadata of omegaconf
   "${pip[@]}" --constraint scripts/constraints.txt torch numpy
   # With build isolation fairseq would not find torch and would not build its extensions.
   "${pip[@]}" "fairseq==0.12.2" pytest hypothesis
-  "${pip[@]}" --constraint scripts/constraints.txt scipy --editable ".[bert,ctranslate2,noise]"
+  "${pip[@]}" --constraint scripts/constraints.txt scipy --editable ".[bert,ctranslate2,noise,plot]"
 fi
 export PATH="$PWD/$venv/bin:$PATH" OMP_NUM_THREADS=1
 [[ "$venv" == /* ]] && export PATH="$venv/bin:$PATH"

@@ -62,8 +62,9 @@ TINY = (
 def environment(**changes: str) -> dict[str, str]:
     """The environment a command of a test gets: this Python's scripts, one thread, no Slurm job.
 
-    Those of fairseq and of the package, and `python` with a benchmark, are run by servers that have
-    imported what they need, unless `changes` have REAL_COMMANDS.
+    Servers that have imported fairseq or the text tools run the commands of fairseq and of the
+    package, and `python` with a benchmark or a script of a recipe, unless `changes` have
+    REAL_COMMANDS.
     """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     inherited = {name: value for name, value in os.environ.items() if name[:6] != "SLURM_"}

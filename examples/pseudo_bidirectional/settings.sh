@@ -77,7 +77,7 @@ if [[ "$SCALE" == small ]]; then              # sizes and schedule: not tuned
   GEC_DEPTHS="${GEC_DEPTHS:-3}" GEC_SETS="${GEC_SETS:-valid dev jfleg}" METRICS="${METRICS:-m2 errant}"
   GEC_DIM="${GEC_DIM:-256}" GEC_INNER_DIM="${GEC_INNER_DIM:-1024}" GEC_HEADS="${GEC_HEADS:-4}"
   VOCABULARY="${VOCABULARY:-8000}" GEC_BEAM="${GEC_BEAM:-5}"
-  GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}" GEC_BATCH_TOKENS="${GEC_BATCH_TOKENS:-$GEC_MAX_TOKENS}"
+  GEC_BATCH_TOKENS="${GEC_BATCH_TOKENS:-${GEC_MAX_TOKENS:-5120}}"
   CLEAN="${CLEAN:-imdb.txt}" NOISE="${NOISE:-learner:listed=true:measured=true}" BACKTRANSLATED="${BACKTRANSLATED-}"
   PRETRAIN_LR="${PRETRAIN_LR:-1e-3}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-1000}"
   PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-10000}"
@@ -94,10 +94,11 @@ GEC_SETS="${GEC_SETS:-bea conll}"             # DATA_DIR/bea.src, conll.src and 
 VOCABULARY="${VOCABULARY:-30000}"             # joint byte-pair encoding
 NOISE="${NOISE:-denoise}"                     # errors in CLEAN; not in the paper
 PRETRAIN="${PRETRAIN:-1}"                     # 0: table 1 without synthetic data
-GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"      # tokens of a batch on each GPU
 if [[ " $TASKS " == *" gec "* ]]; then
   gpus "$([[ "$SCALE" == small ]] && echo 1 || echo 8)"
   GEC_BATCH_TOKENS="${GEC_BATCH_TOKENS:-40960}" # 8 GPUs with 5120
+  if [[ "$SCALE" == small ]]; then GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-$((GEC_BATCH_TOKENS / GPUS))}"; fi
+  GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"    # tokens of a batch on each GPU
   GEC_UPDATE_FREQ="$(divided "$GEC_BATCH_TOKENS" GPUS GEC_MAX_TOKENS)"
 fi
 PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -274,16 +275,27 @@ def _accuracy(args: argparse.Namespace) -> Metric:
     return Accuracy(args.reference)
 
 
+@contextmanager
+def _rare_collection() -> Iterator[None]:
+    """Collect garbage after `COLLECTION` new objects instead of after 700."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(COLLECTION, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
 def _run(args: argparse.Namespace) -> None:
     """Score all systems, run the analysis of --by, and print the scores as text or JSON."""
     from fairseq_ssl.metrics import score_systems
     from fairseq_ssl.metrics.tables import parse_sections, read_levels
 
     _check(args)
-    gc.set_threshold(COLLECTION)
     systems = options.named_files(args.systems)
-    metric = args.build(args)
-    scores = score_systems(metric, systems, args.baseline, args.resamples, args.seed)
+    with _rare_collection():
+        metric = args.build(args)
+        scores = score_systems(metric, systems, args.baseline, args.resamples, args.seed)
     if args.by:
         levels = None
         if args.levels:

@@ -31,6 +31,7 @@ from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
     ProgressFactory,
+    file_or_stream,
     resolve_paths,
     run_job,
     silent_progress,
@@ -123,8 +124,12 @@ def filter_files(
         overwrite: replace existing outputs
         progress: called with the number of lines done
     """
-    stream = None if isinstance(outputs, Sequence | Path) else outputs
-    paths = tuple(path_list(outputs)) if isinstance(outputs, Sequence | Path) else ()
+    paths: tuple[Path, ...] = ()
+    stream: IO[bytes] | None = None
+    if isinstance(outputs, Sequence | Path):
+        paths = tuple(path_list(outputs))
+    else:
+        _, stream = file_or_stream(outputs)
     sources = tuple(path_list(inputs))
     sides = max(1, len(sources))
     _check(sources, paths, sides, examples)

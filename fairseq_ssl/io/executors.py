@@ -120,7 +120,10 @@ class LocalExecutor:
             raise UsageError(f"`jobs` is {self.jobs}. Expected 1 or more.")
 
     def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the result of `work` for each item, in order."""
+        """Yield the result of `work` for each item, in order.
+
+        After an error or Ctrl-C, wait for the items that the processes have begun.
+        """
         if self.jobs == 1:
             _keep_freed_memory()
             if self.initializer is not None:
@@ -132,15 +135,19 @@ class LocalExecutor:
         pool = ProcessPoolExecutor(
             self.jobs, context, _initialize_worker, (work, numbers, self.initializer)
         )
+        done = 0
         try:
-            yield from imap_in_order(
+            for result in imap_in_order(
                 lambda item: pool.submit(_call, item), Future[Result].result, items, 2 * self.jobs
-            )
+            ):
+                done += 1
+                yield result
             pool.shutdown()
         except BrokenProcessPool:
+            hint = "" if done else _spawn_hint(context)
             raise DataError(
                 "A worker process was killed, possibly because memory was full. Run the same "
-                f"command again. Use fewer `jobs` to need less memory.{_spawn_hint(context)}"
+                f"command again. Use fewer `jobs` to need less memory.{hint}"
             ) from None
         finally:
             # Without waiting, Python 3.10 can deadlock: its manager thread waits for its own lock

@@ -141,7 +141,9 @@ class DenoisingNoise:
     unigrams: Unigrams
     mean: float = option(0.15, "mean share of deleted words, and of replaced words, 0 to 1")
     deviation: float = option(0.03, "standard deviation of both shares")
-    sigma: float = option(0.5, "standard deviation of the position shifts, 0: no shuffling")
+    sigma: float = option(
+        0.5, "standard deviation of the position shifts, 0 to 1,000,000, 0: no shuffling"
+    )
 
     def __post_init__(self) -> None:
         if not 0 < self.mean < 1 or not 0 < self.deviation**2 < self.mean * (1 - self.mean):
@@ -208,7 +210,7 @@ class FilteringNoise:
     unigrams: Unigrams
     delete: float = option(0.1, "probability that a word is deleted, 0 to 1")
     replace: float = option(0.1, "probability that a word is replaced, 0 to 1 - delete")
-    distance: float = option(3.0, "max distance that a word moves, 0: no shuffling")
+    distance: float = option(3.0, "max distance that a word moves, 0 to 1,000,000, 0: no shuffling")
 
     def __post_init__(self) -> None:
         is_share = min(self.delete, self.replace) >= 0 and self.delete + self.replace <= 1

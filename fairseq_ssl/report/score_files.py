@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -249,9 +250,10 @@ def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
 
 def _folder_names(folders: Sequence[Path]) -> list[str]:
     """Return the name of each folder, with as many parents as make the names different."""
-    paths = [folder.resolve() for folder in folders]
-    if len(set(paths)) < len(paths):
+    if len({folder.resolve() for folder in folders}) < len(folders):
         raise UsageError("A folder is passed twice. Expected different folders.")
+    # The names of links, not of the folders that they lead to.
+    paths = [Path(os.path.normpath(folder.absolute())) for folder in folders]
     size = 1
     while len({path.parts[-size:] for path in paths}) < len(paths):
         size += 1

@@ -74,7 +74,7 @@ class TuningData:
         if metric != "bleu" and tokenize != "13a":
             raise UsageError(f"`tokenize` is an option of bleu. The metric is {metric}.")
         if not references:
-            raise UsageError("There are no references. Set `reference`.")
+            raise UsageError("There are no references. Expected at least one list of references.")
         sums = sum_metric(metric, tokenize)
         names = list(features) if features else _shared_features(nbest)
         known = nbest.sentences[0].candidates[0].scores

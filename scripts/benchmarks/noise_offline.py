@@ -2,7 +2,7 @@
 
 --processes compares the command with 2 processes to 1 process. --apart compares two parallel
 commands, each with half of the text, to one command: the maximum gain of two cores that share the
-memory.
+memory. Both measure wall-clock time.
 
 --peer compares the command with another tool that adds about one typo per sentence of --text, in
 lines per second of CPU time, start-up included. --python is the Python of an environment with the

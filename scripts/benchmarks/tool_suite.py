@@ -16,13 +16,13 @@ STARTED = "Scores take half of our time, Python and numpy a quarter, other impor
 TOOLS = (
     Entry(
         "noise.direct",
-        "direct noise over the same noise in a Python loop, lines per second of CPU time",
+        "direct noise over the same noise in a Python loop, tokens per second of CPU time",
         "noise_offline",
         note="Copying words takes a third of our time, random numbers and words a fifth.",
     ),
     Entry(
         "noise.denoise",
-        "denoise noise over the same noise by numpy calls for each line, lines per second of CPU "
+        "denoise noise over the same noise by numpy calls for each line, tokens per second of CPU "
         "time",
         "noise_offline",
         "--noise denoise",

@@ -110,6 +110,8 @@ def _start(listening: socket.socket, running: list[Command]) -> list[Command]:
     while not data.endswith(b"\n"):
         more = client.recv(2**16)
         if not more:  # the client was killed
+            for file in (*files, client.detach()):
+                os.close(file)
             return []
         data += more
     process = os.fork()

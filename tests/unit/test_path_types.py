@@ -146,6 +146,7 @@ def test_an_output_that_is_no_path_and_no_stream_is_a_type_error() -> None:
     output: Any = 3
     writers: list[Callable[[], object]] = [
         lambda: noise.noise_file("none", output, "direct"),
+        lambda: filters.filter_files(["none"], output, "clean"),
         lambda: inference.back_translate_file("none", output, inference.DecodingConfig(("m",))),
         lambda: inference.score_nbest_file(
             "none", output, inference.ScoringConfig("masked-model", ("m",))
