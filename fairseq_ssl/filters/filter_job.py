@@ -124,12 +124,8 @@ def filter_files(
         overwrite: replace existing outputs
         progress: called with the number of lines done
     """
-    paths: tuple[Path, ...] = ()
-    stream: IO[bytes] | None = None
-    if isinstance(outputs, Sequence | Path):
-        paths = tuple(path_list(outputs))
-    else:
-        _, stream = file_or_stream(outputs)
+    paths = tuple(path_list(outputs)) if isinstance(outputs, Sequence | Path) else ()
+    stream = None if isinstance(outputs, Sequence | Path) else file_or_stream(outputs)[1]
     sources = tuple(path_list(inputs))
     sides = max(1, len(sources))
     _check(sources, paths, sides, examples)
