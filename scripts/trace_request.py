@@ -55,7 +55,8 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     options.add_argument("--files", action="store_true", help="print the files of each request")
     args = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
         for name, request in requests(Path(folder)).items():
             printed = io.TextIOWrapper(io.BytesIO())
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
