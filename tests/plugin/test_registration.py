@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -56,6 +57,10 @@ assert not unused & set(sys.modules)
     run(sys.executable, "-c", script, cwd=tmp_path)
 
 
+@pytest.mark.skipif(
+    not importlib.util.find_spec("spacy"),
+    reason="needs spaCy, and imports of fairseq that its stock release does not have",
+)
 def test_slow_packages_are_imported_at_first_use(run: Run, tmp_path: Path) -> None:
     script = """
 import sys
