@@ -79,6 +79,15 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Raise UsageError if the argument `name` is none of the choices."""
+    known = list(choices)
+    if value not in known:
+        raise UsageError(
+            f"`{name}` is {value!r}.{nearest(value, known)} Expected one of {', '.join(known)}."
+        )
+
+
 DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}
 """Names on PyPI by module name, for packages whose module has a different name."""
 TRAINING_PACKAGES = ("torch", "fairseq", "omegaconf")

@@ -12,7 +12,7 @@ from fairseq_ssl.analysis.results import (
     Checkpoints,
     Table,
     check_bounds,
-    check_models,
+    checkpoint_paths,
     mean_and_sd,
 )
 from fairseq_ssl.analysis.trained_models import (
@@ -83,7 +83,7 @@ def score_by_length(
         progress: called with the number of sentences translated.
     """
     check_bounds("ends", ends)
-    checkpoints = check_models(checkpoints, 2)
+    checkpoints = checkpoint_paths(checkpoints, 2)
     options, text = search or SearchOptions(), text or BleuOptions()
     join, within = moses_detokenizer(text.subwords, text.moses), buckets(ends)
     separator, tokenize = text.separator, text.tokenize

@@ -65,7 +65,7 @@ def check_bounds(name: str, bounds: Sequence[int]) -> None:
         raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing numbers from 1.")
 
 
-def check_models(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, list[Path]]:
+def checkpoint_paths(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, list[Path]]:
     """Return the checkpoints. Raise UsageError if there are fewer than `minimum` models."""
     if len(checkpoints) < minimum:
         names = ", ".join(checkpoints)

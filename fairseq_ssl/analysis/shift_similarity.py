@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.analysis import figures
-from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table, check_models
+from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table, checkpoint_paths
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
@@ -73,7 +73,7 @@ def compare_shifted_states(
             f"`offsets` is {list(offsets)}. Expected at least two numbers of 0 or more."
         )
     models: dict[str, Any] = {}
-    for name, paths in check_models(checkpoints).items():
+    for name, paths in checkpoint_paths(checkpoints).items():
         runs = []
         for path in paths:
             trained = TrainedModels.load(path, data, device)

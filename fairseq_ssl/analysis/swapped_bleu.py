@@ -16,7 +16,7 @@ from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
     Table,
-    check_models,
+    checkpoint_paths,
     mean_and_sd,
 )
 from fairseq_ssl.analysis.trained_models import (
@@ -109,7 +109,7 @@ def score_swapped(
             run["sacrebleu"] = result.signature
         return {**run, "drop": round(run["original"] - run["swapped"], 2)}
 
-    runs = {name: list(map(score, paths)) for name, paths in check_models(checkpoints).items()}
+    runs = {name: list(map(score, paths)) for name, paths in checkpoint_paths(checkpoints).items()}
     models = {
         name: {**{key: mean_and_sd(run[key] for run in of_model) for key in KEYS}, "runs": of_model}
         for name, of_model in runs.items()

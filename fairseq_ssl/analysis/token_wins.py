@@ -16,7 +16,7 @@ from fairseq_ssl.analysis.results import (
     Checkpoints,
     Table,
     check_bounds,
-    check_models,
+    checkpoint_paths,
 )
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError, UsageError
@@ -82,7 +82,7 @@ def compare_gold_tokens(
     """
     check_bounds("ranks", ranks)
     check_bounds("positions", positions)
-    checkpoints = check_models(checkpoints, 2)
+    checkpoints = checkpoint_paths(checkpoints, 2)
     if len({len(paths) for paths in checkpoints.values()}) > 1:
         raise UsageError(
             "The models have different numbers of checkpoints. The n-th checkpoint of each model "

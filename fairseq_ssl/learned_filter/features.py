@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.errors import DataError, check_choice
 from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
@@ -112,11 +112,7 @@ class FeatureExtractor:
     def __post_init__(self) -> None:
         convert_fields(self, [], ["vectors", "counts", "subwords"])
         for name in self.tokenizers:
-            if name not in TOKENIZERS:
-                raise UsageError(
-                    f"`tokenize` is {name!r}.{nearest(name, TOKENIZERS)} Expected one of "
-                    f"{', '.join(TOKENIZERS)}."
-                )
+            check_choice("tokenize", name, TOKENIZERS)
 
     @property
     def names(self) -> tuple[str, ...]:

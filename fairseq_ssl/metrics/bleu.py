@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, import_optional, nearest
+from fairseq_ssl.errors import UsageError, check_choice, import_optional, nearest
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 from fairseq_ssl.text.tokenization import LineRewriter
 
@@ -232,11 +232,7 @@ class ChrfSums(_SacreBleuSums):
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
     """Create a metric of `SUM_METRICS`. `tokenizer` is for BLEU only."""
-    if name not in SUM_METRICS:
-        raise UsageError(
-            f"`metric` is {name!r}.{nearest(name, SUM_METRICS)} Expected one of "
-            f"{', '.join(SUM_METRICS)}."
-        )
+    check_choice("metric", name, SUM_METRICS)
     if name == "bleu":
         return BleuSums(tokenizer)
     return ChrfSums({"chrf": 0, "chrf++": 2}[name])

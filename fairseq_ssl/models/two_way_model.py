@@ -26,7 +26,7 @@ class TwoWayModel(BaseFairseqModel):
                     f"{type(model).__name__} cannot be trained in both directions. Expected an "
                     "architecture with an encoder and a decoder, such as --arch transformer."
                 )
-            _check(model)
+            _check_model(model)
         self.models = nn.ModuleDict(models)
 
     def forward(self, batches: Sequence[DirectionBatch]) -> list[Tensor]:
@@ -84,7 +84,7 @@ class TwoWayModel(BaseFairseqModel):
         return list(self.models.values())
 
 
-def _check(model: Any) -> None:
+def _check_model(model: Any) -> None:
     """Reject a model with copy-only words, and one whose targets share the shifts of sources."""
     words = len(model.decoder.dictionary)
     if getattr(model, "copy_vocabulary", words) < words:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.errors import DataError, UsageError, check_choice
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.rerank.candidates import (
@@ -177,11 +177,7 @@ class WeightSearch:
     """`Executor` for the grid search."""
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise UsageError(
-                f"`method` is {self.method!r}.{nearest(self.method, METHODS)} Expected one of "
-                f"{', '.join(METHODS)}."
-            )
+        check_choice("method", self.method, METHODS)
         parts = self.parts
         if not parts or abs(parts * self.step - 1) > 1e-9 or SCORE_UNITS % parts:
             raise UsageError(

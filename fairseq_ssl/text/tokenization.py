@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError, import_optional, nearest
+from fairseq_ssl.errors import DataError, check_choice, import_optional
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 
@@ -64,11 +64,7 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
             with spaces before the first line with a sentencepiece marker.
     """
     if subwords is not None:
-        if subwords not in SUBWORDS:
-            raise UsageError(
-                f"`subwords` is {subwords!r}.{nearest(subwords, SUBWORDS)} Expected one of "
-                f"{', '.join(SUBWORDS)}."
-            )
+        check_choice("subwords", subwords, SUBWORDS)
         return SUBWORDS[subwords]
     has_marker = False
 
