@@ -23,7 +23,7 @@ source "$HERE/../common/launch.sh"
 # shellcheck source=examples/common/words.sh
 source "$HERE/../common/words.sh"
 
-CHOICES="TASKS DATASETS LINES_DATASETS LINES_SETS KINDS SHIFTS SEEDS"
+CHOICES="TASKS DATASETS LINES_DATASETS LINES_SETS KINDS SHIFTS SEEDS TRANSLATED CORRECTED"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/shape/$SCALE}"
 TASKS="${TASKS:-translation}"

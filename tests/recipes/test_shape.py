@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,21 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
         (path,) = RECIPE.glob(f"?_{name}.sh")
         stopped = step(path, {**settings, setting: value}, 2).stderr
         assert re.search(rf"^  {setting} was '.*', is '{value}'", stopped, re.M), stopped
+
+
+def test_data_sets_can_be_trained_one_after_another() -> None:
+    def settings(data_sets: str) -> list[str]:
+        script = f"""
+            export DRY_RUN=1 DATASETS='{data_sets}'
+            source {RECIPE}/settings.sh
+            keep_settings
+            for name in "${{!SETTINGS[@]}}"; do
+              [[ " $CHOICES " == *" $name "* ]] || printf '%s=%s\\n' "$name" "${{SETTINGS[$name]}}"
+            done"""
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+        return sorted(done.stdout.splitlines())
+
+    assert settings("vanilla") == settings("extrapolate interpolate")
 
 
 def test_lines_run_at_the_tiny_scale(tmp_path: Path) -> None:
