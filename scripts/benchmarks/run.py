@@ -114,8 +114,7 @@ def table(results: Results) -> str:
         "",
         "- `python scripts/benchmarks/run.py --all` runs all benchmarks and writes this page.",
         "- `python scripts/benchmarks/SCRIPT.py OPTIONS` runs one and prints a report as JSON.",
-        "- `python scripts/benchmarks/training_profile.py` profiles the operators of torch in",
-        "  training, for `bytenet` or another `--arch`.",
+        "- `python scripts/benchmarks/program_profile.py SCRIPT OPTIONS` profiles both programs.",
         "- `--device cuda` measures on a GPU.",
     ]
     notes: list[str] = []

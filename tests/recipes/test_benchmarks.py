@@ -88,7 +88,7 @@ def test_every_benchmark_is_in_this_file() -> None:
         "tool_suite",
         "edit_suite",
         "entry",
-        "training_profile",
+        "program_profile",
     }
     assert {path.stem for path in folder.glob("*.py")} - shared == set(BENCHMARKS) | PEERS | OTHERS
 
@@ -155,17 +155,26 @@ def test_start_up(run: Run) -> None:
     assert len(json.loads(done.stdout)["ratios"]) == 1
 
 
-def test_profile_is_sorted_by_time(run: Run) -> None:
-    script = ROOT / "scripts/benchmarks/training_profile.py"
-    words = ("--arch", "bytenet_digits", "--length", "6", "--tokens", "60", "--rows", "4")
+def test_profile_of_both_programs(run: Run) -> None:
+    script = ROOT / "scripts/benchmarks/program_profile.py"
+    words = ("classification_training", *BENCHMARKS["classification_training"])
     lines = run("python", script, *words).stdout.splitlines()
-    assert lines[0].startswith("| operator | time (%) |")
-    rows = [line.strip("| ").split(" | ") for line in lines[2:6]]
-    shares = [float(row[1]) for row in rows]
-    assert shares == sorted(shares, reverse=True)
-    assert all(row[0].startswith("`") and float(row[3]) > 0 for row in rows)
-    others = float(lines[-1].split()[-2])
-    assert sum(shares) + others == pytest.approx(100, abs=0.3)
+    starts = [at for at, line in enumerate(lines) if line.endswith(" ms per run")]
+    assert [lines[at].partition(":")[0] for at in starts] == ["vat", "lstm"]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        assert lines[start + 2].startswith("| operator | time (%) |")
+        rows = [line.strip("| ").split(" | ") for line in lines[start + 4 : end] if line]
+        shares = [float(row[1]) for row in rows]
+        assert shares[:-1] == sorted(shares[:-1], reverse=True)
+        assert sum(shares) == pytest.approx(100, abs=0.7)
+        assert all(row[0].startswith("`") and int(row[3]) > 0 for row in rows[:-1])
+
+
+def test_profile_of_no_benchmark_is_rejected(run: Run) -> None:
+    script = ROOT / "scripts/benchmarks/program_profile.py"
+    for words in (), ("training",), ("models",), ("run",):
+        errors = run("python", script, *words, code=1).stderr.splitlines()
+        assert len(errors) == 1, errors
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="set CUDA_VISIBLE_DEVICES=")
