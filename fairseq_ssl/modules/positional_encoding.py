@@ -8,6 +8,8 @@ linear in the length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +20,8 @@ from torch.autograd.function import once_differentiable
 
 MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
 """Number of scores held in memory at a time, by device type. On a CPU they fit in the cache."""
+CACHED_MASKS = 4
+"""Number of lengths whose masks are kept. The layers of an encoder have one length in common."""
 
 
 def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
@@ -28,8 +32,7 @@ def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
     """
     _, queries, distances = by_distance.shape
     limit, first = distances // 2, keys - queries
-    right = _is_apart(1, queries, keys, by_distance.device)
-    right = torch.nn.functional.pad(right, (limit, limit))
+    right = _is_right(limit, queries, keys, by_distance.device)
     wide = torch.where(right, by_distance[..., -1:], by_distance[..., :1])
     _band(wide, first, distances).copy_(by_distance)
     return wide[..., limit : limit + keys]
@@ -44,10 +47,26 @@ def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
     wide = torch.nn.functional.pad(by_key, (limit, limit))
     by_distance = _band(wide, keys - queries, 2 * limit + 1).clone()
     if keys > limit:
-        by_distance[..., -1] = (by_key * _is_apart(limit, queries, keys, by_key.device)).sum(-1)
-        left = ~_is_apart(1 - limit, queries, keys, by_key.device)
-        by_distance[..., 0] = (by_key * left).sum(-1)
+        ends = _ends(limit, queries, keys, by_key.device, by_key.dtype)
+        by_distance[..., :: 2 * limit] = (by_key.transpose(0, 1) @ ends).transpose(0, 1)
     return by_distance
+
+
+@lru_cache(maxsize=CACHED_MASKS)
+def _is_right(limit: int, queries: int, keys: int, device: Any) -> Tensor:
+    """Return a mask [queries, L + keys + L], True for keys j > i of query i, with margins."""
+    with torch.inference_mode(False):
+        right = _is_apart(1, queries, keys, device)
+        return torch.nn.functional.pad(right, (limit, limit))
+
+
+@lru_cache(maxsize=CACHED_MASKS)
+def _ends(limit: int, queries: int, keys: int, device: Any, dtype: torch.dtype) -> Tensor:
+    """Return [queries, keys, 2], 1 for keys with j - i <= -L and for those with j - i >= L."""
+    with torch.inference_mode(False):
+        right = _is_apart(limit, queries, keys, device)
+        left = ~_is_apart(1 - limit, queries, keys, device)
+        return torch.stack((left, right), -1).to(dtype)
 
 
 def _is_apart(distance: int, queries: int, keys: int, device: Any) -> Tensor:
@@ -130,12 +149,12 @@ class _RelativeAttention(torch.autograd.Function):
         key_table, value_table, masks = rest
         ctx.save_for_backward(q, k, v, key_table, value_table, *masks[:3])
         ctx.dropout = masks.dropout
-        out = torch.empty_like(q)
+        outputs = []
         for rows in _blocks(q, k):
             kept = _drop(_probabilities(q[rows], k[rows], key_table, masks, rows), masks, rows)
             near = sum_by_distance(kept, key_table.size(0) // 2)
-            out[rows] = torch.baddbmm(near @ value_table, kept, v[rows])
-        return out
+            outputs.append(torch.baddbmm(near @ value_table, kept, v[rows]))
+        return _joined(outputs)
 
     @staticmethod
     @once_differentiable
@@ -143,12 +162,12 @@ class _RelativeAttention(torch.autograd.Function):
         """Return the gradients of queries, keys, values and tables."""
         q, k, v, key_table, value_table, future, pads, dropped = ctx.saved_tensors
         masks, limit = AttentionMasks(future, pads, dropped, ctx.dropout), key_table.size(0) // 2
-        dq, dk, dv, d_key_table, d_value_table = map(torch.zeros_like, ctx.saved_tensors[:5])
+        of_rows, of_tables = [], []
         for rows in _blocks(q, k):
             p = _probabilities(q[rows], k[rows], key_table, masks, rows)
             kept = _drop(p, masks, rows)
-            dv[rows] = kept.transpose(1, 2) @ grad[rows]
-            d_value_table += _table_gradient(sum_by_distance(kept, limit), grad[rows])
+            dv = kept.transpose(1, 2) @ grad[rows]
+            d_value_table = _table_gradient(sum_by_distance(kept, limit), grad[rows])
             dp = torch.baddbmm(
                 expand_distances(grad[rows] @ value_table.T, k.size(1)),
                 grad[rows],
@@ -156,10 +175,17 @@ class _RelativeAttention(torch.autograd.Function):
             )
             ds = _softmax_gradient(_drop(dp, masks, rows), p)
             near = sum_by_distance(ds, limit)
-            dq[rows] = torch.baddbmm(near @ key_table, ds, k[rows])
-            dk[rows] = ds.transpose(1, 2) @ q[rows]
-            d_key_table += _table_gradient(near, q[rows])
-        return dq, dk, dv, d_key_table, d_value_table, None
+            dq = torch.baddbmm(near @ key_table, ds, k[rows])
+            dk = ds.transpose(1, 2) @ q[rows]
+            of_rows.append((dq, dk, dv))
+            of_tables.append((_table_gradient(near, q[rows]), d_value_table))
+        joined = [_joined(parts) for parts in zip(*of_rows, strict=True)]
+        return *joined, *(sum(parts) for parts in zip(*of_tables, strict=True)), None
+
+
+def _joined(blocks: Sequence[Tensor]) -> Tensor:
+    """Concatenate blocks of rows."""
+    return blocks[0] if len(blocks) == 1 else torch.cat(tuple(blocks))
 
 
 def _blocks(q: Tensor, k: Tensor) -> list[slice]:

@@ -190,3 +190,23 @@ def test_no_quadratic_tensor_is_saved_for_the_gradient() -> None:
         attend(inputs)
     assert kept
     assert max(kept) <= 2 * 300 * DIM
+
+
+def test_masks_of_inference_can_be_used_in_training() -> None:
+    module._is_right.cache_clear()
+    module._ends.cache_clear()
+    tensors = draw(rows=2, queries=5, keys=5, limit=2)
+    with torch.inference_mode():
+        expected = attend(tensors)
+    out = attend(tensors)
+    assert torch.equal(out, expected)
+    out.sum().backward()
+    assert module._ends.cache_info().hits > 0
+    assert not module._ends(2, 5, 5, tensors[0].device, tensors[0].dtype).is_inference()
+
+
+def test_only_masks_of_some_lengths_are_kept() -> None:
+    for length in range(3, 20):
+        attend(draw(rows=1, queries=length, keys=length, limit=2))
+    for kept in module._is_right, module._ends:
+        assert kept.cache_info().currsize <= module.CACHED_MASKS
