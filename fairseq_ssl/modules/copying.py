@@ -242,11 +242,12 @@ class _Mixture(torch.autograd.Function):
         vocabulary = logits.size(1)
         alpha = alpha.to(dtype).clamp(min=IMPOSSIBLE)
         gate = gate.to(dtype).unsqueeze(1)
-        out = torch.log_softmax(logits, dim=1, dtype=dtype).add_(functional.logsigmoid(gate))
+        log_p = torch.log_softmax(logits, dim=1, dtype=dtype)
+        out = log_p if width == vocabulary else log_p.new_empty(len(log_p), width)
+        torch.add(log_p, functional.logsigmoid(gate), out=out[:, :vocabulary])
+        out[:, vocabulary:] = IMPOSSIBLE
         known = words < vocabulary
-        generated = out.gather(1, words.clamp(max=vocabulary - 1)).masked_fill(~known, IMPOSSIBLE)
-        if width > vocabulary:
-            out = functional.pad(out, (0, width - vocabulary), value=IMPOSSIBLE)
+        generated = out.gather(1, words).masked_fill_(~known, IMPOSSIBLE)
         parts = _mix(generated, alpha, gate, first)
         out.scatter_(1, words, parts.mixed)
         ctx.save_for_backward(out, alpha, gate, words, first, generated)
@@ -278,7 +279,7 @@ class _Mixture(torch.autograd.Function):
         # The gradient of log softmax, grad - total * softmax, computed in place.
         to_logits = (out - log_gate).exp_()
         to_logits.scatter_(1, words, (generated - log_gate).exp())
-        to_logits.mul_(-total).add_(grad).scatter_add_(1, words, less)
+        torch.addcmul(grad, to_logits, -total, out=to_logits).scatter_add_(1, words, less)
         to_logits = to_logits[:, : ctx.vocabulary].to(ctx.dtype)
         return to_logits, to_alpha, to_gate.squeeze(1), None, None, None
 
