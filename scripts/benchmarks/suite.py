@@ -168,7 +168,7 @@ SUITE = (
         "pointer_transformer",
         LARGE,
         gpu_note="Additional reads and writes of [tokens, vocabulary] in float32, 44 GB, take 9 ms "
-        "at the vendor's 4.8 TB/s. A step takes 16 ms more. Since then, a third of them was removed.",
+        "at the vendor's 4.8 TB/s. A step takes 16 ms more. A third of them was removed since.",
     ),
     Entry(
         "pointer_transformer.memory",
