@@ -13,6 +13,7 @@ words() { # LETTER GENERATED OUTPUT
 
 memorize() { # ARCH
   local out="$RUNS/memorize/$1/train"
+  made "$out.generate"
   words H "$out.generate" "$out.txt"
   words T "$out.generate" "$out.reference"
   into "$out.bleu.json" sacrebleu "$out.reference" -i "$out.txt" -m bleu -w 2
@@ -20,6 +21,7 @@ memorize() { # ARCH
 
 text() { # KIND FOLDER SET
   local out="$2/$3"
+  made "$out.generate"
   if [[ "$1" == bytenet ]]; then
     words H "$out.generate" "$out.txt"
   else
@@ -39,6 +41,7 @@ for task in $TASKS; do
       while read -ra setting; do
         for set in $SETS; do
           out="$(digit_run "${setting[@]}")/$set"
+          made "$out.generate"
           build "$out.json" into "$out.json" python "$HERE/misclassification.py" "$out.generate"
         done
       done < <(digit_runs)

@@ -5,6 +5,7 @@
 #   expect NAME "A B" WORD... exit with an error if a word of the setting NAME is not A or B
 #   data_dir WHAT FILE...     exit with an error unless DATA_DIR is a folder with all FILEs
 #   prepared                  exit with an error if a step after the first runs without WORK
+#   made FILE...              exit with an error unless a previous step has made all FILEs
 #   headline TEXT             print a heading
 #   build TARGET COMMAND...   build the file or folder TARGET in WORK with COMMAND, which may be a function.
 #                             A complete TARGET is reused if its commands and inputs are unchanged. If
@@ -75,6 +76,17 @@ prepared() {
     echo "$step: $WORK does not exist. Run the previous steps first, with the same SCALE and WORK." >&2
     exit 2
   fi
+}
+
+made() {
+  local file
+  [[ -z "${DRY_RUN:-}" ]] || return 0
+  for file in "$@"; do
+    if [[ ! -e "$file" ]]; then
+      echo "${0##*/}: $file does not exist. Run the previous steps first, with the same settings." >&2
+      exit 2
+    fi
+  done
 }
 
 headline() {

@@ -8,6 +8,7 @@ headline "4/5 scoring"
 for set in $HELD_OUT; do
   for dataset in $TRANSLATED; do
     wanted="$WORK/raw/$set.$TARGET"
+    made "$wanted"
     if [[ "$dataset" == interpolate ]]; then # without separators, as in the translations
       wanted="$WORK/raw-joined/$set.$TARGET.plain"
       into "$wanted" sed "s/ $SEPARATOR / /g" "$WORK/raw-joined/$set.$TARGET"
@@ -15,6 +16,7 @@ for set in $HELD_OUT; do
     for kind in $(kinds "$dataset"); do
       for seed in $SEEDS; do
         out="$RUNS/$dataset.$kind.$seed/$set"
+        made "$out.txt"
         into "$out.bleu.json" sacrebleu "$wanted" -i "$out.txt" -w 4
       done
     done

@@ -8,6 +8,7 @@
 score() { # OUT SET
   local tokens=() reference="$WORK/raw/$2.$TARGET"
   [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
+  made "$1.txt"
   into "$1.scores.json" sacrebleu "$reference" -i "$1.txt" -m bleu chrf -w 4 "${tokens[@]}"
   if [[ "$TARGET" == ja ]]; then
     into "$1.char.json" sacrebleu "$reference" -i "$1.txt" -w 4 --tokenize char

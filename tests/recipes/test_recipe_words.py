@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -237,6 +238,14 @@ def test_step_without_the_first_is_rejected(path: Path, tmp_path: Path) -> None:
     shown = step(path, {"WORK": str(work)}, 2).stderr
     assert shown.startswith(f"{path.name}: {work} does not exist. Run the previous steps first")
     assert not work.exists()
+
+
+@pytest.mark.parametrize("name", ["bytenet/4_score.sh", "shape/4_score.sh", "wmt20/6_score.sh"])
+def test_missing_files_of_previous_steps_are_named(tmp_path: Path, name: str) -> None:
+    settings = {"SCALE": "tiny", "WORK": str(tmp_path)}
+    errors = step(ROOT / "examples" / name, settings, code=2).stderr.splitlines()
+    assert re.fullmatch(rf"{Path(name).name}: {tmp_path}/\S+ does not exist\. .*", errors[-1])
+    assert len(errors) == 2, errors
 
 
 @pytest.mark.parametrize("path", FIRST, ids=lambda path: path.parent.name)
