@@ -59,15 +59,24 @@ class EditCorrector(nn.Module):
         self.register_buffer("_device_marker", torch.empty(0), persistent=False)
 
     def set_options(self, **options: Any) -> None:
-        """Set decoding options, such as edit_keep_bias=0.1, and rebuild the generator."""
-        for name, value in options.items():
-            if not hasattr(self.task.cfg, name):
-                raise ConfigurationError(
-                    f"edit_labeling has no option {name}.{nearest(name, self.task.cfg)}"
-                )
-            setattr(self.task.cfg, name, value)
+        """Set decoding options, such as edit_keep_bias=0.1, and rebuild the generator.
+
+        If a value is rejected, all options keep their values.
+        """
+        cfg = self.task.cfg
+        for name in options:
+            if not hasattr(cfg, name):
+                raise ConfigurationError(f"edit_labeling has no option {name}.{nearest(name, cfg)}")
+        previous = {name: getattr(cfg, name) for name in options}
         generation = copy.copy(self.cfg.generation)  # `print_edits` sets one of its options
-        self.generator = self.task.build_generator(list(self.models), generation)
+        try:
+            for name, value in options.items():
+                setattr(cfg, name, value)
+            self.generator = self.task.build_generator(list(self.models), generation)
+        except Exception:
+            for name, value in previous.items():
+                setattr(cfg, name, value)
+            raise
 
     def correct(self, sentences: Sequence[str], batch_size: int = 64) -> list[Correction]:
         """Correct sentences in batches. Return the corrections in the same order.

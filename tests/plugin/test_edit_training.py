@@ -164,6 +164,11 @@ def test_python_interface_equals_the_command(run: Run, data: Path, model: Path) 
         corrector.set_options(edit_keep_bia=0.1)
     for prints_edits in (True, False):
         corrector.set_options(print_edits=prints_edits)
+    with pytest.raises(ConfigurationError, match="--edit-iterations is 0"):
+        corrector.set_options(edit_keep_bias=0.9, edit_iterations=0)
+    assert [one.text for one in corrector.correct(lines)] == [text for _, text in wanted]
+    corrector.set_options()
+    assert [one.text for one in corrector.correct(lines)] == [text for _, text in wanted]
     with pytest.raises(ConfigurationError, match="list of strings"):
         corrector.correct("one")
 
