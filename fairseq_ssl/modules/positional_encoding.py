@@ -192,7 +192,7 @@ def _blocks(q: Tensor, k: Tensor) -> list[slice]:
     """Split the rows into slices of about `MAX_SCORES` scores each."""
     size = MAX_SCORES.get(q.device.type, MAX_SCORES["cuda"])
     step = max(1, size // max(1, q.size(1) * k.size(1)))
-    return [slice(start, start + step) for start in range(0, q.size(0), step)]
+    return [slice(start, start + step) for start in range(0, max(1, q.size(0)), step)]
 
 
 def _probabilities(

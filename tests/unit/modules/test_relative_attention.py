@@ -210,3 +210,12 @@ def test_only_masks_of_some_lengths_are_kept() -> None:
         attend(draw(rows=1, queries=length, keys=length, limit=2))
     for kept in module._is_right, module._ends:
         assert kept.cache_info().currsize <= module.CACHED_MASKS
+
+
+def test_no_rows() -> None:
+    tensors = draw(rows=0, queries=3, keys=3, limit=1)
+    out = attend(tensors)
+    out.sum().backward()
+    assert out.shape == (0, 3, DIM)
+    assert tensors[3].grad is not None
+    assert not tensors[3].grad.any()
