@@ -68,7 +68,8 @@ def environment(**changes: str) -> dict[str, str]:
     """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     inherited = {name: value for name, value in os.environ.items() if name[:6] != "SLURM_"}
-    plain = {**inherited, "PATH": path, "OMP_NUM_THREADS": "1"}
+    # Without buffers, the lines of stdout and stderr are in the order in which they were printed.
+    plain = {**inherited, "PATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     if "REAL_COMMANDS" not in {**os.environ, **changes}:
         folder = command_servers()
         plain |= {"PATH": f"{folder}{os.pathsep}{path}", "COMMAND_SERVERS": folder}

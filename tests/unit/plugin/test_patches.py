@@ -222,7 +222,7 @@ for number in range(1, 7):
 def test_process_exits_cleanly_while_batches_are_prefetched() -> None:
     """Without the patch, about half of these runs abort with "terminate called ..."."""
     done = subprocess.run(
-        [sys.executable, "-c", ENDING], capture_output=True, text=True, check=True
+        [sys.executable, "-u", "-c", ENDING], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["0"] * 6, done.stderr
 
