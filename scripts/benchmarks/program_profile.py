@@ -4,8 +4,8 @@
 
 The options are those of the benchmark. The time of an operator excludes the operators it calls. On
 a GPU it is the time of kernels, and the heading has the share of the run's time in which kernels
-run. In the rest the GPU waits for the CPU. The run's time is measured without the profiler, which
-slows the CPU down and short kernels, too, so that their share may exceed 100%.
+run. In the rest the GPU waits for the CPU. The run's time is measured without the profiler, but the
+time of kernels with it, which is longer for short kernels. So the share may exceed 100%.
 """
 
 from __future__ import annotations
