@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 from fairseq_ssl.errors import deferred_modules, needs_torch
 
@@ -37,9 +38,14 @@ STATISTICS = ("sklearn", "sklearn.metrics", "scipy.stats")
 """Modules whose functions fairseq uses only to validate GLUE and speech classifiers. Their import
 takes longer than that of the rest of fairseq."""
 
+HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
+"""Variable with which PyTorch stores tensors of 2 MiB or more in huge pages, read at the first
+tensor. Without it the kernel maps each page of 4 KiB of a new tensor on its own."""
+
 
 def register_all() -> None:
     """Patch fairseq and import `REGISTERING_MODULES`. Further calls have no effect."""
+    os.environ.setdefault(HUGE_PAGES, "1")
     with needs_torch("Training and decoding"), deferred_modules(STATISTICS):
         import fairseq  # noqa: F401
 
