@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Step 2 of algorithm 1: label the unlabeled texts with each expert, to WORK/teachers, and train
-# imitators on these labels, WORK/imitators/TASK.EXPERT.SEED.KIND/final.pt.
+# Step 2 of algorithm 1: label the unlabeled texts with each expert, to WORK/teachers (with
+# LABELING=online in training), and train imitators on these labels, WORK/imitators/TASK.EXPERT.SEED.KIND/final.pt.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -15,8 +15,10 @@ label() { # TASK EXPERT SEED
 }
 
 imitators() { # TASK EXPERT SEED KIND
-  local folder windows="$WINDOWS" lines=() ends=(--max-epoch "$IMITATOR_EPOCHS")
+  local folder teacher windows="$WINDOWS" lines=() ends=(--max-epoch "$IMITATOR_EPOCHS")
   folder="$(imitators_of "$@")"
+  teacher="$(teacher_of "$1" "$2" "$3")"
+  if [[ "$LABELING" == online ]]; then teacher="$(run_of "$1" "$2" "$3" alone)/final.pt"; fi
   case "$4" in
     windows.*) windows="${4#windows.}" ;;
     lines.*) lines=(--classification-unlabeled-lines "${4#lines.}" --classification-full-epochs) ;;
@@ -26,7 +28,7 @@ imitators() { # TASK EXPERT SEED KIND
   if [[ -n "$IMITATOR_UPDATES" ]]; then ends=(--max-update "$IMITATOR_UPDATES"); fi
   # shellcheck disable=SC2086  # split into words
   quietly "$folder/train.log" launch_train "$(data "$1" "$2")" "${COMMON[@]}" \
-    --classification-stage imitate --imitator-teacher "$(teacher_of "$1" "$2" "$3")" "${lines[@]}" \
+    --classification-stage imitate --imitator-teacher "$teacher" "${lines[@]}" \
     --arch imitators --imitator-windows "${windows//-/,}" \
     --imitator-embed-dim "$IMITATOR_DIM" --imitator-channels "$IMITATOR_DIM" \
     --criterion imitation_cross_entropy --lr "$IMITATOR_LR" --lr-decay "$IMITATOR_DECAY" \
@@ -37,7 +39,7 @@ imitators() { # TASK EXPERT SEED KIND
 
 imitate() { # TASK EXPERT SEED
   local kind
-  build "$(teacher_of "$@")" label "$@"
+  [[ "$LABELING" == online ]] || build "$(teacher_of "$@")" label "$@"
   for kind in $(kinds "$1"); do
     case "$kind" in
       alone | continued | random) ;;

@@ -87,6 +87,11 @@ TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # without test.tsv
 # small scale; the paper's scale has the sizes of table 3.1
 SAMPLES="${SAMPLES:-1000}"                    # bootstrap samples
 
+# offline: label all unlabeled texts before the training of the imitators; online: label each batch in
+# training, for imitators that read few of the texts (IMITATOR_UPDATES)
+LABELING="${LABELING:-offline}"
+expect LABELING "offline online" "$LABELING"
+
 RUNS="$WORK/runs" # RUNS/TASK.lm, RUNS/TASK.EXPERT.SEED.KIND
 imitators_of() { echo "$WORK/imitators/$1.$2.$3.$4"; } # TASK EXPERT SEED KIND
 teacher_of() { echo "$WORK/teachers/$1.$2.$3"; } # TASK EXPERT SEED

@@ -125,6 +125,16 @@ def test_figure_3_3_has_equal_updates_and_one_expert() -> None:
     assert "--extra-unlabeled" not in words, "only where there are such texts"
 
 
+def test_a_batch_can_be_labeled_in_training() -> None:
+    settings = {"TASKS": "imdb", "EXPERTS": "lstm", "SEEDS": "1", "KINDS": "alone imitators"}
+    lines = dry("imitate", **settings, LABELING="online")
+    assert called(lines, "fairseq-ssl") == []
+    (words,) = called(lines, "fairseq-train")
+    (expert,) = called(dry("expert", **settings), "fairseq-train")
+    folder = dict(pairwise(expert))["--save-dir"]
+    assert training(words).imitator_teacher == f"{folder}/final.pt"
+
+
 def test_imitators_are_validated_several_times() -> None:
     """The best on dev is kept, also of imitators that repeat few texts."""
     for scale, interval in (("small", 250), ("paper", 2000)):
