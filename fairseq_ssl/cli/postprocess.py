@@ -41,9 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps.add_argument(
         "--copy-unknown",
         action="store_true",
-        help="replace the n-th <unk> by the n-th source token that is in exactly one of the two "
-        "dictionaries; an <unk> without such a token is kept, and counted on stderr (thesis, "
-        "En-De)",
+        help="replace the n-th <unk> by the n-th source token that is not in both dictionaries; an "
+        "<unk> without such a token is kept, and counted on stderr (thesis, En-De)",
     )
     options.add_rewriting(steps, "none")
     steps.add_argument(

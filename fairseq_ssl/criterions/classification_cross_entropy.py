@@ -1,7 +1,7 @@
 """Losses of text classification: cross-entropy, adversarial training, imitation (MEIN)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,6 +157,11 @@ def scale_to_norm(direction: Tensor, length: float, is_word: Tensor) -> Tensor:
     return (length * scaled / norm.clamp(min=1.0)).type_as(direction)
 
 
+def _is_half(weights: Iterable[Tensor]) -> bool:
+    """Return True if any of the weights is in half precision, as with --fp16 and --bf16."""
+    return any(weight.dtype in (torch.float16, torch.bfloat16) for weight in weights)
+
+
 def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, Tensor]:
     """Return the loss and its gradient with respect to the embeddings.
 
@@ -165,8 +170,7 @@ def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, 
     the stored gradients would bypass the loss scaling of fairseq's trainer.
     """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    half = {torch.float16, torch.bfloat16} & {weight.dtype for weight in weights}
-    if half or torch.is_autocast_enabled():
+    if _is_half(weights) or torch.is_autocast_enabled():
         (gradient,) = torch.autograd.grad(GRADIENT_SCALE * loss, embedded, retain_graph=True)
         return loss, gradient
     gradient, *gradients = torch.autograd.grad(
@@ -244,6 +248,11 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         """
         if not self.training:
             return super().losses(model, sample)
+        if _is_half(model.parameters()):  # rounding errors are larger than the effect of xi
+            raise ConfigurationError(
+                "--criterion virtual_adversarial_cross_entropy needs weights in float32. For half "
+                "precision, use --amp in place of --fp16 and --bf16."
+            )
         inputs = model.precompute(sample["net_input"])
         embedded = model.embed(inputs["src_tokens"])
         logits = model(**inputs, embedded=embedded).float()

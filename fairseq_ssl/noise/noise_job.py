@@ -96,7 +96,9 @@ class NoiseResources:
             "spared": frozenset({self.mask_token}),
         }
         if "unigrams" in needs:
-            loaded["unigrams"] = Unigrams.of(counts)
+            # A dictionary has a count for the mask, which is in no text.
+            words = {word: count for word, count in counts.items() if word != self.mask_token}
+            loaded["unigrams"] = Unigrams.of(words)
         if "confusions" in needs:
             if self.confusion_sets is None:
                 raise UsageError(

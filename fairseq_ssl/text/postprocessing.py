@@ -49,9 +49,10 @@ UNKNOWN_WORD = "<unk>"
 class UnknownCopies:
     """Function that replaces each ``<unk>`` by a token copied from the source.
 
-    Candidates are the source tokens that are in the source vocabulary alone or in the target
-    vocabulary alone, so the model cannot copy them itself. The n-th ``<unk>`` is replaced by the
-    n-th candidate. If there are fewer candidates, the other ``<unk>`` tokens are unchanged.
+    Candidates are the source tokens that are not in both vocabularies, so the model cannot copy
+    them itself. A token in neither, such as a letter that is not in the training data, is ``<unk>``
+    in the source, too. The n-th ``<unk>`` is replaced by the n-th candidate. If there are fewer
+    candidates, the other ``<unk>`` tokens are unchanged.
     """
 
     source_words: Set[str]
@@ -65,7 +66,7 @@ class UnknownCopies:
         """Return a line of output with each ``<unk>`` replaced by a token of its source line."""
         if UNKNOWN_WORD not in output:
             return output
-        candidates = (token for token in source.split(" ") if self._is_candidate(token))
+        candidates = filter(self._is_candidate, source.split())
         tokens = output.split(" ")
         for index, token in enumerate(tokens):
             if token == UNKNOWN_WORD:
@@ -75,7 +76,7 @@ class UnknownCopies:
         return " ".join(tokens)
 
     def _is_candidate(self, token: str) -> bool:
-        return (token in self.source_words) != (token in self.target_words)
+        return not (token in self.source_words and token in self.target_words)
 
 
 def replace_unknown(output: str, text: str) -> str:

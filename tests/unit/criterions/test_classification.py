@@ -200,6 +200,15 @@ def test_virtual_adversarial_direction_is_not_rounded_in_mixed_precision() -> No
     torch.testing.assert_close(found[-1], exact[-1], atol=0.01, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_virtual_adversarial_training_rejects_half_precision(dtype: torch.dtype) -> None:
+    """At a distance of xi, rounded logits are equal, and the direction is 0 or noise."""
+    criterion, model = VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, 0.1), Scorer().to(dtype)
+    with pytest.raises(ConfigurationError, match="use --amp in place of --fp16 and --bf16"):
+        criterion(model, sample())
+    criterion.eval()(model, sample())
+
+
 @pytest.mark.parametrize(("average", "size"), [("text", 2), ("window", 5)])
 def test_imitation_loss_equals_equation_3_11(average: str, size: int) -> None:
     torch.manual_seed(1)

@@ -59,6 +59,15 @@ def test_resources_are_used() -> None:
     assert wrong.split().count("zzz") == len(LINES)
 
 
+def test_the_mask_of_a_dictionary_is_not_sampled(tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("the 1\n<mask> 1000\n", "utf-8")
+    for counts in (tmp_path / "dict.txt", {"the": 1, "<mask>": 1000}):
+        resources = NoiseResources(counts=counts)
+        noisy = add_noise(LINES * 20, "direct:mask=0:keep=0", resources=resources)
+        assert "the" in " ".join(noisy).split()
+        assert "<mask>" not in " ".join(noisy).split()
+
+
 def test_only_newlines_end_lines() -> None:
     assert len(add_noise(["a\u2028b c", "d\u0085e"], "spelling:rate=0")) == 2
 

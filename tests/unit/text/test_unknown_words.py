@@ -15,7 +15,8 @@ TARGET_WORDS = {"der", "▁Winkel", "β", "both"}
     [
         ("der <unk> .", "the both δ .", "der the .", (1, 0)),
         ("der <unk> <unk>", "both δ both β neither", "der δ β", (2, 0)),
-        ("<unk> der <unk> <unk>", "both neither δ", "δ der <unk> <unk>", (1, 2)),
+        ("<unk> der <unk> <unk>", "both neither δ", "neither der δ <unk>", (2, 1)),
+        ("<unk> <unk>", " both  neither ", "neither <unk>", (1, 1)),
         ("<unk>", "", "<unk>", (0, 1)),
         ("der Winkel", "δ β", "der Winkel", (0, 0)),
         ("a<unk> <<unk>>", "δ β", "a<unk> <<unk>>", (0, 0)),
