@@ -7,7 +7,7 @@
 #   c   b, fine-tuned                               each of MEMBERS (5.3.4)
 #   d   ensemble of MEMBERS of c                    (5.3.5)
 #   e   d, re-ranked by right-to-left models        as many as MEMBERS (5.3.6)
-#   f   both n-best lists, re-ranked by eight scores  with weights tuned on valid (5.3.7)
+#   f   both n-best lists, re-ranked                by eight scores, with weights tuned on valid (5.3.7)
 #   p   post-ensemble of d, e and f                 by word vectors (5.3.9)
 ROWS="${*:-${ROWS:-a b c d e f p}}"
 R2L="${R2L-yes}"                       # empty: no right-to-left models and no row e
