@@ -76,13 +76,16 @@ def test_pretraining_is_the_papers() -> None:
     )
     assert (args.criterion, args.optimizer, args.lr) == ("denoising_cross_entropy", "nag", [2e-3])
     assert (args.lr_scheduler, args.lr_shrink) == ("reduce_lr_on_plateau", 0.5)
-    assert (args.stop_min_lr, args.clip_norm, args.dropout) == (1e-4, 2, 0.2)
+    assert (args.stop_min_lr, args.clip_norm) == (1e-4, 2)
+    assert (args.dropout, args.attention_dropout, args.activation_dropout) == (0.2, 0.2, 0.2)
     assert (args.store_ema, args.ema_decay, args.copy_vocabulary) == (True, 0.9995, 50_000)
     assert (args.max_tokens, args.max_update, args.update_freq) == (3000, 5_000_000, [1])
     assert (args.encoder_layers, args.decoder_layers, args.encoder_embed_dim) == (6, 6, 512)
     assert (args.encoder_ffn_embed_dim, args.decoder_attention_heads) == (4096, 8)
-    (words,) = called(dry("pretrain", GPUS="1"), "fairseq-train")
-    assert training(words).update_freq == [4]
+    (words,) = called(dry("pretrain", GPUS="1", LR="1e-3"), "fairseq-train")
+    args = training(words)
+    # without warm-up, fairseq begins with the warm-up learning rate
+    assert (args.update_freq, args.lr, args.warmup_init_lr) == ([4], [1e-3], 1e-3)
 
 
 def test_fine_tuning_keeps_the_hyper_parameters() -> None:

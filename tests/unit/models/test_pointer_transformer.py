@@ -180,6 +180,14 @@ def test_number_of_parameters_matches_the_paper() -> None:
     assert 95e6 < count < 98e6
 
 
+def test_all_sublayers_have_the_dropout_of_the_paper() -> None:
+    with torch.device("meta"):
+        model = build("pointer_transformer", dictionary())
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        assert (layer.dropout_module.p, layer.activation_dropout_module.p) == (0.2, 0.2)
+        assert layer.self_attn.dropout_module.p == 0.2
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
