@@ -50,6 +50,11 @@ brought() { # TASK
   pairs="$(text "$1")"
   run mkdir -p "$pairs"
   data_dir "wikipedia.txt, billion.txt, cnndm, gigaword, conll, jfleg" "$1" wikipedia.txt billion.txt
+  if [[ -z "${DRY_RUN:-}" ]] && grep -qE '(^| )</?s>( |$)' "$DATA_DIR/$1"/*.trg; then
+    echo "DATA_DIR/$1 has <s> or </s>, with which fairseq begins and ends a target. Expected $SENTENCE_MARK between" \
+      "sentences." >&2
+    exit 2
+  fi
   run cp -r "$DATA_DIR/$1/." "$pairs"
 }
 

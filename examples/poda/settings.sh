@@ -92,7 +92,7 @@ INNER_DROPOUT="${INNER_DROPOUT:-0}"           # of attention weights and within 
 LEAST_COUNT="${LEAST_COUNT:-1}"
 COPY_HEADS="${COPY_HEADS:-1}"                 # of the copy attention; not in the paper
 BEAM="${BEAM:-5}"                             # not in the paper
-SENTENCE_MARK="${SENTENCE_MARK:-</s>}"        # separator between the sentences of a summary of cnndm
+SENTENCE_MARK="${SENTENCE_MARK:-<q>}"         # separator between the sentences of a summary of cnndm
 PROMPTS="${PROMPTS:-the best university in the world .|the meaning of life is .}" # table 12
 
 known=learner
@@ -105,6 +105,10 @@ fi
 expect TASKS "$known" $TASKS
 # shellcheck disable=SC2086
 expect KINDS "scratch pretrained encoder_only decoder_only untuned" $KINDS
+if [[ " <s> <pad> </s> <unk> " == *" $SENTENCE_MARK "* ]]; then
+  echo "SENTENCE_MARK is '$SENTENCE_MARK', a special symbol of fairseq. Expected a different word, such as <q>." >&2
+  exit 2
+fi
 most="${TUNING_LINES:-999999999}"
 for amount in $AMOUNTS; do
   [[ "$amount" == all ]] && continue

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import fairseq_ssl
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from tests.conftest import PACKAGE, ROOT
 from tests.recipes.recipe import called, learner_text, printed, step, stops_for
 
@@ -205,6 +206,24 @@ def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> N
     assert done.stdout.splitlines() == ["a b c a", "b", "a b c x"]
 
 
+def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
+    shown = dry("score", TASKS="cnndm", KINDS="untuned", WORK=str(tmp_path))
+    (words,) = called(shown, "fairseq-ssl")
+    mark = words[words.index("--sentence-mark") + 1]
+    ids = OovDictionary().encode_line(f"first {mark} second").tolist()
+    assert ids.index(OovDictionary().eos()) == 3
+    for name in ("wikipedia.txt", "billion.txt", "cnndm/train.trg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("first </s> second\n", encoding="utf-8")
+    settings = {
+        **PAPER,
+        "TASKS": "cnndm",
+        "DATA_DIR": str(tmp_path),
+        "WORK": str(tmp_path / "work"),
+    }
+    assert "DATA_DIR/cnndm has <s> or </s>" in step(STEPS[0], settings, 2).stderr
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
@@ -214,6 +233,7 @@ def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> N
         ({"TASKS": "conll"}, 2, "TASKS has 'conll'. Expected learner."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k"),
         ({**PAPER, "DATA_DIR": ""}, 2, "folder with wikipedia.txt"),
+        ({**PAPER, "SENTENCE_MARK": "</s>"}, 2, "'</s>', a special symbol of fairseq"),
         ({"TUNING_LINES": "9999"}, 1, "no lines remain for pre-training"),
     ],
 )
