@@ -104,7 +104,15 @@ pretraining() {
   run mv "$data.tmp" "$data"
 }
 
-# The first AMOUNT training pairs, and all validation pairs.
+# Write AMOUNT random lines of a file. Files with as many lines give the same lines.
+sample() { # OUTPUT FILE AMOUNT
+  # shellcheck disable=SC2016  # expanded by awk and the inner shell
+  local numbered='BEGIN { srand(seed) } { printf "%.12f\t%s\n", rand(), $0 }' \
+    command='awk -v seed="$3" "$4" "$1" | LC_ALL=C sort -s -k 1,1 | sed -n "1,$2p" | cut -f 2-'
+  into "$1" bash -c "$command" sample "$2" "$3" "$SEED" "$numbered"
+}
+
+# AMOUNT training pairs and all validation pairs. The pairs of the smaller scales are in random order.
 pairs() { # TASK AMOUNT
   local data pairs side
   data="$(data "$@")" pairs="$(text "$1")"
@@ -114,6 +122,8 @@ pairs() { # TASK AMOUNT
     run cp "$DICTIONARY" "$data.tmp/dict.$side.txt"
     if [[ "$2" == all ]]; then
       run cp "$pairs/train.$side" "$data.tmp/train.src-trg.$side"
+    elif [[ "$SCALE" == paper ]]; then # section 4.4
+      sample "$data.tmp/train.src-trg.$side" "$pairs/train.$side" "$2"
     else
       into "$data.tmp/train.src-trg.$side" head -n "$2" "$pairs/train.$side"
     fi

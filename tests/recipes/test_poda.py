@@ -206,6 +206,27 @@ def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> N
     assert done.stdout.splitlines() == ["a b c a", "b", "a b c x"]
 
 
+def test_pairs_of_the_paper_are_a_random_sample(tmp_path: Path) -> None:
+    for name, lines in (("wikipedia.txt", 9), ("billion.txt", 9), ("gigaword/train.src", 300)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("".join(f"one two {i}\n" for i in range(lines)))
+    content = (tmp_path / "gigaword/train.src").read_text()
+    for name in ("train.trg", "valid.src", "valid.trg", "test.src", "test.trg"):
+        (tmp_path / "gigaword" / name).write_text(content.replace("one two ", ""))
+    settings = {**PAPER, "TASKS": "gigaword", "AMOUNTS": "20 all", "DATA_DIR": str(tmp_path)}
+    settings |= {"WORK": str(tmp_path / "work"), "HELD_OUT": "2", "LEAST_COUNT": "1"}
+    step(STEPS[0], settings)
+    data = tmp_path / "work/data"
+    source, target = (
+        (data / f"gigaword.20/train.src-trg.{side}").read_text().split("\n")[:-1]
+        for side in ("src", "trg")
+    )
+    assert source == [f"one two {number}" for number in target]
+    assert len(set(target)) == 20
+    assert max(map(int, target)) > 200
+    assert (data / "gigaword.all/train.src-trg.src").read_text() == content
+
+
 def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
     shown = dry("score", TASKS="cnndm", KINDS="untuned", WORK=str(tmp_path))
     (words,) = called(shown, "fairseq-ssl")
