@@ -207,6 +207,10 @@ def test_the_four_variants_memorize_in_the_sizes_of_the_slides() -> None:
         assert [args.arch for args in found] == variants
         sizes = [ByteNetConfig.from_namespace(args).bytenet_dim for args in found]
         assert sizes == dims
+        batches = {(args.batch_size, *args.update_freq) for args in found}
+        assert batches == {(16, 4) if scale == "paper" else (16, 1)}
+    (args, *_) = trainings(SCALE="paper", TASKS="memorize", GPUS="4")
+    assert (args.batch_size, args.update_freq) == (16, [1])
 
 
 LOG = """\
