@@ -99,6 +99,7 @@ BYTENET_ARCHS="${BYTENET_ARCHS:-bytenet}"      # variants of the kind bytenet
 BYTENET_LR="${BYTENET_LR:-3e-4}" BYTENET_EPOCHS="${BYTENET_EPOCHS:-13}"
 BYTENET_BATCH="${BYTENET_BATCH:-64}" BYTENET_SHARE="${BYTENET_SHARE:-16}" # pairs of an update, on a GPU
 BYTENET_LONGEST="${BYTENET_LONGEST:-500}"     # max training length in characters, with </s>
+BYTENET_BEAM="${BYTENET_BEAM:-12}"            # with scores that are not divided by the length
 BYTENET_FLAGS="${BYTENET_FLAGS:-}"            # such as --bytenet-dim 128 (default: d is 400)
 
 # Parts of the batch on each GPU

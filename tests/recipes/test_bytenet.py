@@ -191,6 +191,8 @@ def test_the_architectures_of_europarl_are_a_setting() -> None:
         *(("bytenet_simplified", f"bytenet_simplified.{seed}") for seed in (1, 2)),
     ]
     decoded = called(printed(RECIPE, "decode", settings), "fairseq-generate")
+    assert all("--unnormalized" in words for words in decoded)
+    assert {words[words.index("--beam") + 1] for words in decoded} == {"12"}  # the author's search
     folders = {Path(words[words.index("--path") + 1]).parent.name for words in decoded}
     assert folders == {name for _, name in found}
     table = printed(RECIPE, "score", settings)[-2]
