@@ -25,6 +25,7 @@ digits() { # ARCH LABELED UNLABELED WEIGHT SEED
 
 memorize() { # ARCH
   local folder="$RUNS/memorize/$1" rate=(--lr-scheduler fixed --lr "$MEMORIZE_LR") dim="$MEMORIZE_DIM"
+  ((MEMORIZE_UPDATE_FREQ == 1)) || rate+=(--update-freq "$MEMORIZE_UPDATE_FREQ")
   [[ -z "$MEMORIZE_ANNEAL" ]] || rate+=(--force-anneal "$MEMORIZE_ANNEAL" --lr-shrink 0.8)
   if [[ -n "$dim" && "$1" == bytenet_simplified ]]; then dim="$((dim / 2))"; fi
   # shellcheck disable=SC2086

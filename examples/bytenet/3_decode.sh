@@ -34,17 +34,17 @@ for task in $TASKS; do
       ;;
     text)
       for kind in $KINDS; do
-        data=text flags=(--max-tokens 4000)
+        data=text flags=(--beam 5 --max-tokens 4000)
         if [[ "$kind" == bytenet ]]; then # sentences longer than in training too
           data=characters
           flags=(--batch-size 32 --max-len-a 2 --max-len-b 20 --max-source-positions 10000
-            --max-target-positions 10000)
+            --max-target-positions 10000 --beam "$BYTENET_BEAM" --unnormalized)
         fi
         for model in $(text_models "$kind"); do
           for seed in $SEEDS; do
             for set in valid test; do
               decode "$RUNS/text/$model.$seed" "$DATA/$data" "$set" "$set" "$SOURCE" "$TARGET" \
-                --beam 5 "${flags[@]}"
+                "${flags[@]}"
             done
           done
         done

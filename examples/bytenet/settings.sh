@@ -45,6 +45,7 @@ case "$SCALE" in
   paper)
     TASKS="${TASKS:-memorize text}" SEEDS="${SEEDS:-1 2 3}"
     KINDS="${KINDS:-bytenet supervised backtranslation reconstruction}"
+    MEMORIZE_BATCH="${MEMORIZE_BATCH:-64}" MEMORIZE_SHARE="${MEMORIZE_SHARE:-16}" # as the author's, on 4 GPUs
     ;;
 esac
 # shellcheck disable=SC2086  # split into words
@@ -98,14 +99,18 @@ BYTENET_ARCHS="${BYTENET_ARCHS:-bytenet}"      # variants of the kind bytenet
 BYTENET_LR="${BYTENET_LR:-3e-4}" BYTENET_EPOCHS="${BYTENET_EPOCHS:-13}"
 BYTENET_BATCH="${BYTENET_BATCH:-64}" BYTENET_SHARE="${BYTENET_SHARE:-16}" # pairs of an update, on a GPU
 BYTENET_LONGEST="${BYTENET_LONGEST:-500}"     # max training length in characters, with </s>
+BYTENET_BEAM="${BYTENET_BEAM:-12}"            # with scores that are not divided by the length
 BYTENET_FLAGS="${BYTENET_FLAGS:-}"            # such as --bytenet-dim 128 (default: d is 400)
 
 # Parts of the batch on each GPU
-DIGITS_SHARE="$BATCH" MEMORIZE_SHARE="$MEMORIZE_BATCH" TEXT_SHARE="$MAX_TOKENS" BYTENET_UPDATE_FREQ=1
+DIGITS_SHARE="$BATCH" TEXT_SHARE="$MAX_TOKENS" MEMORIZE_UPDATE_FREQ=1 BYTENET_UPDATE_FREQ=1
 for task in $TASKS; do
   case "$task" in
     digits) DIGITS_SHARE="$(divided "$BATCH" GPUS)" ;;
-    memorize) MEMORIZE_SHARE="$(divided "$MEMORIZE_BATCH" GPUS)" ;;
+    memorize)
+      MEMORIZE_SHARE="${MEMORIZE_SHARE:-$(divided "$MEMORIZE_BATCH" GPUS)}"
+      MEMORIZE_UPDATE_FREQ="$(divided "$MEMORIZE_BATCH" GPUS MEMORIZE_SHARE)"
+      ;;
     text)
       TEXT_SHARE="$(divided "$MAX_TOKENS" GPUS)"
       [[ " $KINDS " != *" bytenet "* ]] || BYTENET_UPDATE_FREQ="$(divided "$BYTENET_BATCH" GPUS BYTENET_SHARE)"

@@ -50,6 +50,11 @@ brought() { # TASK
   pairs="$(text "$1")"
   run mkdir -p "$pairs"
   data_dir "wikipedia.txt, billion.txt, cnndm, gigaword, conll, jfleg" "$1" wikipedia.txt billion.txt
+  if [[ -z "${DRY_RUN:-}" ]] && grep -qE '(^| )</?s>( |$)' "$DATA_DIR/$1"/*.trg; then
+    echo "DATA_DIR/$1 has <s> or </s>, with which fairseq begins and ends a target. Expected $SENTENCE_MARK between" \
+      "sentences." >&2
+    exit 2
+  fi
   run cp -r "$DATA_DIR/$1/." "$pairs"
 }
 
@@ -99,7 +104,15 @@ pretraining() {
   run mv "$data.tmp" "$data"
 }
 
-# The first AMOUNT training pairs, and all validation pairs.
+# Write AMOUNT random lines of a file. Files with as many lines give the same lines.
+sample() { # OUTPUT FILE AMOUNT
+  # shellcheck disable=SC2016  # expanded by awk and the inner shell
+  local numbered='BEGIN { srand(seed) } { printf "%.12f\t%s\n", rand(), $0 }' \
+    command='awk -v seed="$3" "$4" "$1" | LC_ALL=C sort -s -k 1,1 | sed -n "1,$2p" | cut -f 2-'
+  into "$1" bash -c "$command" sample "$2" "$3" "$SEED" "$numbered"
+}
+
+# AMOUNT training pairs and all validation pairs. The pairs of the smaller scales are in random order.
 pairs() { # TASK AMOUNT
   local data pairs side
   data="$(data "$@")" pairs="$(text "$1")"
@@ -109,6 +122,8 @@ pairs() { # TASK AMOUNT
     run cp "$DICTIONARY" "$data.tmp/dict.$side.txt"
     if [[ "$2" == all ]]; then
       run cp "$pairs/train.$side" "$data.tmp/train.src-trg.$side"
+    elif [[ "$SCALE" == paper ]]; then # section 4.4
+      sample "$data.tmp/train.src-trg.$side" "$pairs/train.$side" "$2"
     else
       into "$data.tmp/train.src-trg.$side" head -n "$2" "$pairs/train.$side"
     fi

@@ -29,7 +29,7 @@ SEED="${SEED:-1}"                             # random seed of the data and of p
 NOISE="${NOISE:-denoise}"                     # algorithm 1, with the rates of section 2.2
 ERRORS="${ERRORS:-learner}"                   # noise of the task learner
 CLIP_NORM="${CLIP_NORM:-2}"                   # section 3.1
-DROPOUT="${DROPOUT:-0.2}"                     # section 3.1
+DROPOUT="${DROPOUT:-0.2}"                     # of embeddings and sublayers, section 3.1
 SEGMENT="${SEGMENT:-128}"                     # words of a segment, section 2.3
 LEAST_WORDS="${LEAST_WORDS:-3}"               # words of a paragraph, section 2.3
 MOST_UNKNOWN="${MOST_UNKNOWN:-0.3}"           # share of its words, section 2.3
@@ -70,8 +70,8 @@ case "$SCALE" in
     PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-14}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000000}"
     EPOCHS="${EPOCHS:-0}" LEAST_UPDATES="${LEAST_UPDATES:-0}" # until the learning rate reaches STOP_LR
     OPTIMIZER="${OPTIMIZER:-nag}"             # section 3.1, also the next three
-    LR="${LR:-2e-3}" STOP_LR="${STOP_LR:-1e-4}" WARMUP="${WARMUP:-0}" WARMUP_LR="${WARMUP_LR:-2e-3}"
-    EMA_DECAY="${EMA_DECAY:-0.9995}"
+    LR="${LR:-2e-3}" STOP_LR="${STOP_LR:-1e-4}" WARMUP="${WARMUP:-0}" WARMUP_LR="${WARMUP_LR:-$LR}"
+    EMA_DECAY="${EMA_DECAY:-0.9995}" INNER_DROPOUT="${INNER_DROPOUT:-0.2}"
     gpus 4
     MAX_TOKENS="${MAX_TOKENS:-3000}"          # section 2.3, on each of 4 GPUs
     UPDATE_FREQ="$(divided 12000 GPUS MAX_TOKENS)"
@@ -87,11 +87,12 @@ STOP_LR="${STOP_LR:-5e-5}"
 WARMUP_LR="${WARMUP_LR:-1e-4}"                # initial learning rate; must be above STOP_LR
 MAX_TOKENS="${MAX_TOKENS:-3000}"
 UPDATE_FREQ="${UPDATE_FREQ:-1}"
-PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: no minimum
+PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: no maximum
+INNER_DROPOUT="${INNER_DROPOUT:-0}"           # of attention weights and within feed-forward networks
 LEAST_COUNT="${LEAST_COUNT:-1}"
 COPY_HEADS="${COPY_HEADS:-1}"                 # of the copy attention; not in the paper
 BEAM="${BEAM:-5}"                             # not in the paper
-SENTENCE_MARK="${SENTENCE_MARK:-</s>}"        # separator between the sentences of a summary of cnndm
+SENTENCE_MARK="${SENTENCE_MARK:-<q>}"         # separator between the sentences of a summary of cnndm
 PROMPTS="${PROMPTS:-the best university in the world .|the meaning of life is .}" # table 12
 
 known=learner
@@ -104,6 +105,10 @@ fi
 expect TASKS "$known" $TASKS
 # shellcheck disable=SC2086
 expect KINDS "scratch pretrained encoder_only decoder_only untuned" $KINDS
+if [[ " <s> <pad> </s> <unk> " == *" $SENTENCE_MARK "* ]]; then
+  echo "SENTENCE_MARK is '$SENTENCE_MARK', a special symbol of fairseq. Expected a different word, such as <q>." >&2
+  exit 2
+fi
 most="${TUNING_LINES:-999999999}"
 for amount in $AMOUNTS; do
   [[ "$amount" == all ]] && continue
@@ -149,6 +154,7 @@ common_flags() {
     "--encoder-layers $LAYERS --encoder-embed-dim $DIM --encoder-ffn-embed-dim $INNER_DIM" \
     "--encoder-attention-heads $HEADS --decoder-layers $LAYERS --decoder-embed-dim $DIM" \
     "--decoder-ffn-embed-dim $INNER_DIM --decoder-attention-heads $HEADS --dropout $DROPOUT" \
+    "--attention-dropout $INNER_DROPOUT --activation-dropout $INNER_DROPOUT" \
     "--arch pointer_transformer --optimizer $OPTIMIZER --clip-norm $CLIP_NORM --lr $LR" \
     "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-threshold 0" \
     "--stop-min-lr $STOP_LR --warmup-init-lr $WARMUP_LR --store-ema" \

@@ -210,16 +210,17 @@ def _check(args: Any, task: Any) -> None:
         )
 
 
-def _fill_architecture(args: Any, stock_arch: str, **sizes: Any) -> None:
+def _fill_architecture(args: Any, stock_arch: str, **defaults: Any) -> None:
     ours = {"share_all_embeddings": True, "copy_vocabulary": None, "copy_attention_heads": 1}
-    fill_defaults(args, **sizes, **ours)
+    fill_defaults(args, **defaults, **ours)
     ARCH_CONFIG_REGISTRY[stock_arch](args)
 
 
 @register_model_architecture("pointer_transformer", "pointer_transformer")
 def pointer_transformer(args: Any) -> None:
     """The pointer-generator Transformer of PoDA, section 3.1."""
-    _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, dropout=0.2)
+    dropouts = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.2)
+    _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, **dropouts)
 
 
 @register_model_architecture("pointer_transformer", "pointer_transformer_tiny")

@@ -17,6 +17,8 @@ GOALS = {"training": 0.85, "memory": 1 / 1.25, "decoding": 0.8}
 UNITS = {"training": "target tokens/s", "memory": "bytes", "decoding": "sentences/s"}
 SIZES = {"encoder_ffn_embed_dim": 4096}
 """Options that give the stock Transformer the size of the paper's model."""
+DROPOUT = {"attention_dropout": 0.0, "activation_dropout": 0.0}
+"""The stock Transformer's values, so that both models have the same dropout layers."""
 
 
 def main() -> None:
@@ -37,7 +39,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=2, help="training steps in a run")
     options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
     args = harness.parse(options)
-    ours = {"copy_attention_heads": args.heads}
+    ours = {"copy_attention_heads": args.heads, **DROPOUT}
     theirs = SIZES if args.against == "transformer" else {}
     comparison = harness.Comparison(
         *("pointer_transformer", args.arch, args.against, UNITS[args.what], GOALS[args.what]),

@@ -191,6 +191,8 @@ def test_the_architectures_of_europarl_are_a_setting() -> None:
         *(("bytenet_simplified", f"bytenet_simplified.{seed}") for seed in (1, 2)),
     ]
     decoded = called(printed(RECIPE, "decode", settings), "fairseq-generate")
+    assert all("--unnormalized" in words for words in decoded)
+    assert {words[words.index("--beam") + 1] for words in decoded} == {"12"}  # the author's search
     folders = {Path(words[words.index("--path") + 1]).parent.name for words in decoded}
     assert folders == {name for _, name in found}
     table = printed(RECIPE, "score", settings)[-2]
@@ -207,6 +209,10 @@ def test_the_four_variants_memorize_in_the_sizes_of_the_slides() -> None:
         assert [args.arch for args in found] == variants
         sizes = [ByteNetConfig.from_namespace(args).bytenet_dim for args in found]
         assert sizes == dims
+        batches = {(args.batch_size, *args.update_freq) for args in found}
+        assert batches == {(16, 4) if scale == "paper" else (16, 1)}
+    (args, *_) = trainings(SCALE="paper", TASKS="memorize", GPUS="4")
+    assert (args.batch_size, args.update_freq) == (16, [1])
 
 
 LOG = """\

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import fairseq_ssl
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from tests.conftest import PACKAGE, ROOT
 from tests.recipes.recipe import called, learner_text, printed, step, stops_for
 
@@ -76,13 +77,16 @@ def test_pretraining_is_the_papers() -> None:
     )
     assert (args.criterion, args.optimizer, args.lr) == ("denoising_cross_entropy", "nag", [2e-3])
     assert (args.lr_scheduler, args.lr_shrink) == ("reduce_lr_on_plateau", 0.5)
-    assert (args.stop_min_lr, args.clip_norm, args.dropout) == (1e-4, 2, 0.2)
+    assert (args.stop_min_lr, args.clip_norm) == (1e-4, 2)
+    assert (args.dropout, args.attention_dropout, args.activation_dropout) == (0.2, 0.2, 0.2)
     assert (args.store_ema, args.ema_decay, args.copy_vocabulary) == (True, 0.9995, 50_000)
     assert (args.max_tokens, args.max_update, args.update_freq) == (3000, 5_000_000, [1])
     assert (args.encoder_layers, args.decoder_layers, args.encoder_embed_dim) == (6, 6, 512)
     assert (args.encoder_ffn_embed_dim, args.decoder_attention_heads) == (4096, 8)
-    (words,) = called(dry("pretrain", GPUS="1"), "fairseq-train")
-    assert training(words).update_freq == [4]
+    (words,) = called(dry("pretrain", GPUS="1", LR="1e-3"), "fairseq-train")
+    args = training(words)
+    # without warm-up, fairseq begins with the warm-up learning rate
+    assert (args.update_freq, args.lr, args.warmup_init_lr) == ([4], [1e-3], 1e-3)
 
 
 def test_fine_tuning_keeps_the_hyper_parameters() -> None:
@@ -202,6 +206,45 @@ def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> N
     assert done.stdout.splitlines() == ["a b c a", "b", "a b c x"]
 
 
+def test_pairs_of_the_paper_are_a_random_sample(tmp_path: Path) -> None:
+    for name, lines in (("wikipedia.txt", 9), ("billion.txt", 9), ("gigaword/train.src", 300)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("".join(f"one two {i}\n" for i in range(lines)))
+    content = (tmp_path / "gigaword/train.src").read_text()
+    for name in ("train.trg", "valid.src", "valid.trg", "test.src", "test.trg"):
+        (tmp_path / "gigaword" / name).write_text(content.replace("one two ", ""))
+    settings = {**PAPER, "TASKS": "gigaword", "AMOUNTS": "20 all", "DATA_DIR": str(tmp_path)}
+    settings |= {"WORK": str(tmp_path / "work"), "HELD_OUT": "2", "LEAST_COUNT": "1"}
+    step(STEPS[0], settings)
+    data = tmp_path / "work/data"
+    source, target = (
+        (data / f"gigaword.20/train.src-trg.{side}").read_text().split("\n")[:-1]
+        for side in ("src", "trg")
+    )
+    assert source == [f"one two {number}" for number in target]
+    assert len(set(target)) == 20
+    assert max(map(int, target)) > 200
+    assert (data / "gigaword.all/train.src-trg.src").read_text() == content
+
+
+def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
+    shown = dry("score", TASKS="cnndm", KINDS="untuned", WORK=str(tmp_path))
+    (words,) = called(shown, "fairseq-ssl")
+    mark = words[words.index("--sentence-mark") + 1]
+    ids = OovDictionary().encode_line(f"first {mark} second").tolist()
+    assert ids.index(OovDictionary().eos()) == 3
+    for name in ("wikipedia.txt", "billion.txt", "cnndm/train.trg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("first </s> second\n", encoding="utf-8")
+    settings = {
+        **PAPER,
+        "TASKS": "cnndm",
+        "DATA_DIR": str(tmp_path),
+        "WORK": str(tmp_path / "work"),
+    }
+    assert "DATA_DIR/cnndm has <s> or </s>" in step(STEPS[0], settings, 2).stderr
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
@@ -211,6 +254,7 @@ def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> N
         ({"TASKS": "conll"}, 2, "TASKS has 'conll'. Expected learner."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k"),
         ({**PAPER, "DATA_DIR": ""}, 2, "folder with wikipedia.txt"),
+        ({**PAPER, "SENTENCE_MARK": "</s>"}, 2, "'</s>', a special symbol of fairseq"),
         ({"TUNING_LINES": "9999"}, 1, "no lines remain for pre-training"),
     ],
 )

@@ -172,12 +172,20 @@ def test_bfloat16_probabilities_are_close() -> None:
 
 
 def test_number_of_parameters_matches_the_paper() -> None:
-    """97 million parameters in PoDA, section 3.1. The authors' code has two more linear layers."""
+    """97 million parameters in PoDA, section 3.1. The authors' code has more linear layers."""
     with torch.device("meta"):
         model = build("pointer_transformer", dictionary(50_000))
     trained = trained_only(dict(model.named_parameters()))
     count = sum(parameter.numel() for parameter in trained.values())
     assert 95e6 < count < 98e6
+
+
+def test_all_sublayers_have_the_dropout_of_the_paper() -> None:
+    with torch.device("meta"):
+        model = build("pointer_transformer", dictionary())
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        assert (layer.dropout_module.p, layer.activation_dropout_module.p) == (0.2, 0.2)
+        assert layer.self_attn.dropout_module.p == 0.2
 
 
 @pytest.mark.parametrize(
