@@ -135,8 +135,8 @@ def _check_weights(weights: Sequence[float] | None, systems: int) -> SimilarityA
         return None
     if len(weights) != systems:
         raise UsageError(
-            f"There are {systems} outputs, but {len(weights)} weights. Expected one of "
-            "`weights` per output."
+            f"There are {systems} outputs, but {len(weights)} weights. Expected one `weight` per "
+            "output."
         )
     if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
         raise UsageError(
