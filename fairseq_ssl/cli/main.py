@@ -223,8 +223,10 @@ def _with_flags(message: str, args: argparse.Namespace) -> str:
     """Return a message with flags in place of parameter names in backticks."""
 
     def as_flag(match: re.Match[str]) -> str:
-        name = match[1]
-        return FLAGS.get(name, flag(name)) if hasattr(args, name) else match[0]
+        for name in (match[1], match[1].removesuffix("s")):  # `references` is --reference
+            if hasattr(args, name):
+                return FLAGS.get(name, flag(name))
+        return match[0]
 
     return re.sub(r"`(\w+)`", as_flag, message)
 

@@ -304,7 +304,7 @@ def _apply(args: argparse.Namespace) -> None:
     if args.weights:
         weights = rerank_tune.weights_of_file(args.weights)
     else:
-        weights = check_weights(_parse_weights(args.weight))
+        weights = check_weights(_parse_weights(args.weight), "--weight")
     name = str(args.nbest_list)
     signature = Signature("rerank-apply", {"list": name, "weights": weights})
     lines = apply_to_lines(options.input_lines(args.nbest_list), weights, name, args.nbest)

@@ -179,6 +179,8 @@ def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) 
     >>> vote("he go to school", ["he goes to school", "he goes to the school", "He go to school"])
     'he goes to school'
     """
+    if isinstance(corrections, str):
+        raise TypeError("Expected a list of corrections, not a string.")
     needed = required_votes(len(corrections), min_votes)
     tokens = source.split()
     votes: defaultdict[int, Counter[Change]] = defaultdict(Counter)

@@ -88,16 +88,16 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     passes all other filters. The order of the other filters only affects speed.
     """
     specs_ = parse_filters(filters) if isinstance(filters, str) else filters
-    built = [(_name(one), _build_filter(one, sides)) for one in specs_]
-    built.sort(key=lambda pair: isinstance(pair[1], DuplicateFilter))
-    duplicates = [one for _, one in built if isinstance(one, DuplicateFilter)]
+    built = [(_build_filter(one, sides), _name(one)) for one in specs_]
+    built.sort(key=lambda pair: isinstance(pair[0], DuplicateFilter))
+    duplicates = [one for one, _ in built if isinstance(one, DuplicateFilter)]
     if len(duplicates) > 1:
         raise UsageError(
             "The filter duplicates is listed twice. Expected it once. Filter in two runs to "
             "compare twice."
         )
-    others = tuple(one for _, one in built if isinstance(one, Filter))
-    names = tuple(name for name, _ in built)
+    others = tuple(one for one, _ in built if isinstance(one, Filter))
+    names = tuple(name for _, name in built)
     return FilterChain(names, others, duplicates[0] if duplicates else None)
 
 
@@ -178,6 +178,11 @@ def _source_digest(cls: type[Any]) -> str:
 def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | DuplicateFilter:
     if isinstance(one, Filter):
         return one
+    if not isinstance(one, FilterSpec):
+        raise TypeError(
+            f"{one!r} in the list of filters is a {type(one).__name__}. Expected an object of a "
+            "class that extends Filter, or an item of parse_filters."
+        )
     cls = filter_class(one.name)
     needs_sides = is_dataclass(cls) and any(field.name == "sides" for field in fields(cls))
     arguments = {**({"sides": sides} if needs_sides else {}), **one.options}
@@ -225,7 +230,7 @@ def _read_yaml(path: str | Path) -> Any:
     except Exception as error:  # a YAMLError, or ValueError for an invalid number or date
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        what = getattr(error, "problem", None) or str(error) or "is it text?"
+        what = getattr(error, "problem", None) or " ".join(str(error).split()) or "is it text?"
         raise DataError(f"{where} is not valid YAML: {what}.") from None
 
 

@@ -37,7 +37,14 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint, temporary_path
-from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, path_list, stdin_text
+from fairseq_ssl.io.text_files import (
+    check_strings,
+    compress_chunk,
+    open_bytes,
+    open_text,
+    path_list,
+    stdin_text,
+)
 from fairseq_ssl.signature import Signature
 
 MEMORY = 2**30
@@ -78,6 +85,8 @@ def filter_pairs(
     >>> list(filter_pairs(["a b c", "a"], "clean:min=2"))
     ['a b c']
     """
+    if isinstance(pairs, str):
+        raise TypeError("Expected a list of pairs or of lines, not a string.")
     iterator = iter(pairs)
     first = list(islice(iterator, 1))
     sides = 1 if not first or isinstance(first[0], str) else len(first[0])
@@ -87,13 +96,24 @@ def filter_pairs(
 
 def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, memory: int) -> Iterator[Pair]:
     seen = BoundedHashSet(memory) if chain.duplicates else None
+    count = 0
     while batch := list(islice(pairs, BATCH)):
-        rows = [(pair,) if isinstance(pair, str) else tuple(pair) for pair in batch]
+        rows = [_row(pair, count + number) for number, pair in enumerate(batch, 1)]
+        count += len(rows)
         kept, _ = filter_rows(chain, rows)
         if seen is not None and chain.duplicates and len(kept):
             hashes = chain.duplicates.score([rows[row] for row in kept])
             kept = kept[seen.add(np.array(hashes, dtype=np.uint64))]
         yield from (batch[row] for row in kept.tolist())
+
+
+def _row(pair: object, number: int) -> tuple[str, ...]:
+    """Return the sides of a pair, or of a line. Raise TypeError unless they are strings."""
+    if isinstance(pair, str):
+        return (pair,)
+    sides: tuple[Any, ...] = tuple(pair) if isinstance(pair, Iterable) else (pair,)
+    check_strings(sides, f"pair {number}")
+    return sides
 
 
 def filter_files(
@@ -128,7 +148,7 @@ def filter_files(
     stream = None if isinstance(outputs, Sequence | Path) else file_or_stream(outputs)[1]
     sources = tuple(path_list(inputs))
     sides = max(1, len(sources))
-    _check(sources, paths, sides, examples)
+    _check(sources, paths, sides, examples, stream is not None)
     chain = build_filters(filters, sides)
     if memory is not None and chain.duplicates is None:
         raise UsageError("`memory` is for the filter duplicates, which is not in the chain.")
@@ -155,11 +175,13 @@ def filter_files(
     return job.summary() if written else None
 
 
-def _check(inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples: int) -> None:
+def _check(
+    inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples: int, to_stream: bool
+) -> None:
     """Raise UsageError for invalid or incompatible arguments."""
     if examples < 0:
         raise UsageError(f"`examples` is {examples}. Expected 0 or more.")
-    if len(outputs) != sides and (outputs or sides == 2):
+    if len(outputs) != sides and (outputs or sides == 2 or not to_stream):
         raise UsageError(
             f"There are {sides} inputs but {len(outputs)} outputs. Expected one output per input."
         )

@@ -15,7 +15,7 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens, token_edits
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.inference.loading import check_registered, load_tagger, torch_device
-from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.blocks import ByteBlock, block_lines
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
     Chunks,
@@ -43,6 +43,7 @@ from fairseq_ssl.text.raw_text import (
 from fairseq_ssl.text.spelling import spelling_corrector
 
 ENGINES = ("torch", "onnx")
+DECODING = {"keep_bias": -1, "delete_bias": -1, "min_confidence": 0, "min_sentence_confidence": 0}
 BLOCK_KIB = 64
 """Default block size in KiB."""
 
@@ -103,12 +104,14 @@ class CorrectionConfig:
         for name in ("threads", "iterations", "batch_size"):
             if getattr(self, name) < 1:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 1 or more.")
+        for name, low in DECODING.items():
+            if not low <= getattr(self, name) <= 1:
+                raise UsageError(f"`{name}` is {getattr(self, name)}. Expected {low} to 1.")
 
     @property
     def decoding_options(self) -> dict[str, Any]:
         """The options of the task edit_labeling."""
-        names = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
-        options = {f"edit_{name}": getattr(self, name) for name in ("iterations", "int8", *names)}
+        options = {f"edit_{key}": getattr(self, key) for key in ("iterations", "int8", *DECODING)}
         if self.weights:
             options["edit_weights"] = ",".join(map(str, self.weights))
         return options
@@ -307,13 +310,11 @@ class BlockCorrector:
     config: CorrectionConfig
     format_line: LineFormatter
     compressed: bool = False
+    source: Path | None = None
 
     def __call__(self, block: ByteBlock) -> CorrectedBlock:
         """Return the corrected lines of a block."""
-        try:
-            lines = block.data.removesuffix(b"\n").decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise DataError(f"The input is not UTF-8: {error}.") from None
+        lines = block_lines(block, self.source)
         corrected = _corrector(self.config, worker_number()).correct(lines)
         counts = Counter(
             lines=len(lines),
@@ -439,7 +440,7 @@ class _CorrectionJob:
         """
         self.text.resume(state, self.totals)
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
-        correct = BlockCorrector(self.config, self.format_line, compressed)
+        correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path)
         report = self.progress("correct", "lines")
         begin = time.monotonic()
         for result, share in self.text.map_blocks(self.executor, correct):

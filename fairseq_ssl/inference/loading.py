@@ -53,7 +53,8 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
     check_registered()
     for path in paths:
         if not Path(path).is_file():
-            raise DataError(f"{path} does not exist. Expected a checkpoint of fairseq-train.")
+            found = "is a folder" if Path(path).is_dir() else "does not exist"
+            raise DataError(f"{path} {found}. Expected a checkpoint of fairseq-train.")
     names = [str(path) for path in paths]
     shown = ", ".join(names)
     data = options.get("data", "their data")
@@ -62,6 +63,11 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
     except FairseqSslError:
         raise
     except FileNotFoundError as error:
+        if not data:
+            raise DataError(
+                f"{shown} cannot be loaded without the folder of its data. Only edit taggers that "
+                "label words need no `data_dir`."
+            ) from error
         raise DataError(f"{data} is not the data of {shown}: {error}") from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
         lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -63,6 +63,26 @@ def byte_blocks(
         position += len(data)
 
 
+def block_lines(block: ByteBlock, path: Path | None) -> list[str]:
+    """Decode the lines of a block of a file (None: stdin). Raise DataError for invalid UTF-8."""
+    try:
+        return block.data.removesuffix(b"\n").decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        line = block.data.rfind(b"\n", 0, error.start) + 1
+        number = 1 + block.data.count(b"\n", 0, line)
+        after = f", after byte {block.start}" if path is None and block.start else ""
+        if path is not None:
+            with open_text(path) as file:
+                number += sum(
+                    one.data.count(b"\n")
+                    for one in byte_blocks(file, 0, block.start, len(block.data))
+                )
+        raise DataError(
+            f"{path or 'stdin'}:{number}{after} is not valid UTF-8: byte {error.start - line + 1} "
+            f"of the line is 0x{block.data[error.start]:02x}. Convert the file to UTF-8."
+        ) from None
+
+
 def read_block(path: Path, number: int) -> ByteBlock | None:
     """Read a block by its number. Return None if no line begins in it."""
     with path.open("rb") as file:

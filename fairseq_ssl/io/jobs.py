@@ -167,6 +167,8 @@ def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
 def file_or_stream(output: str | Path | IO[bytes]) -> tuple[Path | None, IO[bytes] | None]:
     """Return the path and the binary stream of an output. One of them is None."""
     if isinstance(output, str | Path):
+        if not Path(output).name:
+            raise UsageError(f"`output` is the folder {output}. Expected a new path in it.")
         return Path(output), None
     if not hasattr(output, "write"):
         raise TypeError(f"Expected a path or a binary stream for `output`, not {output!r}.")
@@ -178,6 +180,13 @@ def check_distinct(source: Path | None, outputs: Iterable[Path]) -> None:
     paths = resolve_paths((source, *outputs))
     if len(set(paths)) < len(paths):
         raise UsageError("The input and the outputs must be different files.")
+
+
+def check_shard(shard: tuple[int, int]) -> None:
+    """Raise UsageError unless the index of a shard is from 1 to the number of shards."""
+    index, total = shard
+    if not 1 <= index <= total:
+        raise UsageError(f"`shard` is {shard}. Expected (i, n), with i from 1 to n.")
 
 
 class BlockResult(Protocol):
@@ -205,6 +214,7 @@ class TextInput:
     """Block size in bytes (default: `blocks.BLOCK_SIZE`)."""
 
     def __post_init__(self) -> None:
+        check_shard(self.shard)
         if self.shard == (1, 1):
             return
         if self.path is None or self.path.suffix == ".gz":

@@ -60,6 +60,14 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
             object.__setattr__(config, name, tuple(map(optional_path, _several(value))))
 
 
+def check_strings(lines: Iterable[object], name: str) -> None:
+    """Raise TypeError unless all lines are strings. `name` is the name of the text in messages."""
+    for number, line in enumerate(lines, 1):
+        if not isinstance(line, str):
+            kind = type(line).__name__
+            raise TypeError(f"Line {number} of {name} is {line!r}, a {kind}. Expected a string.")
+
+
 def _several(paths: Iterable[Item]) -> Iterable[Item]:
     if isinstance(paths, str | Path):
         raise TypeError(f"Expected a list of paths, not {paths!r}.")

@@ -147,6 +147,8 @@ class _SacreBleuSums:
 
     def signature(self) -> str:
         """Return sacreBLEU's signature of the metric."""
+        if not hasattr(self._metric, "num_refs"):  # nothing has been scored
+            self._metric.num_refs = 1
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.edit_extraction import (
     MODEL,
@@ -215,10 +215,13 @@ class Errant(EditMetric):
             options: arguments of the constructor
         """
         metric = cls([], **options)
-        lines, metric._label = text_lines(sources), text_label(sources, "the sources")
-        texts = [text_lines(reference) for reference in references]
-        for reference, text in zip(references, texts, strict=True):
-            name = text_label(reference, "a reference")
+        if not references:
+            raise UsageError("ERRANT needs references. Set `references`.")
+        metric._label = text_label(sources, "the sources")
+        lines = text_lines(sources, metric._label)
+        names = [text_label(reference, "a reference") for reference in references]
+        texts = [text_lines(*pair) for pair in zip(references, names, strict=True)]
+        for name, text in zip(names, texts, strict=True):
             check_lengths(name, len(text), metric._label, len(lines))
         pairs = list(zip(lines, zip(*texts, strict=True), strict=True))
         metric.gold = metric._annotate(pairs, "references")

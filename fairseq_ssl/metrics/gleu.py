@@ -19,6 +19,7 @@ from fairseq_ssl.metrics.metric import (
     SentenceStatistics,
     TextSource,
     check_lengths,
+    check_reference_list,
     text_label,
     text_lines,
 )
@@ -88,6 +89,7 @@ class Gleu(ReferenceMetric):
         self, hypothesis: str, references: Sequence[str], source: str = ""
     ) -> MetricScore:
         """Compute GLEU of one sentence with one or more references."""
+        check_reference_list(references)
         metric = Gleu([[reference] for reference in references], [source], self.samples)
         return metric._score_sentence(hypothesis)
 
@@ -95,7 +97,7 @@ class Gleu(ReferenceMetric):
         """Return the counts of each hypothesis for all annotators, [sentences, annotators * 10]."""
         self.check_references(hypotheses, label)
         if self.sources is None:
-            raise UsageError("GLEU needs the uncorrected text. Set `source`.")
+            raise UsageError("GLEU needs the uncorrected text. Set `sources`.")
         check_lengths(self._source_label, len(self.sources), label, len(hypotheses))
         counts = gleu_counts(hypotheses, self.sources, self.references)
         return counts.reshape(len(hypotheses), -1)
@@ -132,7 +134,7 @@ class Gleu(ReferenceMetric):
 
     def _set_sources(self, sources: TextSource | None) -> None:
         self._source_label = text_label(sources, "the sources")
-        self.sources = None if sources is None else text_lines(sources)
+        self.sources = None if sources is None else text_lines(sources, self._source_label)
 
 
 def sampled_scores(counts: GleuCounts, samples: int) -> list[float]:

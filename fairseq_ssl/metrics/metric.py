@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import check_strings, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, read_m2
 
@@ -244,6 +244,7 @@ class ReferenceMetric(Metric):
 
     def sentence_score(self, hypothesis: str, references: Sequence[str]) -> MetricScore:
         """Score one sentence against one or more references."""
+        check_reference_list(references)
         metric = copy(self)
         metric._set_references([[reference] for reference in references])
         return metric._score_sentence(hypothesis)
@@ -260,12 +261,14 @@ class ReferenceMetric(Metric):
         self._labels = [
             text_label(text, labels.format(number)) for number, text in enumerate(references)
         ]
-        self.references = [text_lines(text) for text in references]
+        self.references = [
+            text_lines(text, label) for text, label in zip(references, self._labels, strict=True)
+        ]
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
         """Raise an error if there are no references, or not one per hypothesis."""
         if not self.references:
-            raise UsageError(f"{self.name} needs references. Set `reference`.")
+            raise UsageError(f"{self.name} needs references. Set `references`.")
         for name, lines in zip(self._labels, self.references, strict=True):
             check_hypotheses(hypotheses, label, name, len(lines))
 
@@ -340,11 +343,24 @@ def paired_bootstrap(
     return bootstrap_statistics([ours], [theirs], metric.total_score, resamples, seed)
 
 
-def text_lines(text: TextSource) -> list[str]:
-    """Return the lines of a file or of a list. Raise TypeError for a string."""
+def text_lines(text: TextSource, label: str) -> list[str]:
+    """Return the lines of a file or of a list. Raise TypeError unless they are strings.
+
+    Args:
+        text: file, or list of lines
+        label: name of the text in messages
+    """
     if isinstance(text, str):
         raise TypeError("Expected a list of lines or a `Path`, not a string.")
-    return list(read_lines(text) if isinstance(text, Path) else text)
+    lines = list(read_lines(text) if isinstance(text, Path) else text)
+    check_strings(lines, label)
+    return lines
+
+
+def check_reference_list(references: Sequence[str]) -> None:
+    """Raise TypeError if the references of one sentence are a string."""
+    if isinstance(references, str):
+        raise TypeError("Expected a list of references, not a string.")
 
 
 def read_gold(gold: str | Path | Iterable[M2Sentence]) -> tuple[str, list[M2Sentence]]:
@@ -361,8 +377,10 @@ def text_label(text: object, default: str) -> str:
 
 def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
     """Raise an error unless there is a hypothesis for each of the `count` lines of a text."""
-    if isinstance(hypotheses, str):
-        raise TypeError("Expected a list of hypotheses, not a string.")
+    if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
+        kind = "string" if isinstance(hypotheses, str) else type(hypotheses).__name__
+        raise TypeError(f"Expected a list of hypotheses, not a {kind}.")
+    check_strings(hypotheses, label)
     check_lengths(name, count, label, len(hypotheses))
     if not len(hypotheses):
         raise DataError(f"There are no lines in {label}. Expected one or more.")

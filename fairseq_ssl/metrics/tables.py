@@ -274,6 +274,9 @@ def score_systems(
         100.00
     """
     files, others = {name: path_list(some) for name, some in systems.items()}, path_list(baseline)
+    for name, some in files.items():
+        if not some:
+            raise UsageError(f"The system {name} has no files. Expected one for each seed.")
     paths = dict.fromkeys(chain(*files.values(), others))
     texts = {path: read_output(path) for path in paths}
     outputs = _score_outputs(metric, texts)

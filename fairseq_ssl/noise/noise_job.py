@@ -29,7 +29,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done
-from fairseq_ssl.io.text_files import open_bytes, open_text, optional_path
+from fairseq_ssl.io.text_files import check_strings, open_bytes, open_text, optional_path
 from fairseq_ssl.noise.block_noise import (
     BadLine,
     CorpusNoise,
@@ -108,7 +108,7 @@ class NoiseResources:
             loaded["confusions"] = (
                 read_confusion_sets(self.confusion_sets)
                 if isinstance(self.confusion_sets, str | Path)
-                else {word: tuple(others) for word, others in self.confusion_sets.items()}
+                else {word: _words(word, some) for word, some in self.confusion_sets.items()}
             )
         if self.learner_errors is not None:
             loaded["learner_errors"] = (
@@ -122,6 +122,12 @@ class NoiseResources:
         """Return a digest of each resource by field name, None for a default."""
         names = ("counts", "confusion_sets", "learner_errors")
         return {name: _digest(getattr(self, name)) for name in names}
+
+
+def _words(word: str, others: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(others, str):
+        raise TypeError(f"The confusion set of {word!r} is {others!r}. Expected a list of words.")
+    return tuple(others)
 
 
 def add_noise(
@@ -142,10 +148,11 @@ def add_noise(
         raise TypeError("Expected a list of lines, not a string.")
     _check_seed(seed)
     texts = list(lines)
+    check_strings(texts, "the clean text")
     for number, line in enumerate(texts, 1):
         if "\n" in line:
             raise DataError(f"Line {number} contains a line end. Expected one sentence per line.")
-    data = "".join(f"{line}\n" for line in texts).encode("utf-8")
+    data = "".join(f"{line}\n" for line in texts).encode("utf-8", "surrogatepass")
     if not data:
         return []
     resources = resources or NoiseResources()

@@ -52,7 +52,8 @@ class Unigrams:
         """Create the distribution from counts by word or by id. The order does not matter."""
         kept = sorted((word, count) for word, count in counts.items() if count > 0)
         if not kept:
-            raise DataError("The word counts are empty. Expected one word or more to sample from.")
+            found = f"have no count above 0 for {len(counts)} words" if counts else "are empty"
+            raise DataError(f"The word counts {found}. Expected one word or more to sample from.")
         words = np.empty(len(kept), dtype=object)
         words[:] = [word for word, _ in kept]
         if not isinstance(kept[0][0], str):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fairseq_ssl.errors import deferred_modules, needs_torch
 
@@ -46,7 +49,7 @@ tensor. Without it the kernel maps each page of 4 KiB of a new tensor on its own
 def register_all() -> None:
     """Patch fairseq and import `REGISTERING_MODULES`. Further calls have no effect."""
     os.environ.setdefault(HUGE_PAGES, "1")
-    with needs_torch("Training and decoding"), deferred_modules(STATISTICS):
+    with needs_torch("Training and decoding"), deferred_modules(STATISTICS), unchanged_logging():
         import fairseq  # noqa: F401
 
     from fairseq_ssl.data.binarized import check_datasets
@@ -56,3 +59,20 @@ def register_all() -> None:
     check_datasets()
     for module in REGISTERING_MODULES:
         importlib.import_module(module)
+
+
+@contextmanager
+def unchanged_logging() -> Iterator[None]:
+    """Keep the root logger as it is, because a module of fairseq logs DEBUG to stderr on import.
+
+    `logging.basicConfig` does nothing if there is a handler. This one prints the same as none.
+    """
+    handler = logging.lastResort
+    if logging.root.handlers or handler is None:
+        yield
+        return
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)

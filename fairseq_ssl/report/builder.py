@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_choice
 from fairseq_ssl.io.jobs import resolve_paths
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import convert_fields, optional_path, path_list
@@ -69,6 +69,8 @@ class Comparison:
 
     def __post_init__(self) -> None:
         convert_fields(self, ["source", "gold"], ["references"])
+        if self.metric is not None:
+            check_choice("metric", self.metric, METRICS)
 
 
 def write_report(
@@ -96,6 +98,8 @@ def write_report(
     files = collect_files(folders)
     outputs = {name: path_list(paths) for name, paths in (systems or {}).items()}
     for name, paths in outputs.items():
+        if not paths:
+            raise UsageError(f"The system {name} has no files. Expected one for each seed.")
         files.outputs.setdefault((name, test_set or TEST_SET), []).extend(paths)
     if files.is_empty():
         inputs = [*folders, *(path for paths in outputs.values() for path in paths)]
@@ -245,7 +249,7 @@ def build_metric(name: str, comparison: Comparison) -> Metric:
     if name == "gleu" and comparison.source is None:
         raise UsageError("The metric gleu needs `source`.")
     if not comparison.references:
-        raise UsageError(f"The metric {name} needs `reference`.")
+        raise UsageError(f"The metric {name} needs `references`.")
     references = path_list(comparison.references)
     if name == "gleu":
         return Gleu(references, optional_path(comparison.source))

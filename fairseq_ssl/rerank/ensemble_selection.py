@@ -119,7 +119,7 @@ def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
     if len(paths) == len(outputs):
         rows = list(read_parallel(paths))
     else:
-        texts = [text_lines(output) for output in outputs]
+        texts = [text_lines(one, f"output {index}") for index, one in enumerate(outputs)]
         for index, text in enumerate(texts):
             check_lengths("output 0", len(texts[0]), f"output {index}", len(text))
         rows = list(zip(*texts, strict=True))
@@ -140,7 +140,7 @@ def _check_weights(weights: Sequence[float] | None, systems: int) -> SimilarityA
         )
     if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
         raise UsageError(
-            f"`weight` is {', '.join(map(str, weights))}. Expected numbers of 0 or more, and at "
+            f"`weights` are {', '.join(map(str, weights))}. Expected numbers of 0 or more, and at "
             "least one above 0."
         )
     return np.array(weights)

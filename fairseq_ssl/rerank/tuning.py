@@ -85,7 +85,7 @@ class TuningData:
                     f"{', '.join(known) or 'none'}."
                 )
         labels = [text_label(text, f"reference {n}") for n, text in enumerate(references)]
-        texts = [text_lines(text) for text in references]
+        texts = [text_lines(*pair) for pair in zip(references, labels, strict=True)]
         for label, lines in zip(labels, texts, strict=True):
             if len(lines) != len(nbest.sentences):
                 raise DataError(

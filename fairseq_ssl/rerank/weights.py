@@ -131,7 +131,7 @@ def parse_weights(text: str, name: str) -> dict[str, float]:
     return check_weights(weights, name)
 
 
-def check_weights(weights: Mapping[str, float], name: str = "`weight`") -> dict[str, float]:
+def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict[str, float]:
     """Return the weights above 0, scaled to at most 1. Raise UsageError for invalid weights.
 
     Args:

@@ -256,7 +256,7 @@ def test_input_that_is_not_utf8(
 ) -> None:
     Path("text").write_bytes(b"abc \xff\n")
     assert correct(model, "text") == 1
-    assert "UTF-8" in capsys.readouterr().err
+    assert "text:1 is not valid UTF-8: byte 5 of the line is 0xff" in capsys.readouterr().err
 
 
 def test_long_lines_use_windows(folder: Path, model: Path) -> None:

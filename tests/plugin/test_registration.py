@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.plugin import HUGE_PAGES
+from fairseq_ssl.plugin import HUGE_PAGES, unchanged_logging
 from tests.conftest import PACKAGE, Run
 
 CHECK = """
@@ -175,3 +176,11 @@ def test_large_tensors_are_in_huge_pages(
     printed = run(sys.executable, "-c", BY_USER_DIR + FAULTS, cwd=tmp_path, **settings).stdout
     small_pages = 10 * 48 * 2**20 // 4096
     assert (int(printed.split()[-1]) < small_pages / 2) is is_huge
+
+
+def test_logging_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.WARNING)
+    with unchanged_logging():
+        logging.basicConfig(level=logging.DEBUG)  # as fairseq.models.wav2vec does on import
+    assert (logging.root.handlers, logging.root.level) == ([], logging.WARNING)

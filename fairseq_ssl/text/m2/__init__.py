@@ -29,12 +29,14 @@ from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import path_list, read_lines
 
 __all__ = [
+    "EditApplier",
     "EditFilter",
     "M2Edit",
     "M2Sentence",
     "apply_m2_edits",
     "format_m2",
     "m2_annotators",
+    "m2_to_text",
     "merge_m2",
     "parse_m2",
     "read_m2",
@@ -188,6 +190,8 @@ class EditFilter:
     """
 
     def __init__(self, types: Sequence[str] = (), exclude_types: Sequence[str] = ()) -> None:
+        if isinstance(types, str) or isinstance(exclude_types, str):
+            raise TypeError("Expected lists of patterns, not a string.")
         self._keep = _any_of(types or ["*"])
         self._drop = _any_of(exclude_types)
         self._known: dict[str, bool] = {}

@@ -141,3 +141,16 @@ def test_missing_file_and_missing_package_are_reported(
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(MissingPackageError, match=r"fairseq-ssl\[wmt\]"):
         read_filters(tmp_path / "gone.yaml")
+
+
+@pytest.mark.parametrize("item", ["clean", CleanFilter, None])
+def test_an_item_that_is_not_a_filter(item: object) -> None:
+    with pytest.raises(TypeError, match="in the list of filters is a"):
+        build_filters([item], 1)  # type: ignore[list-item]
+
+
+def test_yaml_errors_have_one_line(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_bytes(b"\xff\n")
+    with pytest.raises(DataError) as error:
+        read_filters(tmp_path / "f.yaml")
+    assert "\n" not in str(error.value)

@@ -284,3 +284,16 @@ def test_package_exports_all_names() -> None:
     assert all(hasattr(filters, name) for name in filters.__all__)
     code = "import sys, fairseq_ssl.filters; assert not {'torch', 'fairseq'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())
+
+
+def test_pairs_that_are_not_strings() -> None:
+    with pytest.raises(TypeError, match="not a string"):
+        filter_pairs("abc", "clean")
+    pairs: list[Any] = [("a", "b")] * 1000 + [("a", float("nan"))]
+    with pytest.raises(TypeError, match="Line 2 of pair 1001 is nan, a float"):
+        list(filter_pairs(pairs, "clean"))
+
+
+def test_files_without_outputs() -> None:
+    with pytest.raises(UsageError, match="There are 1 inputs but 0 outputs"):
+        filter_files([], [], "clean")

@@ -11,8 +11,9 @@ import pytest
 import fairseq_ssl
 from fairseq_ssl import inference
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference import (
+    CorrectionConfig,
     DecodingConfig,
     back_translate,
     back_translate_file,
@@ -73,3 +74,17 @@ def test_default_engine_of_a_folder_is_ctranslate2(folder: Path) -> None:
 def test_unknown_engine_is_rejected(folder: Path) -> None:
     with pytest.raises(UsageError, match="Expected fairseq or ctranslate2"):
         load_model(folder / "t.pt", engine="marian")
+
+
+@pytest.mark.parametrize("name", ["keep_bias", "delete_bias", "min_confidence"])
+@pytest.mark.parametrize("value", [-2, 1.5, float("nan")])
+def test_decoding_options_out_of_range(name: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"`{name}` is {value}. Expected (-1|0) to 1"):
+        CorrectionConfig(("a.pt",), **{name: value})  # type: ignore[arg-type]
+
+
+def test_a_folder_and_a_translation_model_are_not_taggers(folder: Path) -> None:
+    with pytest.raises(DataError, match="is a folder"):
+        inference.Corrector.from_pretrained(folder)
+    with pytest.raises(DataError, match="cannot be loaded without the folder of its data"):
+        inference.Corrector.from_pretrained(folder / "t.pt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -57,3 +58,13 @@ def test_binary_files_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 100)
     with pytest.raises(DataError, match="byte 3 is longer than 100 bytes"):
         list(blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3))
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_invalid_utf8_is_located_in_the_file(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"a b\nc d\ne \xff\ng\n")
+    with path.open("rb") as file:
+        lines = (blocks.block_lines(one, path) for one in blocks.byte_blocks(file, size=size))
+        with pytest.raises(DataError, match="text:3 is not valid UTF-8: byte 3"):
+            list(lines)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +151,49 @@ def test_empty_text_has_no_score(metric: Any) -> None:
 def test_values_outside_their_range_are_rejected(build: Callable[[], object]) -> None:
     with pytest.raises(UsageError, match="Expected"):
         build()
+
+
+REFERENCES = [["a cat", "a dog"]]
+
+
+@pytest.mark.parametrize("metric", [Accuracy(REFERENCES), Bleu(REFERENCES), Chrf(REFERENCES)])
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_hypothesis_that_is_not_a_string(metric: Any, missing: Any) -> None:
+    with pytest.raises(TypeError, match=r"Line 2 of the hypotheses is (None|nan), a"):
+        metric.corpus_score(["a cat", missing])
+    with pytest.raises(TypeError, match="Line 1 of the references is"):
+        type(metric)([[missing, "a dog"]])
+
+
+@pytest.mark.parametrize("metric", [Accuracy(), Bleu(), Chrf(), Gleu()])
+def test_one_reference_that_is_not_in_a_list(metric: Any) -> None:
+    with pytest.raises(TypeError, match="a list of references, not a string"):
+        metric.sentence_score("a cat", "a cat")
+
+
+@pytest.mark.parametrize("hypotheses", [Path("a.txt"), iter(["a"])])
+def test_hypotheses_without_a_length(hypotheses: Any) -> None:
+    with pytest.raises(TypeError, match=r"hypotheses, not a (PosixPath|list_iterator)"):
+        Accuracy([["a"]]).corpus_score(hypotheses)
+
+
+@pytest.mark.parametrize("metric", [Bleu, Chrf])
+def test_signatures_are_the_same_before_and_after_scoring(metric: Any) -> None:
+    created = metric(REFERENCES)
+    before = str(created.get_signature())
+    created.corpus_score(["a cat", "a dog"])
+    assert before == str(created.get_signature())
+
+
+def test_errors_name_the_parameters() -> None:
+    with pytest.raises(UsageError, match="Set `references`"):
+        Bleu().corpus_score(["a"])
+    with pytest.raises(UsageError, match="Set `sources`"):
+        Gleu([["a"]]).corpus_score(["a"])
+    with pytest.raises(UsageError, match="Set `references`"):
+        Errant.from_references(["a"], [], untyped=True)
+
+
+def test_a_system_without_files() -> None:
+    with pytest.raises(UsageError, match="The system ours has no files"):
+        metrics.score_systems(Accuracy([["a"]]), {"ours": []})

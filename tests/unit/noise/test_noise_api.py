@@ -129,3 +129,39 @@ def test_measured_learner_errors_need_kinds() -> None:
     none = LearnerErrors({"zzz": 3}, {}, {}, (0, 1), dict.fromkeys(KINDS, 0))
     with pytest.raises(UsageError, match="no counts of `errors` or `kinds`"):
         add_noise(LINES, "learner:measured=true", resources=NoiseResources(learner_errors=none))
+
+
+@pytest.mark.parametrize("line", [None, float("nan"), b"a"])
+def test_a_line_that_is_not_a_string(line: object) -> None:
+    with pytest.raises(TypeError, match="Line 2 of the clean text is"):
+        add_noise(["a b", line], "direct")  # type: ignore[list-item]
+
+
+def test_a_lone_surrogate() -> None:
+    with pytest.raises(DataError, match="Line 2 is not valid UTF-8"):
+        add_noise(["a b", "a \ud800"], "direct")
+
+
+def test_a_confusion_set_that_is_a_string() -> None:
+    resources = NoiseResources(confusion_sets={"cat": "cut"})
+    with pytest.raises(TypeError, match="The confusion set of 'cat' is 'cut'"):
+        add_noise(["cat"], "spell", resources=resources)
+
+
+def test_counts_without_a_positive_one() -> None:
+    with pytest.raises(DataError, match="no count above 0 for 1 words"):
+        add_noise(["a b"], "direct", resources=NoiseResources(counts={"a": -1}))
+
+
+@pytest.mark.parametrize("shard", [(0, 3), (4, 3), (-1, 2)])
+def test_shards_out_of_range(shard: tuple[int, int], tmp_path: Path) -> None:
+    (tmp_path / "clean").write_text("a b\n")
+    with pytest.raises(UsageError, match="with i from 1 to n"):
+        noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", shard=shard)
+    assert not list(tmp_path.glob("noisy*"))
+
+
+def test_an_output_without_a_name(tmp_path: Path) -> None:
+    (tmp_path / "clean").write_text("a b\n")
+    with pytest.raises(UsageError, match="`output` is the folder"):
+        noise_file(tmp_path / "clean", ".", "direct")

@@ -11,6 +11,7 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.metrics.metric import BootstrapResult
+from fairseq_ssl.report import Comparison, write_report
 from fairseq_ssl.report.score_files import (
     ReportedScore,
     ScoreComparison,
@@ -266,3 +267,10 @@ def test_folder_without_results_is_rejected(
     write(tmp_path / "runs/notes.md", "nothing")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 1
     assert "no outputs, scores or figures" in capsys.readouterr().err
+
+
+def test_an_unknown_metric_and_a_system_without_files(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`metric` is 'blue'"):
+        Comparison(metric="blue")
+    with pytest.raises(UsageError, match="The system ours has no files"):
+        write_report(tmp_path / "r.html", systems={"ours": []})

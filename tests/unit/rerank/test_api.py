@@ -51,7 +51,7 @@ def test_read_tune_and_apply(tmp_path: Path) -> None:
 
 def test_wrong_requests_are_rejected() -> None:
     nbest = rerank.NBest.parse(LINES)
-    with pytest.raises(UsageError, match="`weight` has no weight above 0"):
+    with pytest.raises(UsageError, match="`weights` has no weight above 0"):
         rerank.apply(nbest, {"good": 0})
     with pytest.raises(UsageError, match=r"`step` is 0\.3. Expected 1 / N"):
         rerank.WeightSearch("grid", step=0.3)

@@ -134,3 +134,8 @@ def test_words_are_not_kept_for_the_whole_process() -> None:
     same = "-".join(["rare", "word"])
     assert sentence.words == (same,)
     assert sys.intern(same) is same
+
+
+def test_a_pattern_that_is_not_in_a_list() -> None:
+    with pytest.raises(TypeError, match="lists of patterns, not a string"):
+        EditFilter("VERB*")
