@@ -115,7 +115,7 @@ class Gleu(ReferenceMetric):
         scores = sampled_scores(counts, self.samples)
         return {
             self.name: float(np.mean(scores)),
-            "deviation of samples": float(np.std(scores)),
+            "standard deviation of samples": float(np.std(scores)),
             "mean of single references": float(np.mean(alone)),
         }
 

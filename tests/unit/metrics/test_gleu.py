@@ -70,7 +70,7 @@ def test_several_references_are_sampled() -> None:
     found = gleu(outputs, sources, [good, bad])
     assert found.values["mean of single references"] == pytest.approx(50)
     assert 40 < found.score < 70
-    assert found.values["deviation of samples"] > 0
+    assert found.values["standard deviation of samples"] > 0
     assert gleu(outputs, sources, [good, bad]) == found
 
 

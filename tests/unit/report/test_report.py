@@ -39,7 +39,7 @@ def runs(folder: Path) -> Path:
     ):
         write(folder / name / "test.txt", text)
         write(folder / name / "test.bleu.json", {**BLEU, "score": score})
-    gleu = {"GLEU": 50.0, "deviation of samples": 0.5, "signature": "gleu|lines:2"}
+    gleu = {"GLEU": 50.0, "standard deviation of samples": 0.5, "signature": "gleu|lines:2"}
     write(folder / "base.1/valid.gleu.json", gleu)
     return folder
 
@@ -49,7 +49,7 @@ def test_scores_are_averaged_over_seeds(tmp_path: Path) -> None:
     columns = [
         ("test", "BLEU", BLEU["signature"]),
         ("valid", "GLEU", "gleu|lines:2"),
-        ("valid", "gleu deviation of samples", "gleu|lines:2"),
+        ("valid", "gleu standard deviation of samples", "gleu|lines:2"),
     ]
     assert table.columns == columns
     rows = {name: [scores and str(scores) for scores in row] for name, row in table.rows.items()}
