@@ -218,9 +218,10 @@ spawn() {
   else
     "$@" &
   fi
-  SPAWNED[place]=$!
+  SPAWNED[place]=$! STARTED+=("$!")
 }
 SPAWNED=() # process ids by slot, from 0 to JOBS - 1
+STARTED=() # all process ids
 
 all_gpus() { # 0,1,...
   if [[ -n "${CUDA_VISIBLE_DEVICES+set}" ]]; then
@@ -231,5 +232,9 @@ all_gpus() { # 0,1,...
 }
 
 settle() {
+  local id
   while [[ -n "$(jobs -p)" ]]; do wait -n || return; done
+  # `wait -n` can miss a job that has just ended. bash keeps the exit code of each process.
+  for id in "${STARTED[@]}"; do wait "$id" || return; done
+  STARTED=()
 }

@@ -50,7 +50,8 @@ def test_doctor_reports_a_shadowing_folder_and_unsafe_loading(run: Run, tmp_path
 
 def test_fairseq_advice_on_unneeded_packages_is_hidden(run: Run, tmp_path: Path) -> None:
     script = (
-        "import logging, sys; sys.modules['tensorboardX'] = None; "
+        "import logging, sys; logging.basicConfig(level=logging.INFO); "
+        "sys.modules['tensorboardX'] = None; "
         "from fairseq_ssl.cli.main import main; main(['doctor']); "
         "logging.getLogger('fairseq.tasks.text_to_speech').info('of a task')"
     )

@@ -120,7 +120,7 @@ def test_node_uses_the_requested_gpus() -> None:
         ("pseudo_bidirectional", 2, "8", {"TASKS": "gec", "GEC_MAX_TOKENS": "2560"}),
         ("mein", 2, "1", {"TASKS": "elec", "EXPERTS": "adv", "SEEDS": "1"}),
         ("mein", 4, "1", {"TASKS": "elec", "EXPERTS": "lstm", "SEEDS": "1", "KINDS": "imitators"}),
-        ("bytenet", 2, "1", {"TASKS": "memorize"}),
+        ("bytenet", 2, "1", {"TASKS": "memorize", "MEMORIZE_SHARE": "4"}),
         ("bytenet", 2, "1", {"TASKS": "text", "SEEDS": "1", "BYTENET_SHARE": "4"}),
     ],
 )
