@@ -45,7 +45,7 @@ case "$SCALE" in
   paper)
     TASKS="${TASKS:-memorize text}" SEEDS="${SEEDS:-1 2 3}"
     KINDS="${KINDS:-bytenet supervised backtranslation reconstruction}"
-    MEMORIZE_BATCH="${MEMORIZE_BATCH:-64}" MEMORIZE_SHARE="${MEMORIZE_SHARE:-16}" # as the author's, on 4 GPUs
+    MEMORIZE_BATCH="${MEMORIZE_BATCH:-64}" MEMORIZE_SHARE="${MEMORIZE_SHARE:-16}" # 4 x 16 in the author's code
     ;;
 esac
 # shellcheck disable=SC2086  # split into words

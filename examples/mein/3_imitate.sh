@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Step 2 of algorithm 1: label the unlabeled texts with each expert, to WORK/teachers (with
-# LABELING=online in training), and train imitators on these labels, WORK/imitators/TASK.EXPERT.SEED.KIND/final.pt.
+# Step 2 of algorithm 1: label the unlabeled texts with each expert, to WORK/teachers, and train
+# imitators on these labels, WORK/imitators/TASK.EXPERT.SEED.KIND/final.pt. With LABELING=online, the
+# expert labels each batch in the training of the imitators.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

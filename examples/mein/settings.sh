@@ -87,6 +87,8 @@ TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # without test.tsv
 # small scale; the paper's scale has the sizes of table 3.1
 SAMPLES="${SAMPLES:-1000}"                    # bootstrap samples
 
+export THP_MEM_ALLOC_ENABLE="${THP_MEM_ALLOC_ENABLE:-1}" # LSTMs on a CPU, see ../README.md
+
 # offline: label all unlabeled texts before the training of the imitators; online: label each batch in
 # training, for imitators that read few of the texts (IMITATOR_UPDATES)
 LABELING="${LABELING:-offline}"

@@ -44,6 +44,7 @@ from fairseq_ssl.text.spelling import spelling_corrector
 
 ENGINES = ("torch", "onnx")
 DECODING = {"keep_bias": -1, "delete_bias": -1, "min_confidence": 0, "min_sentence_confidence": 0}
+"""Min values of the decoding options whose max value is 1."""
 BLOCK_KIB = 64
 """Default block size in KiB."""
 
@@ -316,11 +317,9 @@ class BlockCorrector:
         """Return the corrected lines of a block."""
         lines = block_lines(block, self.source)
         corrected = _corrector(self.config, worker_number()).correct(lines)
-        counts = Counter(
-            lines=len(lines),
-            changed=sum(one.text != one.source for one in corrected),
-            edits=sum(len(one.edits) for one in corrected),
-        )
+        changed = sum(one.text != one.source for one in corrected)
+        edits = sum(len(one.edits) for one in corrected)
+        counts = Counter(lines=len(lines), changed=changed, edits=edits)
         output = "".join(f"{self.format_line(one)}\n" for one in corrected).encode("utf-8")
         return CorrectedBlock(compress_chunk(output, self.compressed), block.end, counts)
 

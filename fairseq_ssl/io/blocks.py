@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import MAX_LINE_BYTES, file_on_disk, open_text
+from fairseq_ssl.io.text_files import MAX_LINE_BYTES, file_on_disk, open_text, utf8_error
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
@@ -68,8 +68,7 @@ def block_lines(block: ByteBlock, path: Path | None) -> list[str]:
     try:
         return block.data.removesuffix(b"\n").decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        line = block.data.rfind(b"\n", 0, error.start) + 1
-        number = 1 + block.data.count(b"\n", 0, line)
+        number = 1 + block.data.count(b"\n", 0, error.start)
         after = f", after byte {block.start}" if path is None and block.start else ""
         if path is not None:
             with open_text(path) as file:
@@ -77,10 +76,8 @@ def block_lines(block: ByteBlock, path: Path | None) -> list[str]:
                     one.data.count(b"\n")
                     for one in byte_blocks(file, 0, block.start, len(block.data))
                 )
-        raise DataError(
-            f"{path or 'stdin'}:{number}{after} is not valid UTF-8: byte {error.start - line + 1} "
-            f"of the line is 0x{block.data[error.start]:02x}. Convert the file to UTF-8."
-        ) from None
+        place = f"{path or 'stdin'}:{number}{after}"
+        raise utf8_error(place, block.data, error.start) from None
 
 
 def read_block(path: Path, number: int) -> ByteBlock | None:
@@ -152,12 +149,8 @@ class RowBlock:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            number = data.count(b"\n", 0, error.start)
-            line = data.rfind(b"\n", 0, error.start) + 1
-            raise DataError(
-                f"{self.place(side, number)} is not valid UTF-8: byte {error.start - line + 1} of "
-                f"the line is 0x{data[error.start]:02x}. Convert the file to UTF-8."
-            ) from None
+            place = self.place(side, data.count(b"\n", 0, error.start))
+            raise utf8_error(place, data, error.start) from None
 
 
 def row_blocks(

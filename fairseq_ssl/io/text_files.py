@@ -194,16 +194,28 @@ def read_lines(path: str | Path) -> Iterator[str]:
         yield from decoded_lines(file, str(path))
 
 
+def utf8_error(place: str, data: bytes, start: int) -> DataError:
+    """Return the error for the first byte that is not UTF-8.
+
+    Args:
+        place: ``FILE:LINE`` of the byte
+        data: one or more lines
+        start: position of the byte in `data`
+    """
+    line = data.rfind(b"\n", 0, start) + 1
+    return DataError(
+        f"{place} is not valid UTF-8: byte {start - line + 1} of the line is 0x{data[start]:02x}. "
+        "Convert the file to UTF-8."
+    )
+
+
 def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     """Decode lines as UTF-8, without newlines. `name` is the name of the file in messages."""
     for number, line in enumerate(file, 1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}:{number} is not valid UTF-8: byte {error.start + 1} of the line is "
-                f"0x{line[error.start]:02x}. Convert the file to UTF-8."
-            ) from None
+            raise utf8_error(f"{name}:{number}", line, error.start) from None
         yield text.removesuffix("\n")
 
 

@@ -246,6 +246,15 @@ class SystemScores:
         return SeedRange.of([self.metric.values(each.rows[indices])[name] for each in outputs])
 
 
+def system_files(systems: Mapping[str, Sequence[str | Path]]) -> dict[str, list[Path]]:
+    """Return the files of each system as paths. Raise UsageError for a system without files."""
+    files = {name: path_list(some) for name, some in systems.items()}
+    for name, some in files.items():
+        if not some:
+            raise UsageError(f"The system {name} has no files. Expected one for each seed.")
+    return files
+
+
 def score_systems(
     metric: Metric,
     systems: Mapping[str, Sequence[str | Path]],
@@ -273,10 +282,7 @@ def score_systems(
         >>> print(scores.values()["accuracy"][0])
         100.00
     """
-    files, others = {name: path_list(some) for name, some in systems.items()}, path_list(baseline)
-    for name, some in files.items():
-        if not some:
-            raise UsageError(f"The system {name} has no files. Expected one for each seed.")
+    files, others = system_files(systems), path_list(baseline)
     paths = dict.fromkeys(chain(*files.values(), others))
     texts = {path: read_output(path) for path in paths}
     outputs = _score_outputs(metric, texts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -41,14 +40,9 @@ STATISTICS = ("sklearn", "sklearn.metrics", "scipy.stats")
 """Modules whose functions fairseq uses only to validate GLUE and speech classifiers. Their import
 takes longer than that of the rest of fairseq."""
 
-HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
-"""Variable with which PyTorch stores tensors of 2 MiB or more in huge pages, read at the first
-tensor. Without it the kernel maps each page of 4 KiB of a new tensor on its own."""
-
 
 def register_all() -> None:
     """Patch fairseq and import `REGISTERING_MODULES`. Further calls have no effect."""
-    os.environ.setdefault(HUGE_PAGES, "1")
     with needs_torch("Training and decoding"), deferred_modules(STATISTICS), unchanged_logging():
         import fairseq  # noqa: F401
 

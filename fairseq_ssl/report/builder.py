@@ -14,6 +14,7 @@ from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import convert_fields, optional_path, path_list
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
+from fairseq_ssl.metrics.tables import system_files
 from fairseq_ssl.report.page import Page
 from fairseq_ssl.report.score_files import (
     ReportedScore,
@@ -96,10 +97,8 @@ def write_report(
     """
     comparison = comparison or Comparison()
     files = collect_files(folders)
-    outputs = {name: path_list(paths) for name, paths in (systems or {}).items()}
+    outputs = system_files(systems or {})
     for name, paths in outputs.items():
-        if not paths:
-            raise UsageError(f"The system {name} has no files. Expected one for each seed.")
         files.outputs.setdefault((name, test_set or TEST_SET), []).extend(paths)
     if files.is_empty():
         inputs = [*folders, *(path for paths in outputs.values() for path in paths)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.plugin import HUGE_PAGES, unchanged_logging
+from fairseq_ssl.plugin import unchanged_logging
 from tests.conftest import PACKAGE, Run
 
 CHECK = """
@@ -148,34 +148,6 @@ def test_only_the_top_registers() -> None:
         if re.search(r"^(?!>>>).*\bregister\(\)", path.read_text("utf-8"), re.M)
     ]
     assert calls == []
-
-
-KERNEL = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-FAULTS = """
-import resource
-import torch
-
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-before = faults()
-for _ in range(10):
-    torch.ones(48 * 2**20, dtype=torch.uint8)
-print(faults() - before)
-"""
-"""A script that prints the number of page faults of ten tensors of 48 MiB."""
-
-
-@pytest.mark.skipif(
-    not KERNEL.exists() or "[never]" in KERNEL.read_text(), reason="needs huge pages"
-)
-@pytest.mark.parametrize(("settings", "is_huge"), [({}, True), ({HUGE_PAGES: "0"}, False)])
-def test_large_tensors_are_in_huge_pages(
-    settings: dict[str, str], is_huge: bool, run: Run, tmp_path: Path
-) -> None:
-    printed = run(sys.executable, "-c", BY_USER_DIR + FAULTS, cwd=tmp_path, **settings).stdout
-    small_pages = 10 * 48 * 2**20 // 4096
-    assert (int(printed.split()[-1]) < small_pages / 2) is is_huge
 
 
 def test_logging_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
