@@ -17,12 +17,12 @@ language_model() { # TASK
 }
 
 expert() { # TASK EXPERT SEED
-  local folder start=() rate="$LR" epochs="$EPOCHS"
+  local folder start=() rate="$LR" epochs="$EPOCHS" lm="${LM_TASK:-$1}"
   folder="$(run_of "$@" alone)"
   case "$2" in
     lstm) ;;
     bert) rate="$BERT_LR" epochs="$BERT_EPOCHS" ;;
-    *) start=(--classifier-lm "$RUNS/$1.lm/final.pt" --classifier-lm-dict "$(data "$1")/lm/dict.txt") ;;
+    *) start=(--classifier-lm "$RUNS/$lm.lm/final.pt" --classifier-lm-dict "$(data "$lm")/lm/dict.txt") ;;
   esac
   criterion_of "$2"
   expert_of "$1" "$2"
@@ -38,7 +38,7 @@ build_expert() { build "$(run_of "$@" alone)" expert "$@"; } # TASK EXPERT SEED
 
 headline "2/5 experts: $EXPERTS; of $TASKS"
 if [[ " $EXPERTS " =~ " "(lm|adv|vat)" " ]]; then
-  for task in $TASKS; do spawn build "$RUNS/$task.lm" language_model "$task"; done
+  for task in ${LM_TASK:-$TASKS}; do spawn build "$RUNS/$task.lm" language_model "$task"; done
   settle
 fi
 each build_expert

@@ -1,6 +1,7 @@
 """LSTM text classifier, and the LSTM language model that initializes it (MEIN)."""
 
 import logging
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -44,6 +45,13 @@ class RecurrentConfig(FairseqDataclass):
         default=0.5,
         metadata={"help": "dropout probability of embeddings, 0 or more, below 1 (default: 0.5)"},
     )
+    recurrent_embed_std: float = field(
+        default=1.0,
+        metadata={
+            "help": "standard deviation of initial embeddings, above 0; with normalized embeddings, "
+            "a smaller one has the effect of a larger learning rate (default: 1; recurrent_lm: 0.06)"
+        },
+    )
     recurrent_normalize_embeddings: bool = field(
         default=False,
         metadata={
@@ -72,6 +80,10 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
         raise ConfigurationError(
             f"--recurrent-dropout is {cfg.recurrent_dropout}; expected 0 or more, below 1."
         )
+    if not 0 < cfg.recurrent_embed_std < math.inf:
+        raise ConfigurationError(
+            f"--recurrent-embed-std is {cfg.recurrent_embed_std}; expected a number above 0."
+        )
     flush_denormals(not cfg.recurrent_keep_denormals)
     sizes = RecurrentSizes(
         vocabulary=len(dictionary),
@@ -79,6 +91,7 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
         hidden_dim=cfg.recurrent_hidden_dim,
         layers=cfg.recurrent_layers,
         dropout=cfg.recurrent_dropout,
+        embed_std=cfg.recurrent_embed_std,
     )
     counts = list(dictionary.count) if cfg.recurrent_normalize_embeddings else None
     return RecurrentEncoder(sizes, dictionary.pad(), counts)
@@ -88,6 +101,10 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
 class RecurrentLanguageModelConfig(RecurrentConfig):
     """Options of the LSTM language model."""
 
+    recurrent_embed_std: float = field(
+        default=0.06,
+        metadata={"help": "standard deviation of initial embeddings, above 0 (default: 0.06)"},
+    )
     lm_adaptive_cutoffs: str = field(
         default="2000,10000",
         metadata={

@@ -27,6 +27,8 @@ class RecurrentSizes:
     layers: int = 1
     dropout: float = 0.5
     """Dropout probability of embeddings and of states between layers."""
+    embed_std: float = 1.0
+    """Standard deviation of initial embeddings."""
 
 
 class NormalizedEmbedding(ExactBuffers, nn.Embedding):
@@ -125,8 +127,8 @@ class RecurrentEncoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize weights uniformly and biases with 0, except 1 for the forget gate."""
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        """Initialize embeddings normally, the LSTM uniformly, and its biases with 0, or 1 (forget)."""
+        nn.init.normal_(self.embedding.weight, std=self.sizes.embed_std)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()
             for name, weight in self.lstm.named_parameters():

@@ -125,6 +125,17 @@ def test_figure_3_3_has_equal_updates_and_one_expert() -> None:
     assert "--extra-unlabeled" not in words, "only where there are such texts"
 
 
+def test_experts_of_several_tasks_can_start_from_one_language_model() -> None:
+    settings = {"SCALE": "small", "TASKS": "imdb rotten", "EXPERTS": "lm", "SEEDS": "1"}
+    lines = dry("expert", **settings, LM_TASK="imdb")
+    lm, *experts = map(training, called(lines, "fairseq-train"))
+    assert lm.arch == "recurrent_lm"
+    assert {one.classifier_lm for one in experts} == {f"{lm.save_dir}/final.pt"}
+    assert [one.data for one in experts] == [str(Path(lm.data).parent), experts[1].data]
+    assert {one.classifier_lm_dict for one in experts} == {f"{lm.data}/dict.txt"}
+    assert experts[1].data.endswith("/rotten")
+
+
 def test_a_batch_can_be_labeled_in_training() -> None:
     settings = {"TASKS": "imdb", "EXPERTS": "lstm", "SEEDS": "1", "KINDS": "alone imitators"}
     lines = dry("imitate", **settings, LABELING="online")

@@ -51,6 +51,16 @@ def test_normalized_embeddings_have_mean_0_and_variance_1() -> None:
     torch.testing.assert_close(embedding(torch.tensor([words]))[0], found)
 
 
+@pytest.mark.parametrize("counts", [None, [1] * 2_000])
+def test_standard_deviation_of_initial_embeddings(counts: list[int] | None) -> None:
+    torch.manual_seed(1)
+    sizes = RecurrentSizes(2_000, 8, 4, embed_std=0.3)
+    weight = RecurrentEncoder(sizes, PAD, counts).embedding.weight
+    rows = [word for word in range(2_000) if word != PAD]
+    assert weight[rows].std().item() == pytest.approx(0.3, rel=0.03)
+    assert not weight[PAD].any()
+
+
 def test_gradient_of_normalized_embeddings() -> None:
     """Equal to automatic differentiation of the formula, also for a dimension without variance."""
     torch.manual_seed(1)
