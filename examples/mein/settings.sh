@@ -66,6 +66,8 @@ LEAST_COUNT="${LEAST_COUNT:-2}"               # 3.6.3
 DIM="${DIM:-256}" HIDDEN="${HIDDEN:-1024}"    # table 3.2: D and H
 IMITATOR_DIM="${IMITATOR_DIM:-512}"           # table 3.2: embeddings and N
 DROPOUT="${DROPOUT:-0.5}"                     # table 3.2
+EMBED_STD="${EMBED_STD:-}"                    # standard deviation of the experts' initial embeddings (default:
+# 1 for imdb and the paper's scale, 0.06 for the other tasks of the smaller scales, by their dev error)
 LR="${LR:-0.001}" FINE_LR="${FINE_LR:-0.0001}" DECAY="${DECAY:-0.9998}" BATCH="${BATCH:-32}" # table 3.2
 gpus 1
 SHARE="$(divided "$BATCH" GPUS)"              # texts of the batch on each GPU
@@ -113,13 +115,16 @@ criterion_of() { # EXPERT: set CRITERION to the flags of its loss, the same in a
   if [[ "$1" == adv || "$1" == vat ]]; then CRITERION+=(--ddp-backend legacy_ddp); fi
 }
 expert_of() { # TASK EXPERT: set ARCHITECTURE to the flags of its network
-  ARCHITECTURE=(--arch lstm_classifier "${SIZES[@]}")
+  ARCHITECTURE=(--arch lstm_classifier "${SIZES[@]}" --recurrent-embed-std "$(embed_std "$1")")
   if [[ "$2" == bert ]]; then ARCHITECTURE=(--arch bert_classifier --classifier-bert "$BERT"); fi
   ARCHITECTURE+=(--classifier-mlp-dim "$(mlp "$1")")
 }
 SIZES=(--recurrent-embed-dim "$DIM" --recurrent-hidden-dim "$HIDDEN" --recurrent-dropout "$DROPOUT")
 [[ -n "$NORMALIZE" ]] && SIZES+=("$NORMALIZE")
 mlp() { if [[ "$1" == rcv1 ]]; then echo 128; else echo 30; fi; } # TASK: M of table 3.2
+embed_std() { # TASK
+  if [[ "$SCALE" == paper || "$1" == imdb ]]; then echo "${EMBED_STD:-1}"; else echo "${EMBED_STD:-0.06}"; fi
+}
 kinds() { # TASK: figure 3.3 needs lines.N of pros at the small scale, of elec and rcv1 at the paper's
   local found="${KINDS:-}" default="alone continued random imitators"
   local windows="$default windows.1 windows.1-2 windows.1-2-3"

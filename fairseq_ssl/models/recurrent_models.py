@@ -48,8 +48,8 @@ class RecurrentConfig(FairseqDataclass):
     recurrent_embed_std: float = field(
         default=1.0,
         metadata={
-            "help": "standard deviation of initial embeddings, above 0; with normalized embeddings, "
-            "a smaller one has the effect of a larger learning rate (default: 1; recurrent_lm: 0.06)"
+            "help": "standard deviation of initial embeddings, above 0; if they are normalized, a "
+            "smaller one has the effect of a larger learning rate (default: 1, recurrent_lm: 0.06)"
         },
     )
     recurrent_normalize_embeddings: bool = field(

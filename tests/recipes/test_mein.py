@@ -136,6 +136,15 @@ def test_experts_of_several_tasks_can_start_from_one_language_model() -> None:
     assert experts[1].data.endswith("/rotten")
 
 
+def test_initial_embeddings_by_task() -> None:
+    settings = {"SCALE": "small", "TASKS": "imdb rotten", "EXPERTS": "lstm", "SEEDS": "1"}
+    for more, expected in (({}, [1, 0.06]), ({"EMBED_STD": "0.5"}, [0.5, 0.5])):
+        found = map(training, called(dry("expert", **settings, **more), "fairseq-train"))
+        assert [one.recurrent_embed_std for one in found] == expected
+    paper = map(training, called(dry("expert", EXPERTS="lm", SEEDS="1"), "fairseq-train"))
+    assert {one.recurrent_embed_std for one in paper if one.arch == "lstm_classifier"} == {1}
+
+
 def test_a_batch_can_be_labeled_in_training() -> None:
     settings = {"TASKS": "imdb", "EXPERTS": "lstm", "SEEDS": "1", "KINDS": "alone imitators"}
     lines = dry("imitate", **settings, LABELING="online")
