@@ -46,10 +46,11 @@ class RecurrentConfig(FairseqDataclass):
         metadata={"help": "dropout probability of embeddings, 0 or more, below 1 (default: 0.5)"},
     )
     recurrent_embed_std: float = field(
-        default=1.0,
+        default=0.06,
         metadata={
-            "help": "standard deviation of initial embeddings, above 0; if they are normalized, a "
-            "smaller one has the effect of a larger learning rate (default: 1, recurrent_lm: 0.06)"
+            "help": "standard deviation of initial embeddings, above 0; if they are normalized, 1 "
+            "has the effect of a smaller learning rate, for tens of thousands of texts "
+            "(default: 0.06)"
         },
     )
     recurrent_normalize_embeddings: bool = field(
@@ -101,10 +102,6 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
 class RecurrentLanguageModelConfig(RecurrentConfig):
     """Options of the LSTM language model."""
 
-    recurrent_embed_std: float = field(
-        default=0.06,
-        metadata={"help": "standard deviation of initial embeddings, above 0 (default: 0.06)"},
-    )
     lm_adaptive_cutoffs: str = field(
         default="2000,10000",
         metadata={

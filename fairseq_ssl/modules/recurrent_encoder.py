@@ -27,7 +27,7 @@ class RecurrentSizes:
     layers: int = 1
     dropout: float = 0.5
     """Dropout probability of embeddings and of states between layers."""
-    embed_std: float = 1.0
+    embed_std: float = 0.06
     """Standard deviation of initial embeddings."""
 
 
