@@ -38,7 +38,10 @@ build_expert() { build "$(run_of "$@" alone)" expert "$@"; } # TASK EXPERT SEED
 
 headline "2/5 experts: $EXPERTS; of $TASKS"
 if [[ " $EXPERTS " =~ " "(lm|adv|vat)" " ]]; then
-  for task in ${LM_TASK:-$TASKS}; do spawn build "$RUNS/$task.lm" language_model "$task"; done
+  for task in ${LM_TASK:-$TASKS}; do
+    made "$(data "$task")/lm/dict.txt"
+    spawn build "$RUNS/$task.lm" language_model "$task"
+  done
   settle
 fi
 each build_expert

@@ -55,7 +55,9 @@ TASKS="${TASKS:-$KNOWN}"
 expect TASKS "$KNOWN" $TASKS
 # shellcheck disable=SC2086
 expect EXPERTS "lstm lm adv vat bert" $EXPERTS
-[[ -z "${LM_TASK:-}" ]] || expect LM_TASK "$KNOWN" "$LM_TASK"
+LM_TASK="${LM_TASK:-}"                        # task whose language model all experts start from (default: each
+# its own)
+[[ -z "$LM_TASK" ]] || expect LM_TASK "$KNOWN" "$LM_TASK"
 if [[ " $EXPERTS " == *" bert "* && -z "${BERT:-}" && -z "${DRY_RUN:-}" ]]; then
   echo "BERT is not set. Expected the folder of a BERT or RoBERTa for the expert bert." >&2
   exit 2
@@ -76,7 +78,6 @@ IMITATOR_LR="${IMITATOR_LR:-0.001}" IMITATOR_DECAY="${IMITATOR_DECAY:-$DECAY}" #
 IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"       # over all unlabeled texts; equally many updates for lines.N
 IMITATOR_UPDATES="${IMITATOR_UPDATES:-}"      # in place of epochs, for all kinds with extra.N
 IMITATOR_INTERVAL="${IMITATOR_INTERVAL:-2000}" # updates between validations; the best on dev is used
-LM_TASK="${LM_TASK:-}"                        # task whose language model all experts start from; default: their own
 LM_LR="${LM_LR:-0.001}" LM_EPOCHS="${LM_EPOCHS:-10}" LM_TOKENS="${LM_TOKENS:-100}" # tokens in a row
 LAMBDA="${LAMBDA:-0 1 3}"                     # initial values; the best on dev is selected for each model
 LAMBDA_RATE="${LAMBDA_RATE:-1}"               # learning rate of lambda relative to the other parameters
@@ -123,7 +124,9 @@ SIZES=(--recurrent-embed-dim "$DIM" --recurrent-hidden-dim "$HIDDEN" --recurrent
 [[ -n "$NORMALIZE" ]] && SIZES+=("$NORMALIZE")
 mlp() { if [[ "$1" == rcv1 ]]; then echo 128; else echo 30; fi; } # TASK: M of table 3.2
 embed_std() { # TASK
-  if [[ "$SCALE" == paper || "$1" == imdb ]]; then echo "${EMBED_STD:-1}"; else echo "${EMBED_STD:-0.06}"; fi
+  local default=0.06
+  if [[ "$SCALE" == paper || "$1" == imdb ]]; then default=1; fi
+  echo "${EMBED_STD:-$default}"
 }
 kinds() { # TASK: figure 3.3 needs lines.N of pros at the small scale, of elec and rcv1 at the paper's
   local found="${KINDS:-}" default="alone continued random imitators"

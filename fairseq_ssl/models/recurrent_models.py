@@ -48,9 +48,8 @@ class RecurrentConfig(FairseqDataclass):
     recurrent_embed_std: float = field(
         default=0.06,
         metadata={
-            "help": "standard deviation of initial embeddings, above 0; if they are normalized, 1 "
-            "has the effect of a smaller learning rate, for tens of thousands of texts "
-            "(default: 0.06)"
+            "help": "standard deviation of initial embeddings, above 0; a higher one slows down "
+            "the learning of normalized embeddings (default: 0.06)"
         },
     )
     recurrent_normalize_embeddings: bool = field(

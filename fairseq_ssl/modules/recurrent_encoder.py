@@ -127,7 +127,7 @@ class RecurrentEncoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize all weights; biases with 0, except 1 for the forget gate."""
+        """Initialize the weights. Biases are 0, except 1 for the forget gate."""
         nn.init.normal_(self.embedding.weight, std=self.sizes.embed_std)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()
