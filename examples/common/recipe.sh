@@ -4,7 +4,7 @@
 #
 #   expect NAME "A B" WORD... exit with an error if a word of the setting NAME is not A or B
 #   data_dir WHAT FILE...     exit with an error unless DATA_DIR is a folder with all FILEs
-#   prepared                  exit with an error if a step after the first runs without WORK
+#   prepared                  exit with an error if WORK is not usable, or a step after the first runs without it
 #   made FILE...              exit with an error unless a previous step has made all FILEs
 #   headline TEXT             print a heading
 #   build TARGET COMMAND...   build the file or folder TARGET in WORK with COMMAND, which may be a function.
@@ -72,6 +72,10 @@ data_dir() {
 
 prepared() {
   local step="${0##*/}"
+  if [[ "$WORK" == *[:\']* ]]; then # fairseq reads a colon as the end of a folder
+    echo "WORK is $WORK. Expected a folder without a colon or an apostrophe in its name." >&2
+    exit 2
+  fi
   if [[ "$step" == [2-9]_*.sh && -z "${DRY_RUN:-}" && ! -d "$WORK" ]]; then
     echo "$step: $WORK does not exist. Run the previous steps first, with the same SCALE and WORK." >&2
     exit 2

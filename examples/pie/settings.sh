@@ -100,7 +100,8 @@ if [[ "$SCALE" == small ]]; then
   GEC_EDIT_SIZE="${GEC_EDIT_SIZE:-2500}" EDIT_GROUPS="${EDIT_GROUPS:-all}"
   SYNTHETIC_EPOCHS="${SYNTHETIC_EPOCHS:-1}" GEC_EPOCHS="${GEC_EPOCHS:-4}"
   GEC_LR="${GEC_LR:-5e-4}"                    # with 1e-4, MiniLM predicted no edit
-  GEC_ARCH="${GEC_ARCH:-edit_tagger}"         # its sizes are those of BERT
+  # Its sizes are those of the encoder in BERT, with random weights those of BERT base.
+  GEC_ARCH="${GEC_ARCH:-edit_tagger}"
   NOISE="${NOISE:-learner:listed=true:measured=true}" TUNE="${TUNE-yes}"
   SPELL_CHECK="${SPELL_CHECK-fairseq-ssl spelling correct --counts $WORK/raw/counts.gz}"
 fi

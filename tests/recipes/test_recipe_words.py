@@ -242,6 +242,14 @@ def test_step_without_the_first_is_rejected(path: Path, tmp_path: Path) -> None:
     assert not work.exists()
 
 
+@pytest.mark.parametrize("name", ["a:b", "o'clock"])
+def test_work_that_fairseq_or_a_shell_would_split_is_rejected(tmp_path: Path, name: str) -> None:
+    work = tmp_path / name
+    shown = step(ROOT / "examples/poda/1_prepare.sh", {"WORK": str(work)}, 2).stderr
+    assert shown.startswith(f"WORK is {work}. Expected a folder without a colon or an apostrophe")
+    assert not work.exists()
+
+
 @pytest.mark.parametrize("name", ["bytenet/4_score.sh", "shape/4_score.sh", "wmt20/6_score.sh"])
 def test_missing_files_of_previous_steps_are_named(tmp_path: Path, name: str) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path)}
