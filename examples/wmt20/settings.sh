@@ -38,7 +38,6 @@ ENGINE=(--engine ctranslate2)
 NOISY_ENGINE=(--engine fairseq)
 
 expect SCALE "tiny small paper" "$SCALE"
-prepared
 case "$SCALE" in
   tiny)
     SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
@@ -126,6 +125,7 @@ if [[ "$SOURCE-$TARGET" =~ ^(en-de|words-digits)$ ]]; then
 else
   WORK="${WORK:-work/wmt20/$SCALE-$SOURCE-$TARGET}"
 fi
+prepared
 
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
 ROW_SETS="${ROW_SETS:-$(for set in $HELD_OUT; do

@@ -236,10 +236,15 @@ def test_torchrun_divides_the_gpus_among_the_nodes() -> None:
 
 @pytest.mark.parametrize("path", SECOND, ids=lambda path: path.parent.name)
 def test_step_without_the_first_is_rejected(path: Path, tmp_path: Path) -> None:
-    work = tmp_path / "none"
-    shown = step(path, {"WORK": str(work)}, 2).stderr
-    assert shown.startswith(f"{path.name}: {work} does not exist. Run the previous steps first")
-    assert not work.exists()
+    done = subprocess.run(
+        ["bash", path], env=environment(), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    shown = (
+        f"{path.name}: work/{path.parent.name}/tiny does not exist. Run the previous steps first"
+    )
+    assert done.stderr.startswith(shown)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["a:b", "o'clock"])
