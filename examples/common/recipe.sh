@@ -72,7 +72,8 @@ data_dir() {
 
 prepared() {
   local step="${0##*/}"
-  if [[ "$WORK" == *[:\']* ]]; then # fairseq reads a colon as the end of a folder
+  # fairseq separates folders by colons, and steps quote names with apostrophes.
+  if [[ "$WORK" == *[:\']* ]]; then
     echo "WORK is $WORK. Expected a folder without a colon or an apostrophe in its name." >&2
     exit 2
   fi

@@ -29,8 +29,7 @@ NOISES: dict[str, type[Any]] = {
     "filtering": FilteringNoise,
 }
 WITHIN_WORDS = ("spell", "spelling", "learner")
-"""Noises that read words as text, or need more data than word counts. The others also work on word
-ids."""
+"""Noises that read words as text or need more data than word counts. Others accept word ids."""
 NUMBERED = {"spelling": NumberedSpelling}
 """Noises of a `WordTable` that have the results of a noise within words."""
 
