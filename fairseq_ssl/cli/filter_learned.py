@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
@@ -14,7 +15,8 @@ from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConf
 
 EXAMPLES = """\
   fairseq-ssl filter learned fit bitext.en bitext.de --clean newstest.en newstest.de \\
-      --vectors en.vec de.vec --translation en-de.pt --subwords bpe.en bpe.de -o clean.filter
+      --vectors en.vec de.vec --translation en-de.pt --data-dir bin --subwords en.model de.model \\
+      -o clean.filter
   fairseq-ssl filter learned apply clean.filter bt.en bt.de --keep 50 -o kept.en kept.de
   fairseq-ssl filter learned apply clean.filter bt.en bt.de --keep 25 -o less.en less.de \\
       --scores kept.en.scores"""
@@ -184,6 +186,8 @@ def _fit(args: argparse.Namespace) -> None:
     for name, needed in NEEDED:
         if getattr(args, name) and not getattr(args, needed):
             raise UsageError(f"{flag(name)} needs {flag(needed)}.")
+    if args.masked_models or args.translation:
+        fairseq_ssl.register()
     masked = translation = None
     if args.masked_models:
         folders = args.masked_data or (None, None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +85,8 @@ def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert lines == [rows[place][0] for place in sorted(np.argsort(scores)[-2:])]
 
 
-def test_all_features_together(here: Path) -> None:
+def write_model_words() -> None:
+    """Replace the words of all text by those of `random_models`."""
     names = {"s": "SOURCE_WORDS", "t": "TARGET_WORDS"}
     for letter, name in names.items():
         words = getattr(random_models, name)
@@ -93,6 +96,21 @@ def test_all_features_together(here: Path) -> None:
             path.write_text("".join(f"{' '.join(line)}\n" for line in text))
         rows = [f"{w} {n} {n * n - 5}" for n, w in enumerate(words)]
         Path(f"{letter}.vec").write_text("\n".join([f"{len(words)} 2", *rows]) + "\n")
+
+
+def test_a_new_process_registers_the_plug_in(here: Path) -> None:
+    write_model_words()
+    data = random_models.data_folder(here / "data")
+    model = random_models.translation(here / "m.pt", data, 1)
+    words = [*FIT, "--translation", str(model), "--data-dir", str(data), "--jobs", "2"]
+    command = [sys.executable, "-m", "fairseq_ssl", *words, "-o", "made"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cross-entropy:" in done.stderr
+
+
+def test_all_features_together(here: Path) -> None:
+    write_model_words()
     data = random_models.data_folder(here / "data")
     model = random_models.masked_model(here / "m.pt", data, 1)
     trees = random_models.data_folder(here / "other")
