@@ -78,6 +78,8 @@ def read_onnx_folder(folder: Path) -> tuple[OnnxConfig, bytes]:
         DataError: if a file is missing, damaged or does not match the other files.
         UnsafeCheckpointError: if the model names other files or operators that are not ONNX's.
     """
+    if folder.is_file():
+        raise DataError(f"{folder} is a file. Expected a folder of fairseq-ssl export --to onnx.")
     try:
         config = OnnxConfig.read(folder)
         files = (MODEL, EDITS, TOKENIZER if config.edit_unit == WORD else DICTIONARY)

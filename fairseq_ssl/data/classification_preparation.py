@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,9 @@ def prepare_folder(
     """
     _check(config)
     splits = _labeled_splits(config)
+    labels = {one.label for one in splits["train"]}
+    for path in (*config.unlabeled, *config.extra_unlabeled):
+        _check_unlabeled(path, labels)
     unlabeled = [line.strip() for path in config.unlabeled for line in read_lines(path)]
     unlabeled += splits.pop("rest_texts")
     if config.lower:
@@ -167,6 +170,16 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
         splits["rest_texts"] = [one.text for one in splits["train"] if id(one) not in kept]
         splits["train"] = [one for one in splits["train"] if id(one) in kept]
     return splits
+
+
+def _check_unlabeled(path: Path, labels: set[str]) -> None:
+    """Raise DataError if the texts have labels, which the search for held-out texts would miss."""
+    lines = [line for line in islice(read_lines(path), 100) if line.strip()]
+    if lines and all("\t" in line and line.partition("\t")[0] in labels for line in lines):
+        raise DataError(
+            f"{path} has a label and a tab before each text, such as {lines[0][:80]!r}. Expected "
+            "texts only: remove the first column, for example with cut -f 2-."
+        )
 
 
 def _remove_overlap(

@@ -389,7 +389,7 @@ def _pipeline(spacy: Any, model: str) -> Any:
             reason,
             "Classifying errors by ERRANT",
             f"python -m spacy download {MODEL}. Or set `model` to the folder of a pipeline, or "
-            "`untyped` to score without types",
+            "`untyped` for edits without types",
         ) from error
 
 

@@ -83,6 +83,17 @@ def test_unlabeled_test_texts_are_rejected_by_default(
     assert len(lines(text / "data", "words", "unlabeled")) == 5
 
 
+@pytest.mark.parametrize("name", ["valid", "train"])
+def test_labeled_files_are_not_unlabeled_text(
+    text: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--valid", str(text / "valid"), "--unlabeled", str(text / name))
+    assert prepare(text, *words) == 1
+    assert f"{text / name} has a label and a tab before each text" in capsys.readouterr().err
+    assert prepare(text, *words[:2], "--extra-unlabeled", str(text / name), "--force") == 1
+    assert "remove the first column" in capsys.readouterr().err
+
+
 def test_labels_can_be_removed(text: Path) -> None:
     """Smaller selections are subsets of larger ones. The other texts become unlabeled."""
     kept: list[set[str]] = []

@@ -170,6 +170,12 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+def test_a_checkpoint_is_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"model\.pt is a file\. Expected a folder of fairseq-ssl"):
+        load_onnx_tagger(tmp_path / "model.pt")
+
+
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damaged_folders_are_rejected(
     name: str, folder: Path, capfd: pytest.CaptureFixture[str]
