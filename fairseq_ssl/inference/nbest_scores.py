@@ -44,7 +44,7 @@ from fairseq_ssl.io.text_files import (
 )
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.subwords.model import subword_segmenter
+from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)
 
@@ -86,8 +86,9 @@ def score_nbest_file(
             stream.
         config: models and scoring options.
         source: for translation models, the source sentences, numbered from 0 in the list.
-        source_subwords: subword model of the sources (default: tokens separated by spaces).
-        subwords: subword model of the candidates (default: tokens separated by spaces).
+        source_subwords: file or prefix of the subword model of the sources (default: tokens
+            separated by spaces).
+        subwords: the same for the candidates.
         block: size in KiB of the blocks of the list that are sorted by length and scored one at a
             time.
         executor: executor of the scoring (default: this process).
@@ -100,8 +101,8 @@ def score_nbest_file(
     files = {
         "list": nbest,
         "source": source,
-        "source_subwords": source_subwords,
-        "subwords": subwords,
+        "source_subwords": source_subwords and model_file(source_subwords),
+        "subwords": subwords and model_file(subwords),
         "unigrams": config.unigrams,
     }
     job = _NBestJob(

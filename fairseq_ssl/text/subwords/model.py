@@ -143,11 +143,13 @@ def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
 
 def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     """Return the file of a model and all its tags, starting with the tags of its training."""
-    path = _model_file(Path(model))
+    path = model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
 
 
-def _model_file(model: Path) -> Path:
+def model_file(model: str | Path) -> Path:
+    """Return the file of a model, given as file or prefix."""
+    model = Path(model)
     if model.is_file():
         return model
     paths = [path for suffix in MODEL_SUFFIXES if (path := with_suffix(model, suffix)).is_file()]
