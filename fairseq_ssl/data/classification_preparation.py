@@ -84,9 +84,13 @@ def prepare_folder(
     _check(config)
     splits = _labeled_splits(config)
     labels = {one.label for one in splits["train"]}
-    for path in (*config.unlabeled, *config.extra_unlabeled):
-        _check_unlabeled(path, labels)
-    unlabeled = [line.strip() for path in config.unlabeled for line in read_lines(path)]
+    unlabeled = []
+    for path in config.unlabeled:
+        lines = list(read_lines(path))  # once, since the file can be a pipe
+        _check_unlabeled(path, lines, labels)
+        unlabeled += [line.strip() for line in lines]
+    for path in config.extra_unlabeled:
+        _check_unlabeled(path, read_lines(path), labels)
     unlabeled += splits.pop("rest_texts")
     if config.lower:
         unlabeled = [text.lower() for text in unlabeled]
@@ -172,12 +176,12 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
     return splits
 
 
-def _check_unlabeled(path: Path, labels: set[str]) -> None:
-    """Raise DataError if the texts have labels, which the search for held-out texts would miss."""
-    lines = [line for line in islice(read_lines(path), 100) if line.strip()]
-    if lines and all("\t" in line and line.partition("\t")[0] in labels for line in lines):
+def _check_unlabeled(path: Path, lines: Iterable[str], labels: set[str]) -> None:
+    """Raise DataError if each line has a label. No line would then be equal to a held-out text."""
+    first = [line for line in islice(lines, 100) if line.strip()]
+    if first and all("\t" in line and line.partition("\t")[0] in labels for line in first):
         raise DataError(
-            f"{path} has a label and a tab before each text, such as {lines[0][:80]!r}. Expected "
+            f"{path} has a label and a tab before each text, such as {first[0][:80]!r}. Expected "
             "texts only: remove the first column, for example with cut -f 2-."
         )
 

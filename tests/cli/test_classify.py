@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -83,15 +85,25 @@ def test_unlabeled_test_texts_are_rejected_by_default(
     assert len(lines(text / "data", "words", "unlabeled")) == 5
 
 
-@pytest.mark.parametrize("name", ["valid", "train"])
 def test_labeled_files_are_not_unlabeled_text(
-    text: Path, name: str, capsys: pytest.CaptureFixture[str]
+    text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("--valid", str(text / "valid"), "--unlabeled", str(text / name))
-    assert prepare(text, *words) == 1
-    assert f"{text / name} has a label and a tab before each text" in capsys.readouterr().err
-    assert prepare(text, *words[:2], "--extra-unlabeled", str(text / name), "--force") == 1
+    valid = str(text / "valid")
+    assert prepare(text, "--valid", valid, "--unlabeled", valid) == 1
+    assert f"{valid} has a label and a tab before each text" in capsys.readouterr().err
+    assert prepare(text, "--valid", valid, "--extra-unlabeled", valid) == 1
     assert "remove the first column" in capsys.readouterr().err
+
+
+def test_unlabeled_text_is_read_once(text: Path) -> None:
+    os.mkfifo(text / "pipe")
+    content = (text / "more").read_text() * 3000
+    writer = threading.Thread(target=(text / "pipe").write_text, args=(content,))
+    writer.start()
+    assert prepare(text, "--valid", str(text / "valid"), "--unlabeled", str(text / "pipe")) == 0
+    writer.join()
+    told = json.loads((text / "data.json").read_text())
+    assert told["unlabeled"] == 3000 * 4
 
 
 def test_labels_can_be_removed(text: Path) -> None:
