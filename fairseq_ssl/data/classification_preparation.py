@@ -83,7 +83,7 @@ def prepare_folder(
     """
     _check(config)
     splits = _labeled_splits(config)
-    labels = {one.label for one in splits["train"]}
+    labels = {one.label for name in ("train", *HELD_OUT) for one in splits.get(name, [])}
     unlabeled = []
     for path in config.unlabeled:
         lines = list(read_lines(path))  # once, since the file can be a pipe
