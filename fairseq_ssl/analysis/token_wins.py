@@ -163,9 +163,8 @@ def gold_scores(
             logits = trained.model(**sample["net_input"])[0].float()
             target = sample["target"]
             gold = logits.gather(-1, target[..., None])[..., 0] - logits.logsumexp(-1)
-            lengths = target.ne(pad).sum(-1) - 1
-            for line, row, length in zip(sample["id"].tolist(), gold, lengths, strict=True):
-                scores[line] = row[: int(length)].cpu().numpy()
+            for line, row, real in zip(sample["id"].tolist(), gold, target.ne(pad), strict=True):
+                scores[line] = row[real][:-1].cpu().numpy()
             done(len(gold))
     return scores
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ssl import register
 from fairseq_ssl.analysis.token_wins import frequency_ranks, gold_scores, share_higher
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from tests.conftest import PACKAGE, Run
+
+register()
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +36,18 @@ def test_scores_are_equal_to_score_reference(
     for line, ours in enumerate(scores):
         theirs = [float(word) * math.log(2) for word in expected[str(line)].split()]
         np.testing.assert_allclose(ours, theirs[:-1], atol=1e-4)
+
+
+def test_scores_do_not_depend_on_the_side_of_padding(
+    model: TrainedModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = model.split("valid")
+    scores = gold_scores(model, dataset, 300, lambda count: None)
+    monkeypatch.setattr(dataset, "left_pad_target", not dataset.left_pad_target)
+    for ours, other in zip(
+        gold_scores(model, dataset, 300, lambda count: None), scores, strict=True
+    ):
+        np.testing.assert_allclose(ours, other, atol=1e-4)
 
 
 def test_ranks_follow_the_counts_in_the_training_targets(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fairseq_ssl import register
 from fairseq_ssl.analysis.swapped_bleu import swap
 from fairseq_ssl.analysis.trained_models import (
     SearchOptions,
@@ -17,6 +18,8 @@ from fairseq_ssl.analysis.trained_models import (
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from tests.conftest import PACKAGE, Run
+
+register()
 
 
 def test_translations_are_equal_to_fairseq_generate(
