@@ -48,9 +48,11 @@ def _cache_letters(tokenizer: Any) -> Any:
 LineRewriter = Callable[[str], str]
 """Function from a line to a line."""
 
+MARKER = "\u2581"
+"""Begin of a word in sentencepiece."""
 SUBWORDS: dict[str, LineRewriter] = {
     "none": lambda line: line,
-    "sentencepiece": lambda line: line.replace(" ", "").replace("\u2581", " ").strip(),
+    "sentencepiece": lambda line: line.replace(" ", "").replace(MARKER, " ").strip(),
     "subword-nmt": lambda line: f"{line} ".replace("@@ ", "").rstrip(),
 }
 """Functions that join the subwords of a line, by subword scheme."""
@@ -59,27 +61,36 @@ SUBWORDS: dict[str, LineRewriter] = {
 def subword_joiner(subwords: str | None) -> LineRewriter:
     """Return a function that joins the subwords of a line.
 
+    The function raises DataError if the first line with a space or a sentencepiece marker shows
+    that the text has other subwords.
+
     Args:
-        subwords: subword scheme, a name in `SUBWORDS`. None: sentencepiece; DataError for a line
-            with spaces before the first line with a sentencepiece marker.
+        subwords: subword scheme, a name in `SUBWORDS`. None: sentencepiece, if the text has it.
     """
     if subwords is not None:
         check_choice("subwords", subwords, SUBWORDS)
-        return SUBWORDS[subwords]
-    has_marker = False
+    join = SUBWORDS[subwords or "sentencepiece"]
+    if subwords in ("none", "sentencepiece"):
+        return join
+    is_checked = False
 
-    def join(line: str) -> str:
-        nonlocal has_marker
-        if not has_marker and "\u2581" in line:
-            has_marker = True
-        elif not has_marker and " " in line:
-            raise DataError(
-                f"{line[:40]!r} has no \u2581, so the text does not have sentencepiece subwords, "
-                "which are the default. Set `subwords` to the kind of the text."
-            )
-        return SUBWORDS["sentencepiece"](line)
+    def checked_join(line: str) -> str:
+        nonlocal is_checked
+        if not is_checked and (" " in line or MARKER in line):
+            if subwords is None and MARKER not in line:
+                raise DataError(
+                    f"{line[:40]!r} has no {MARKER}, so the text does not have sentencepiece "
+                    "subwords, which are the default. Set `subwords` to the kind of the text."
+                )
+            if subwords is not None and line.startswith(MARKER):
+                raise DataError(
+                    f"{line[:40]!r} begins with {MARKER}, so the text has sentencepiece subwords. "
+                    "Set `subwords` to sentencepiece."
+                )
+            is_checked = True
+        return join(line)
 
-    return join
+    return checked_join
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:

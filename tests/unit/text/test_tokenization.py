@@ -10,8 +10,8 @@ import sys
 import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_ssl.errors import MissingPackageError, UsageError
-from fairseq_ssl.text.tokenization import moses_detokenizer, moses_tokenizer
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.text.tokenization import moses_detokenizer, moses_tokenizer, subword_joiner
 
 LETTERS = [*"abABäßÉ猫ア12.,;:'\"-–|&<>[]()/$ \u00a0\u2028\t\r…", *[" "] * 12]
 WORDS = ["Dr. ", "No. 5 ", "z.B. ", "etc. ", "U.S. ", "it's ", "l'eau ", "3,000.5 ", "...", "DOT"]
@@ -57,6 +57,16 @@ def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MissingPackageError, match="pip install sacremoses"):
         moses_tokenizer("en")
+
+
+def test_text_with_other_subwords_is_rejected() -> None:
+    with pytest.raises(DataError, match="'▁a b' begins with ▁, so the text has sentencepiece"):
+        subword_joiner("subword-nmt")("▁a b")
+    join = subword_joiner("subword-nmt")
+    assert [join(line) for line in ("a@@ b", "▁ c@@ d")] == ["ab", "▁ cd"]
+    with pytest.raises(DataError, match="'a b' has no ▁"):
+        subword_joiner(None)("a b")
+    assert subword_joiner("sentencepiece")("a b") == "ab"
 
 
 def test_unknown_subwords_are_rejected() -> None:
