@@ -167,7 +167,12 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
                 )
             splits[name], splits["train"] = take_balanced(texts, count)
     splits["rest_texts"] = []
-    if config.train_lines is not None and config.train_lines < len(splits["train"]):
+    if config.train_lines is not None:
+        if config.train_lines > len(splits["train"]):
+            raise DataError(
+                f"`train_lines` is {config.train_lines} but {config.labeled} has only "
+                f"{len(splits['train'])} texts for training. Expected a smaller number."
+            )
         # Sort by the end of the hash, since its beginning selects the valid and test texts.
         order = sorted(splits["train"], key=lambda one: duplicate_key(one.text)[::-1])
         kept = set(map(id, order[: config.train_lines]))

@@ -106,8 +106,11 @@ def test_unlabeled_text_is_read_once(text: Path) -> None:
     assert told["unlabeled"] == 3000 * 4
 
 
-def test_labels_can_be_removed(text: Path) -> None:
+def test_labels_can_be_removed(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Smaller selections are subsets of larger ones. The other texts become unlabeled."""
+    assert prepare(text, "--train-lines", "41") == 1
+    assert "--train-lines is 41 but" in (shown := capsys.readouterr().err)
+    assert "has only 40 texts for training. Expected a smaller number." in shown
     kept: list[set[str]] = []
     for count in (5, 12):
         assert prepare(text, "--train-lines", str(count), "--force", "--min-count", "1") == 0
