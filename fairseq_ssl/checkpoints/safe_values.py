@@ -171,6 +171,11 @@ class PlainDtype:
         """Pickle as a numpy.dtype of native byte order."""
         return np.dtype, (self.code,)
 
+    @property
+    def size(self) -> int:
+        """Size of a number in bytes."""
+        return int(self.code[1:])
+
     def number(self, data: bytes) -> float | int | bool:
         """Return the number in `data`, which must have the size of this dtype."""
         value: float | int | bool = np.frombuffer(data, self.order + self.code)[0].item()
@@ -181,9 +186,45 @@ def plain_scalar(dtype: Any, data: Any = None) -> float | int | bool:
     """Return a Python number for a pickled numpy scalar. Raise UnpicklingError for other data."""
     if type(dtype) is not PlainDtype or type(data) is not bytes:
         raise pickle.UnpicklingError("The checkpoint has an unexpected numpy scalar.")
-    if len(data) != int(dtype.code[1:]):
+    if len(data) != dtype.size:
         raise pickle.UnpicklingError("The checkpoint has a numpy scalar of the wrong size.")
     return dtype.number(data)
+
+
+class PlainArray(np.ndarray[Any, Any]):
+    """Replacement of numpy.ndarray for unpickling, limited to one dimension and plain dtypes.
+
+    `plain_array` creates it, and its state has the numbers.
+    """
+
+    def __new__(cls, *_: Any, **__: Any) -> PlainArray:
+        """Raise UnpicklingError. A pickle could create an array of any size, without its data."""
+        raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array.")
+
+    def __setstate__(self, state: Any) -> None:
+        """Set the numbers. Raise UnpicklingError unless the bytes are those of a vector."""
+        kinds = (int, tuple, PlainDtype, bool, bytes)
+        if type(state) is not tuple or tuple(map(type, state)) != kinds:
+            raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array state.")
+        version, shape, dtype, is_fortran, data = state
+        if (version, is_fortran) != (1, False) or shape != (len(data) // dtype.size,):
+            raise pickle.UnpicklingError("The checkpoint has a numpy array with dimensions.")
+        if len(data) % dtype.size:
+            raise pickle.UnpicklingError("The checkpoint has a numpy array of the wrong size.")
+        kind = np.dtype(dtype.order + dtype.code)
+        checked: Any = (version, (len(data) // dtype.size,), kind, False, data)
+        super().__setstate__(checked)
+
+    def __reduce__(self) -> Any:
+        """Pickle as a numpy.ndarray."""
+        return self.view(np.ndarray).__reduce__()
+
+
+def plain_array(kind: Any, shape: Any = None, code: Any = None) -> PlainArray:
+    """Return an empty array for a pickled one. Raise UnpicklingError for other arguments."""
+    if kind is not PlainArray or shape != (0,) or code != b"b":
+        raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array.")
+    return np.ndarray.__new__(PlainArray, (0,), np.int8)
 
 
 PLAIN = (type(None), bool, int, float, str, list, tuple, dict, argparse.Namespace)
@@ -216,8 +257,9 @@ def is_option_name(name: Any) -> bool:
 def allow_plain_globals() -> None:
     """Allow torch's restricted unpickler to read options and scores of fairseq checkpoints.
 
-    fairseq stores options as a Namespace, and validation scores can be numpy scalars. torch 2.6
-    and later reject both types unless they are registered as safe.
+    fairseq stores options as a Namespace, and validation scores can be numpy scalars. --eval-bleu
+    stores counts of n-grams as arrays. torch 2.6 and later reject these types unless they are
+    registered as safe.
     """
     if not hasattr(torch.serialization, "add_safe_globals"):
         raise MissingPackageError(
@@ -229,5 +271,8 @@ def allow_plain_globals() -> None:
             (PlainDtype, "numpy.dtype"),
             (plain_scalar, "numpy._core.multiarray.scalar"),
             (plain_scalar, "numpy.core.multiarray.scalar"),
+            (PlainArray, "numpy.ndarray"),
+            (plain_array, "numpy._core.multiarray._reconstruct"),
+            (plain_array, "numpy.core.multiarray._reconstruct"),
         ]
     )

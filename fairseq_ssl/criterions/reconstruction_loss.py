@@ -198,6 +198,9 @@ class ReconstructionLoss(Criterion):
         sentences = sample["nsentences"]
         log: dict[str, Any] = {"nsentences": sentences, "sample_size": sentences, "ntokens": 0}
         loss = torch.zeros((), device=sample["target"].device)
+        # Processes must log the same keys. One without a batch gets one without monolingual text.
+        for name in (SOURCE, TARGET):
+            log |= {f"{name}_loss": torch.zeros_like(loss), f"{name}_sentences": 0}
         for name, batch in zip(("forward", BACKWARD), batches, strict=False):
             smoothed, exact = label_smoothed_nll_loss(
                 next(scores), batch.target, self.smoothing, self.padding_idx

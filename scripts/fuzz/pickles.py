@@ -21,6 +21,8 @@ NAMES = (
     "numpy\ndtype",
     "numpy._core.multiarray\nscalar",
     "numpy.core.multiarray\nscalar",
+    "numpy\nndarray",
+    "numpy._core.multiarray\n_reconstruct",
     "argparse\nNamespace",
     "collections\nOrderedDict",
     "_codecs\nencode",

@@ -198,10 +198,18 @@ def test_lambda_schedules_of_both_texts(folder: Path) -> None:
     task, model, criterion = built(folder, "transformer_tiny", *late)
     sample = batches(task)[0]
     logs = [task.train_step(sample, model, criterion, Step(model), at)[2] for at in (4, 5)]
-    assert [("source_text_loss" in log, "target_text_loss" in log) for log in logs] == [
-        (False, False),
-        (True, False),
-    ]
+    counts = [[log[f"{name}_sentences"] for name in (SOURCE, TARGET)] for log in logs]
+    assert counts == [[0, 0], [6, 0]]
+
+
+def test_a_batch_without_monolingual_text_logs_the_same_keys(folder: Path) -> None:
+    task, model, criterion = built(folder, "transformer_tiny")
+    sample = batches(task)[0]
+    # Of several processes, one without a batch gets a batch of the validation set.
+    bare = {name: one for name, one in sample.items() if name not in (SOURCE, TARGET)}
+    logs = [task.train_step(one, model, criterion, Step(model), 1)[2] for one in (sample, bare)]
+    kinds = [{name: torch.is_tensor(one) for name, one in log.items()} for log in logs]
+    assert list(kinds[0].items()) == list(kinds[1].items()), "fairseq adds them up in this order"
 
 
 @pytest.mark.parametrize("weighting", ["reinforce", "top1"])

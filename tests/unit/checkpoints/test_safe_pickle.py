@@ -1,4 +1,4 @@
-"""Restricted unpickling of numpy scalars and Namespaces."""
+"""Restricted unpickling of numpy scalars, numpy arrays and Namespaces."""
 
 from __future__ import annotations
 
@@ -54,7 +54,25 @@ def test_numpy_scalars_become_python_numbers(kind: DTypeLike) -> None:
         assert number == value.item()
 
 
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_vectors_of_numbers_are_read(kind: DTypeLike) -> None:
+    for values in (np.array([0, 1, 100], kind), np.ones(1, kind)):
+        found = read(values)
+        assert np.array_equal(found, values)
+        assert found.dtype == np.dtype(kind).newbyteorder("=")
+        assert np.array_equal(read(found + found), values + values), "as fairseq's meters"
+        assert type(pickle.loads(pickle.dumps(found, 2))) is np.ndarray
+
+
 SCALAR = np.float64(0).__reduce__()[0]
+RECONSTRUCT = np.zeros(1).__reduce__()[0]
+
+
+def vector(shape: Any, dtype: Any, data: Any, is_fortran: bool = False) -> Pickled:
+    """Return an array that is pickled with this state."""
+    return Pickled(RECONSTRUCT, (np.ndarray, (0,), b"b"), (1, shape, dtype, is_fortran, data))
+
+
 STATE = (3, "<", None, None, None, -1, -1, 0)
 HOSTILE = {
     "a dtype of objects": Pickled(SCALAR, (np.dtype("O"), b"\0" * 8)),
@@ -85,7 +103,21 @@ HOSTILE = {
     "a Namespace with a tensor": Pickled(argparse.Namespace, (), {"x": torch.zeros(1)}),
     "a Namespace with a function": Pickled(argparse.Namespace, (), {"x": SCALAR}),
     "a Namespace with slots": Pickled(argparse.Namespace, (), ({}, {"x": 1})),
-    "an array": np.zeros(3),
+    "an array of objects": np.array([1, {}], object),
+    "an array of texts": np.array(["a"]),
+    "an array of dates": np.zeros(3, "M8[s]"),
+    "an array with fields": np.zeros(3, "f8,f8"),
+    "an array of two dimensions": np.zeros((3, 2)),
+    "an array of no dimensions": np.array(1.0),
+    "an array without data": Pickled(np.ndarray, (2**40,)),
+    "an array without a state": Pickled(RECONSTRUCT, (np.ndarray, (2**40,), b"b")),
+    "an array of another class": Pickled(RECONSTRUCT, (dict, (0,), b"b")),
+    "an array of the wrong size": vector((2,), np.dtype("f8"), b"\0" * 9),
+    "an array of the wrong length": vector((2**40,), np.dtype("f8"), b"\0" * 8),
+    "an array of a negative length": vector((-1,), np.dtype("f8"), b"\0" * 8),
+    "an array of a number of a different type": vector((True,), np.dtype("f8"), 8),
+    "an array in another order": vector((1,), np.dtype("f8"), b"\0" * 8, True),
+    "an array of a list of objects": vector((1,), np.dtype("O"), [{}]),
 }
 
 
