@@ -157,13 +157,13 @@ def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     return {
         names[0]: torch.zeros(model[names[0]].shape, dtype=torch.float64)
-        for names in _ties(model)
+        for names in ties(model)
         if model[names[0]].is_floating_point()
     }
 
 
-def _ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
-    """Return the names of all tensors, grouped by tensors that share memory."""
+def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
+    """Return the names of all tensors, grouped by tensors that share memory (tied weights)."""
     groups: dict[TieKey, list[str]] = {}
     for name, tensor in model.items():
         storage = tensor.untyped_storage().data_ptr()
@@ -178,7 +178,7 @@ def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dic
     Means have the dtype of the weight. Sums are removed one by one to save memory.
     """
     means: dict[str, Tensor] = {}
-    for names in _ties(model):
+    for names in ties(model):
         tensor = model[names[0]]
         if names[0] in sums:
             tensor = (sums.pop(names[0]) / count).to(tensor.dtype)

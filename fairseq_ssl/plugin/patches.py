@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 def apply_patches() -> None:
     """Apply all patches. Their docstrings give the reasons. Further calls have no effect."""
     from fairseq import checkpoint_utils, options, utils
-    from fairseq.data.iterators import BufferedIterator
+    from fairseq.data.iterators import BufferedIterator, EpochBatchIterator
     from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
     from fairseq.file_io import PathManager
     from fairseq.models.ema.ema import EMA
@@ -49,6 +49,7 @@ def apply_patches() -> None:
     _replace(checkpoint_utils, "save_checkpoint", _save_at_each_interval)
     _replace(PathManager, "copy", _copy_atomically, decorator=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _fix_batch_iterator)
+    _replace(EpochBatchIterator, "_get_iterator_for_epoch", _shuffle_after_curriculum)
     _replace(BufferedIterator, "_create_consumer", _stop_readers_at_exit)
     for dictionary in (MaskedLMDictionary, BertDictionary):
         _replace(dictionary, "__init__", _accept_special_symbols)
@@ -335,26 +336,15 @@ def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Average a tied weight once per step, not once per name. Copy integers, on which EMA fails."""
+    from fairseq_ssl.checkpoints.averaging import ties
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
-        weights = _without_repeated(new_model.state_dict())
+        state = {name: one for name, one in new_model.state_dict().items() if type(one) is not dict}
+        weights = {names[0]: state[names[0]] for names in ties(state)}
         self.skip_keys |= {name for name, one in weights.items() if not one.is_floating_point()}
         return stock(self, SimpleNamespace(state_dict=lambda: weights), updates)
 
     return _step_internal
-
-
-def _without_repeated(weights: dict[str, Any]) -> dict[str, Any]:
-    """Return the tensors of a state dict, tied ones once, without nested dictionaries."""
-    seen, first = set[Any](), dict[str, Any]()
-    for name, weight in weights.items():
-        if isinstance(weight, dict):
-            continue
-        storage = (weight.data_ptr(), tuple(weight.shape), weight.stride())
-        if not weight.numel() or storage not in seen:
-            first[name] = weight
-        seen.add(storage)
-    return first
 
 
 def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -387,6 +377,17 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
         return iterator
 
     return get_batch_iterator
+
+
+def _shuffle_after_curriculum(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Shuffle after the epochs of --curriculum. fairseq keeps the sampler of the first epoch."""
+
+    def iterate(self: Any, epoch: int, shuffle: bool, *args: Any, **options: Any) -> Any:
+        if hasattr(self, "epoch_batch_sampler"):
+            self.epoch_batch_sampler.shuffle = shuffle
+        return stock(self, epoch, shuffle, *args, **options)
+
+    return iterate
 
 
 def _stop_readers_at_exit(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -434,9 +435,7 @@ def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_training_split(task: Any, dataset: Any) -> bool:
     """Return True if `dataset` is a split of `task` whose name starts with ``train``."""
-    return any(
-        dataset is split and name.startswith("train") for name, split in task.datasets.items()
-    )
+    return any(dataset is one and name.startswith("train") for name, one in task.datasets.items())
 
 
 def _keeps_batches(call: dict[str, Any]) -> bool:

@@ -66,3 +66,14 @@ def test_a_run_that_validates_with_bleu_resumes(toy_data: Path, tmp_path: Path) 
         weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
     )
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_run_resumes_after_its_curriculum(toy_data: Path, tmp_path: Path) -> None:
+    flags = ("--curriculum", "1", "--shape-max-shift", "5", "--max-tokens", "2000")
+    train(toy_data, tmp_path / "whole", *flags, "--max-epoch", "3")
+    for epochs in ("2", "3"):
+        train(toy_data, tmp_path / "resumed", *flags, "--max-epoch", epochs)
+    whole, resumed = (
+        weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
+    )
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
