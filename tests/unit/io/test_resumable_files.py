@@ -98,7 +98,9 @@ def test_lost_bytes_and_invalid_journals_are_reported(paths: list[Path]) -> None
         {"task": None},
     ],
 )
-def test_journals_with_other_content_are_reported(paths: list[Path], damage: dict[str, Any]) -> None:
+def test_journals_with_other_content_are_reported(
+    paths: list[Path], damage: dict[str, Any]
+) -> None:
     stopped(paths)
     note = outputs.journal(paths[0])
     note.write_text(json.dumps({**json.loads(note.read_text()), **damage}))
@@ -117,9 +119,10 @@ def test_older_files_do_not_get_the_signature_of_a_failed_run(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"), ResumableFiles(paths, TASK, True) as files:
+    with ResumableFiles(paths, TASK, afresh=True) as files:
         files.append([b"one\n", b"1\n"], {"at": 1})
-        files.finish(Signature("test", TASK))
+        with pytest.raises(OSError, match="No space"):
+            files.finish(Signature("test", TASK))
     assert not is_done(paths, TASK)
 
 
