@@ -318,6 +318,8 @@ class ResumableFiles:
 
     def finish(self, signature: Signature) -> None:
         """Write the signature next to the first file, then rename the temporary files."""
+        if self.paths[0].exists():  # a journal, so that the signature does not fit older files
+            self._save()
         signature.write_beside(self.paths[0])
         self._save(finished=True)
         complete(self.paths)
@@ -336,6 +338,9 @@ class ResumableFiles:
             try:
                 found = parse_json(self.journal.read_text("utf-8"))
                 task, sizes, self.state = found["task"], found["sizes"], found["state"]
+                kinds = [*map(type, sizes), type(task), type(self.state)]
+                if kinds != [int] * len(self.paths) + [dict, dict] or min(sizes) < 0:
+                    raise ValueError
             except (ValueError, KeyError, TypeError):
                 raise DataError(
                     f"{self.journal} is not a valid journal. Set `overwrite` to start again."
@@ -362,8 +367,7 @@ class ResumableFiles:
             file.flush()
             os.fsync(file.fileno())
         self.current = self.paths[0]
-        note: dict[str, Any] = {"task": self.task, "sizes": self._sizes, "state": self.state}
-        note["finished"] = finished
+        note = {"task": self.task, "sizes": self._sizes, "state": self.state, "finished": finished}
         beside = temporary_path(self.journal)
         beside.write_text(json_text(note, indent=None), "utf-8")
         beside.replace(self.journal)
@@ -400,15 +404,10 @@ def journal(path: Path) -> Path:
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """Rename the temporary files of a finished run that have not been renamed.
-
-    Do nothing unless the journal states that the run is finished.
-    """
-    if not paths or not journal(paths[0]).exists():
-        return
+    """Rename the remaining temporary files if the journal states that the run is finished."""
     try:
-        finished = parse_json(journal(paths[0]).read_text("utf-8"))["finished"]
-    except (ValueError, KeyError, TypeError):
+        finished = bool(paths) and parse_json(journal(paths[0]).read_text("utf-8"))["finished"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return
     if finished:
         for path in paths:

@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import logging
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +29,7 @@ OTHER_MARKS = {
 }
 MAX_LINE_BYTES = 2**24
 """Max length of a line in bytes. A file with longer lines is probably not text."""
+SURROGATE = re.compile("[\ud800-\udfff]")
 BUFFER = 2**16
 """Buffer size of the conversion in bytes."""
 
@@ -316,9 +318,12 @@ MAX_BITS = 1000
 
 
 def json_text(content: Any, indent: int | None = 2) -> str:
-    """Return JSON that can be encoded as UTF-8, even if file names in it are not UTF-8."""
-    text = json.dumps(content, indent=indent, ensure_ascii=False)
-    return decode_file_name(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    r"""Return JSON that `parse_json` accepts, even if file names in it are not UTF-8.
+
+    A byte of a name that is not UTF-8, such as E9, becomes the text ``\udce9`` with a backslash.
+    """
+    text = decode_file_name(json.dumps(content, indent=indent, ensure_ascii=False))
+    return SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):x}", text)
 
 
 def decode_file_name(name: str) -> str:

@@ -280,6 +280,7 @@ def keep_best(
         **_scores_params(scores),
         "inputs": list(map(str, pairs)),
         "inputs_are": [file_fingerprint(path) for path in pairs],
+        "outputs": list(map(str, outputs)),
         **{"version": __version__, "scores": str(scores)},
         **{"keep": keep, "threshold": threshold},
     }
@@ -302,16 +303,27 @@ def _path_pair(paths: FilePair) -> tuple[Path, Path]:
 def _read_scores(path: Path) -> Iterator[NDArray[np.float64]]:
     with open_text(path) as file:
         for block in row_blocks([file], [str(path)]):
-            yield np.array(block.data[0].split(), np.float64)
+            try:
+                scores = np.array(block.raw_lines(0), np.float64)
+                if np.isnan(scores).any():
+                    raise ValueError
+            except ValueError:
+                last = block.first + block.count - 1
+                raise DataError(
+                    f"{path} has a line that is not a number, in lines {block.first} to {last}. "
+                    "Score the pairs again."
+                ) from None
+            yield scores
 
 
 def _scores_params(scores: Path) -> dict[str, Any]:
-    """Return the parameters from the signature of the scores, or {} if there is no signature."""
-    beside = scores.with_name(f"{scores.name}.json")
-    if not beside.exists():
+    """Return the parameters from the signature of `score_pairs`, or {} if there is none."""
+    try:
+        content = parse_json(scores.with_name(f"{scores.name}.json").read_bytes())
+        names = ("filter", "filter_is", "inputs", "inputs_are", "half")
+        return {name: content[name] for name in names}
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
         return {}
-    content = parse_json(beside.read_bytes())
-    return {key: content[key] for key in ("filter", "filter_is", "inputs", "inputs_are", "half")}
 
 
 def _without_version(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -240,7 +240,7 @@ def _convert_paragraph(
     for at, (start, end) in enumerate(bounds):
         sentence = M2Sentence(tuple(words[start:end]))
         for number, of_sentences in sorted(aligned.items()):
-            edits = _m2_edits(sentence.words, of_sentences[at], annotator, options)
+            edits = _m2_edits(sentence.words, of_sentences[at], annotator, options, place)
             sentence.annotators[number] = edits
         check_m2(sentence, place)
         yield sentence
@@ -354,6 +354,7 @@ def _m2_edits(
     edits: Sequence[TextEdit],
     annotator: Annotator,
     options: ConversionOptions,
+    place: str,
 ) -> list[M2Edit]:
     if not edits:
         return []
@@ -366,6 +367,9 @@ def _m2_edits(
         corrected[start : edit.end + shift] = new
         spans.append((edit, start, start + len(new)))
         shift += len(new) - (edit.end - edit.start)
+    fits = (edit.is_marking or 0 <= start <= end <= len(corrected) for edit, start, end in spans)
+    if not all(fits):
+        raise DataError(f"{place} has edits of one annotator that overlap. Remove one of them.")
     if options.auto:
         return annotator.edits(" ".join(words), " ".join(corrected))
     spans.sort(key=lambda span: (span[0].end, span[0].start))

@@ -271,10 +271,13 @@ def parse_generated(
             if re.match(r"H-\d", line):
                 raise DataError(f"{name}:{number} is truncated. Expected H-index, score, tokens.")
             continue
+        index = parse_integer(printed[1])
+        if index is None:
+            raise DataError(f"{name}:{number} has an index of too many digits.")
         tokens = printed[3].split(" ")
         text = rewrite(" ".join(reversed(tokens) if right_to_left else tokens))
         value = math.log(2) * _parse_number(printed[2], "the score", f"{name}:{number}")
-        groups.setdefault(int(printed[1]), []).append(Candidate(text, {score: value}, value))
+        groups.setdefault(index, []).append(Candidate(text, {score: value}, value))
     if not groups:
         raise DataError(
             f"{name} is not an n-best list. Expected lines such as {_EXAMPLE}, or the output of "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +84,59 @@ def test_lost_bytes_and_invalid_journals_are_reported(paths: list[Path]) -> None
     outputs.journal(paths[0]).write_text("{")
     with pytest.raises(DataError, match=r"a\.progress is not a valid journal"):
         ResumableFiles(paths, TASK, afresh=False)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"sizes": [4]},
+        {"sizes": [4, "2"]},
+        {"sizes": [4, -2]},
+        {"sizes": 4},
+        {"state": None},
+        {"state": [1]},
+        {"task": None},
+    ],
+)
+def test_journals_with_other_content_are_reported(
+    paths: list[Path], damage: dict[str, Any]
+) -> None:
+    stopped(paths)
+    note = outputs.journal(paths[0])
+    note.write_text(json.dumps({**json.loads(note.read_text()), **damage}))
+    with pytest.raises(DataError, match=r"a\.progress is not a valid journal"):
+        ResumableFiles(paths, TASK, afresh=False)
+
+
+def test_older_files_do_not_get_the_signature_of_a_failed_run(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system can report a full disk as late as in fsync."""
+    for path in paths:
+        path.write_text("older\n")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with ResumableFiles(paths, TASK, afresh=True) as files:
+        files.append([b"one\n", b"1\n"], {"at": 1})
+        with pytest.raises(OSError, match="No space"):
+            files.finish(Signature("test", TASK))
+    assert not is_done(paths, TASK)
+
+
+def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9")
+    task = {"output": str(path)}
+    with suppress(RuntimeError), ResumableFiles([path], task, afresh=False) as files:
+        files.append([b"one\n"], {"at": 1})
+        raise RuntimeError
+    with ResumableFiles([path], task, afresh=False) as files:
+        assert files.state == {"at": 1}
+        files.finish(Signature("test", task))
+    assert path.read_text() == "one\n"
+    assert is_done([path], task)
 
 
 def test_two_runs_do_not_write_the_same_file(paths: list[Path]) -> None:

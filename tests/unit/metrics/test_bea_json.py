@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics.bea_json import (
     ConversionOptions,
     Essay,
@@ -67,6 +68,11 @@ def test_an_edit_of_characters(
 def test_an_edit_of_a_token_that_is_already_edited_is_dropped() -> None:
     assert found("a caat sits .", (2, 4, "co"), (5, 6, "st")) == [(1, 2, "coat")]
     assert found("a caat sits .", (2, 6, "cat"), (5, 6, "st")) == [(1, 2, "cat")]
+
+
+def test_corrections_that_overlap() -> None:
+    with pytest.raises(DataError, match="essay has edits of one annotator that overlap"):
+        found("a b c", (2, 5, "x"), (0, 5, "a b c"), (4, 5, ""))
 
 
 def test_marked_errors() -> None:

@@ -123,6 +123,8 @@ def test_output_of_fairseq_generate() -> None:
     assert next(turned).candidates[0].text == "ab c"
     with pytest.raises(DataError, match="list:1 is truncated"):
         list(parse_generated(["H-0\t-1"], "list", "l2r", str))
+    with pytest.raises(DataError, match="list:1 has an index of too many digits"):
+        list(parse_generated([f"H-{'9' * 5000}\t-1\ta"], "list", "l2r", str))
     with pytest.raises(DataError, match="list:1 has 'x' as the score"):
         list(parse_generated(["H-0\tx\ta"], "list", "l2r", str))
 
