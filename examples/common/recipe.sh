@@ -146,7 +146,7 @@ keep_settings() {
   local name
   ((${#SETTINGS[@]} == 0)) || return 0
   [[ -n "${SETTINGS_FILES+set}" ]] || SETTINGS_FILES=("$HERE"/*.sh)
-  SETTINGS=([STEP]="${0##*/}" [FORCE]="${FORCE:-}" [CHOICES]="${CHOICES:-}")
+  SETTINGS=([STEP]="${0##*/}" [FORCE]="${FORCE:-}" [CHOICES]="${CHOICES:-}" [GPUS]="${GPUS:-1}")
   while read -r name; do
     if [[ " $RESOURCE_SETTINGS " != *" $name "* ]] && declare -p "$name" &>/dev/null; then
       local -n value="$name"
@@ -155,7 +155,7 @@ keep_settings() {
   done < <(grep -ohE '\b[A-Z][A-Z0-9_]*\b' "${SETTINGS_FILES[@]}" | sort -u)
 }
 RESOURCE_SETTINGS="FORCE DRY_RUN CHOICES JOBS SHARD GPUS LAUNCH PROCESSES NODES NODE_RANK MASTER_ADDR MASTER_PORT"
-RESOURCE_SETTINGS+=" UPDATE_FREQ BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
+RESOURCE_SETTINGS+=" UPDATE_FREQ MEMORIZE_SHARE BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
 
 print_command() {
   printf '%q ' "$@"
