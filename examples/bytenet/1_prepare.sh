@@ -39,7 +39,7 @@ digits_text() { # TEXT DESTINATION AMOUNT
 # Split text into characters, with _ between words.
 characters() { # FROM TO LINES
   # shellcheck disable=SC2016  # expanded by the inner shell
-  into "$2" bash -c 'gzip -dcf "$1" | head -n "$2" | tr " " "_" |
+  into "$2" bash -o pipefail -c 'gzip -dcf "$1" | sed -n "1,$2p" | tr " " "_" |
     LC_ALL=C.UTF-8 sed "s/./& /g; s/ $//"' characters "$1" "$3"
 }
 
@@ -77,7 +77,7 @@ raw() {
       if [[ "$split" == train ]]; then most="$PAIRS"; fi
       if [[ "$split" == mono ]]; then first="$skip" most="$MONO"; fi
       # shellcheck disable=SC2016
-      into "$raw/$split.$language" bash -c 'gzip -dc "$1" | tail -n "+$2" | head -n "$3"' \
+      into "$raw/$split.$language" bash -o pipefail -c 'gzip -dc "$1" | tail -n "+$2" | sed -n "1,$3p"' \
         text "$DATA_DIR/$(text_file "$split" "$language")" "$first" "$most"
     done
   done

@@ -39,6 +39,9 @@ RESOURCES = frozenset({"--workers", "--num-workers", "--jobs", "--shard", "--dis
 SAMPLES, SAMPLE_BYTES = 64, 1 << 20
 """Number and size of hashed samples. Files smaller than all samples are hashed completely."""
 
+PART_OF_BATCH = re.compile(r"(?:GEC_|DIGITS_)?SHARE|[A-Z]+_UPDATE_FREQ")
+"""Settings that a recipe divides by the number of GPUs, so that the batch is the same."""
+
 Commands = list[list[str]]
 
 
@@ -101,6 +104,7 @@ class Recipe:
         self.step = settings.pop("STEP")
         self.force = bool(settings.pop("FORCE", ""))
         choices = settings.pop("CHOICES", "").split()
+        gpus = settings.pop("GPUS", "1")
         folders = {
             name: folder
             for name in ("WORK", "DATA_DIR", "HERE", "USER_DIR")
@@ -113,7 +117,9 @@ class Recipe:
             for spelling in (folder, str(Path.cwd() / folder))
         }
         self.settings = {
-            name: self.shorten(value) for name, value in settings.items() if name not in choices
+            name: self.shorten(_of_all_gpus(name, value, int(gpus) if gpus.isdigit() else 1))
+            for name, value in settings.items()
+            if name not in choices
         }
         self._scripts: dict[str, tuple[Script, Script]] = {}
 
@@ -264,7 +270,7 @@ def parse_commands(dry_run: str, recipe: Recipe) -> Commands:
 
 
 def _without_resources(words: list[str]) -> list[str]:
-    """Remove options of parallelism, and multiply the update frequency by the number of GPUs."""
+    """Remove options of parallelism, and multiply the part of the batch by the number of GPUs."""
     kept: list[str] = []
     gpus, rest = "1", iter(words)
     for word in rest:
@@ -274,10 +280,26 @@ def _without_resources(words: list[str]) -> list[str]:
             next(rest, None)
         elif word != "--force":
             kept.append(word)
+    divided = _divided_option(kept)
     for place, word in enumerate(kept[1:], 1):
-        if kept[place - 1] == "--update-freq" and word.isdigit() and gpus.isdigit():
+        if kept[place - 1] == divided and word.isdigit() and gpus.isdigit():
             kept[place] = str(int(word) * int(gpus))
     return kept
+
+
+def _divided_option(words: Iterable[str]) -> str:
+    """Return the option that recipes divide by the number of GPUs."""
+    return "--update-freq" if "--update-freq" in words else "--batch-size"
+
+
+def _of_all_gpus(name: str, value: str, gpus: int) -> str:
+    """Return a setting with its part of the batch multiplied by the number of GPUs."""
+    if PART_OF_BATCH.fullmatch(name):
+        return str(int(value) * gpus) if value.isdigit() else value
+    option = _divided_option(value.split())
+    return re.sub(
+        rf"(?<!\S)({option} )(\d+)(?!\S)", lambda found: f"{found[1]}{int(found[2]) * gpus}", value
+    )
 
 
 def _outputs(words: list[str]) -> Iterator[str]:

@@ -12,7 +12,6 @@
 #                             they have changed, the step exits with the names of the settings.
 #   run COMMAND...            run a command
 #   into FILE COMMAND...      run a command and write its stdout to FILE if it succeeds
-#   joined FILE               concatenate the parts FILE.I-of-N of a Slurm array, if all exist
 #   quietly LOG COMMAND...    run a command with its output in LOG; print the last lines on failure
 #   spawn COMMAND...          run a command in the background, at most JOBS at a time, on separate GPUs if
 #                             there are enough; a failure ends the step
@@ -146,7 +145,7 @@ keep_settings() {
   local name
   ((${#SETTINGS[@]} == 0)) || return 0
   [[ -n "${SETTINGS_FILES+set}" ]] || SETTINGS_FILES=("$HERE"/*.sh)
-  SETTINGS=([STEP]="${0##*/}" [FORCE]="${FORCE:-}" [CHOICES]="${CHOICES:-}")
+  SETTINGS=([STEP]="${0##*/}" [FORCE]="${FORCE:-}" [CHOICES]="${CHOICES:-}" [GPUS]="${GPUS:-1}")
   while read -r name; do
     if [[ " $RESOURCE_SETTINGS " != *" $name "* ]] && declare -p "$name" &>/dev/null; then
       local -n value="$name"
@@ -155,7 +154,7 @@ keep_settings() {
   done < <(grep -ohE '\b[A-Z][A-Z0-9_]*\b' "${SETTINGS_FILES[@]}" | sort -u)
 }
 RESOURCE_SETTINGS="FORCE DRY_RUN CHOICES JOBS SHARD GPUS LAUNCH PROCESSES NODES NODE_RANK MASTER_ADDR MASTER_PORT"
-RESOURCE_SETTINGS+=" UPDATE_FREQ BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
+RESOURCE_SETTINGS+=" UPDATE_FREQ MEMORIZE_SHARE BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
 
 print_command() {
   printf '%q ' "$@"
@@ -181,16 +180,6 @@ into() {
   mkdir -p "$(dirname "$file")"
   "${@:2}" >"$temporary" || { rm -f "$temporary"; return 1; } # explicit, since set -e may be disabled
   mv "$temporary" "$file"
-}
-
-joined() {
-  local parts=("$1".*-of-*[0-9])
-  [[ -e "${parts[0]}" && ! -e "$1" ]] || return 0
-  ((${#parts[@]} == 10#${parts[0]##*-of-})) || {
-    echo "$(dirname "$1"): found ${#parts[@]} of ${parts[0]##*-of-} parts of $(basename "$1")." >&2
-    return 1
-  }
-  into "$1" cat "${parts[@]}"
 }
 
 quietly() {

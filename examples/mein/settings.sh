@@ -29,11 +29,10 @@ SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/mein/$SCALE}"
 expect SCALE "tiny small paper" "$SCALE"
 prepared
-WINDOWS="${WINDOWS:-1,2,3,4}"                 # table 3.2: c = 1 to 4
 case "$SCALE" in
   tiny)
     KNOWN=toy EXPERTS="${EXPERTS:-lm}" KINDS="${KINDS:-alone imitators random}" SEEDS="${SEEDS:-1}"
-    WINDOWS="${TINY_WINDOWS:-1,2}" LAMBDA="${LAMBDA:-0 3}" PIECES="${PIECES:-1000}"
+    WINDOWS="${WINDOWS:-1,2}" LAMBDA="${LAMBDA:-0 3}" PIECES="${PIECES:-1000}"
     DIM="${DIM:-32}" HIDDEN="${HIDDEN:-32}" IMITATOR_DIM="${IMITATOR_DIM:-32}"
     LM_EPOCHS="${LM_EPOCHS:-1}" EPOCHS="${EPOCHS:-8}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-2}"
     FINE_EPOCHS="${FINE_EPOCHS:-3}" LR="${LR:-0.003}" IMITATOR_LR="${IMITATOR_LR:-0.003}"
@@ -50,6 +49,7 @@ case "$SCALE" in
     KNOWN="elec imdb rotten rcv1" EXPERTS="${EXPERTS:-lstm lm adv vat}" SEEDS="${SEEDS:-1 2 3 4 5}"
     ;;
 esac
+WINDOWS="${WINDOWS:-1,2,3,4}"                 # table 3.2: c = 1 to 4
 TASKS="${TASKS:-$KNOWN}"
 # shellcheck disable=SC2086  # split into words
 expect TASKS "$KNOWN" $TASKS

@@ -76,7 +76,7 @@ real_text() { # Write WORK/text/gec in word pieces. WORK/raw/SET.src is the text
 }
 
 count_words() { # for the spell checker of the small scale
-  [[ "$SPELL_CHECK" != *"$WORK/raw/counts.gz"* ]] || build "$WORK/raw/counts.gz" \
+  [[ "$SPELL_CHECK" != *"$(printf %q "$WORK/raw/counts.gz")"* ]] || build "$WORK/raw/counts.gz" \
     run fairseq-ssl spelling count "$DATA_DIR/train.trg" "$DATA_DIR/$CLEAN" -o "$WORK/raw/counts.gz" --force
 }
 

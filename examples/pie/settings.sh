@@ -103,7 +103,7 @@ if [[ "$SCALE" == small ]]; then
   # Its sizes are those of the encoder in BERT, with random weights those of BERT base.
   GEC_ARCH="${GEC_ARCH:-edit_tagger}"
   NOISE="${NOISE:-learner:listed=true:measured=true}" TUNE="${TUNE-yes}"
-  SPELL_CHECK="${SPELL_CHECK-fairseq-ssl spelling correct --counts $WORK/raw/counts.gz}"
+  SPELL_CHECK="${SPELL_CHECK-fairseq-ssl spelling correct --counts $(printf %q "$WORK/raw/counts.gz")}"
 fi
 METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
 CLEAN="${CLEAN:-clean.txt}"                   # file of DATA_DIR to add synthetic errors to

@@ -105,6 +105,11 @@ fi
 expect TASKS "$known" $TASKS
 # shellcheck disable=SC2086
 expect KINDS "scratch pretrained encoder_only decoder_only untuned" $KINDS
+# A text that is longer than a batch is an error in fairseq.
+if [[ " $TASKS " == *" cnndm "* ]] && ((MAX_TOKENS < 801)); then
+  echo "MAX_TOKENS is $MAX_TOKENS, but sources of cnndm have up to 801 tokens. Expected 801 or more, with fewer GPUS." >&2
+  exit 2
+fi
 if [[ " <s> <pad> </s> <unk> " == *" $SENTENCE_MARK "* ]]; then
   echo "SENTENCE_MARK is '$SENTENCE_MARK', a special symbol of fairseq. Expected a different word, such as <q>." >&2
   exit 2

@@ -65,7 +65,7 @@ split_off() { # PREFIX READER SUFFIX
     known=()
     for set in $HELD_OUT; do known+=("-f '$WORK/raw/$set.$language'"); done
     into "$WORK/raw/genuine.$language" sh -c "$2 '$1.$language${3:-}' | sed '${GENUINE}q'"
-    into "$WORK/raw/mono.$language" sh -c "$2 '$1.$language${3:-}' | sed '1,${GENUINE}d' | grep -vxF ${known[*]}"
+    into "$WORK/raw/mono.$language" bash -o pipefail -c "$2 '$1.$language${3:-}' | sed '1,${GENUINE}d' | grep -vxF ${known[*]}"
     into "$WORK/raw/subwords.$language" cat "$WORK/raw/genuine.$language"
   done
 }

@@ -13,9 +13,14 @@ generate() { # FOLDER MONO MODEL FLAGS...
 
 # Concatenate the parts FOLDER.shards/I-of-N, each built with SHARD=I/N.
 join_shards() { # FOLDER
-  local side parts
+  local side parts same
   for side in made given; do
     parts=("$1.shards"/*/"$side".*-of-*[0-9])
+    same=("$1.shards"/*/"$side".*"-of-${parts[0]##*-of-}")
+    if ((${#same[@]} != ${#parts[@]})); then
+      echo "$1.shards has parts of different numbers of shards. Delete the parts that are not needed." >&2
+      return 1
+    fi
     if [[ ! -e "${parts[0]}" ]] || ((${#parts[@]} != 10#${parts[0]##*-of-})); then
       echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of ${1##*/}/$side exist." >&2
       return 1

@@ -112,6 +112,22 @@ def test_settings_without_effect_on_the_result_may_change(
     assert step(recipe, "train", 0, **settings).count("up to date: ") == 2
 
 
+def test_a_batch_divided_among_gpus_is_the_same_batch(recipe: Path) -> None:
+    settings = (recipe / "settings.sh").read_text()
+    settings += 'BATCH="${BATCH:-32}" SHARE="$(divided "$BATCH" GPUS)"\n'
+    settings += 'COMMON=(--clip-norm 5 --batch-size "$SHARE")\n'
+    (recipe / "settings.sh").write_text(settings)
+    flags = '"${COMMON[@]}" --batch-size "$SHARE"'
+    (recipe / "2_train.sh").write_text(TRAIN.replace('--update-freq "$UPDATE_FREQ"', flags))
+    scoring = 'build "$WORK/scores" into "$WORK/scores" cat "$WORK/runs/1/updates"\n'
+    (recipe / "3_score.sh").write_text(PREPARE.partition("text()")[0] + scoring)
+    step(recipe, "prepare")
+    step(recipe, "train", 0, GPUS="4", LAUNCH="node")
+    assert step(recipe, "train", 0, GPUS="1").count("up to date: ") == 2
+    assert "BATCH was '32', is '64'" in step(recipe, "train", 2, BATCH="64")
+    step(recipe, "score", 0, GPUS="1")
+
+
 def test_only_the_first_node_does_more_than_to_train(recipe: Path) -> None:
     text = TRAIN.replace("\n}\nfor", '\n  into "$folder/final" cat "$folder/updates"\n}\nfor')
     (recipe / "2_train.sh").write_text(text)

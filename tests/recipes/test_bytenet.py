@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -290,3 +291,16 @@ def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr
+
+
+@pytest.mark.parametrize("task", ["memorize", "text"])
+def test_an_incomplete_archive_is_rejected(task: str, tmp_path: Path) -> None:
+    text = gzip.compress("".join(f"line {at}\n" for at in range(3000)).encode())
+    (tmp_path / "multi30k").mkdir()
+    for split in ("train", "val", "test_2016_flickr"):
+        for language in ("de", "en"):
+            half = text[: len(text) // 2] if (split, language) == ("train", "en") else text
+            (tmp_path / f"multi30k/{split}.{language}.gz").write_bytes(half)
+    settings = {"SCALE": "small", "TASKS": task, "DATA_DIR": str(tmp_path)}
+    step(STEPS[0], {**settings, "WORK": str(tmp_path / "work")}, 1)
+    assert not list((tmp_path / "work").rglob("*.en"))

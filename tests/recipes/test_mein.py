@@ -370,3 +370,11 @@ def test_missing_corpora_are_reported(corpora: Path, tmp_path: Path) -> None:
     assert "rt-polarity.neg cannot be read: No such file or directory" in shown
     assert "python -m nltk.downloader -d FOLDER sentence_polarity" in shown
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("settings", "windows"), [({}, "1,2"), ({"WINDOWS": "2,3"}, "2,3")])
+def test_windows_are_a_setting_at_the_tiny_scale(settings: dict[str, str], windows: str) -> None:
+    commands = called(
+        printed(RECIPE, "imitate", {"KINDS": "imitators", **settings}), "fairseq-train"
+    )
+    assert {words[words.index("--imitator-windows") + 1] for words in commands} == {windows}

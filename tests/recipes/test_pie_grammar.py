@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,13 @@ def test_the_rows_of_table_6_are_settings() -> None:
     (random_weights,) = trained(SYNTHETIC="", GEC_INIT="")
     assert not hasattr(random_weights, "edit_init")
     assert {args.arch for args in trained(GEC_ARCH="edit_tagger_base")} == {"edit_tagger_base"}
+
+
+def test_a_folder_may_have_spaces(tmp_path: Path) -> None:
+    work = tmp_path / "a folder"
+    commands = dry("small", "prepare", TASKS="gec", GEC_MODELS="1", WORK=str(work))
+    (counted,) = [words for words in called(commands, "fairseq-ssl") if words[0] == "spelling"]
+    assert counted[-2] == f"{work}/raw/counts.gz"
+    checks = [words[1] for words in called(commands, "bash") if "spelling correct" in words[1]]
+    assert checks
+    assert all(f"{work}/raw/counts.gz" in shlex.split(check) for check in checks)

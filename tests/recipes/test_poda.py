@@ -255,6 +255,7 @@ def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k"),
         ({**PAPER, "DATA_DIR": ""}, 2, "folder with wikipedia.txt"),
         ({**PAPER, "SENTENCE_MARK": "</s>"}, 2, "'</s>', a special symbol of fairseq"),
+        ({**PAPER, "GPUS": "16", "MAX_TOKENS": "750"}, 2, "cnndm have up to 801 tokens"),
         ({"TUNING_LINES": "9999"}, 1, "no lines remain for pre-training"),
     ],
 )

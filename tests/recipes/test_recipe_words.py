@@ -117,7 +117,7 @@ def test_node_uses_the_requested_gpus() -> None:
         ("shape", 2, "8", {"SEEDS": "1", "DATASETS": "vanilla", "KINDS": "absolute"}),
         ("gec_pseudo_data", 2, "8", {"MAX_TOKENS": "2000"}),
         ("wmt20", 7, "8", {"ROWS": "c", "MEMBERS": "1", "FINE_TOKENS": "1250"}),
-        ("poda", 2, "4", {"MAX_TOKENS": "750"}),
+        ("poda", 2, "4", {"MAX_TOKENS": "750", "TASKS": "gigaword conll jfleg"}),
         ("pie", 2, "1", {"TASKS": "gec", "GEC_MODELS": "1", "BERT": "/bert"}),
         ("pseudo_bidirectional", 2, "8", {"TASKS": "gec", "GEC_MAX_TOKENS": "2560"}),
         ("mein", 2, "1", {"TASKS": "elec", "EXPERTS": "adv", "SEEDS": "1"}),

@@ -342,3 +342,13 @@ def test_a_wrong_row_is_rejected() -> None:
 )
 def test_a_wrong_setting_is_rejected(settings: dict[str, str], code: int, message: str) -> None:
     assert message in step(STEPS[0], settings, code).stderr
+
+
+def test_parts_of_different_numbers_of_shards_are_not_joined(tmp_path: Path) -> None:
+    for part in ("1-of-2", "1-of-3"):
+        folder = tmp_path / f"synthetic/bt.shards/{part}"
+        folder.mkdir(parents=True)
+        for side in ("made", "given"):
+            (folder / f"{side}.{part}").write_text("one\n", "utf-8")
+    shown = step(STEPS[2], {"WORK": str(tmp_path), "SYSTEMS": "bt"}, 1).stderr
+    assert "bt.shards has parts of different numbers of shards." in shown
