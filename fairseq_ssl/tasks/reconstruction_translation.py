@@ -77,6 +77,8 @@ class ReconstructionTranslationTask(TranslationTask):
     def __init__(self, cfg: ReconstructionTranslationConfig, source: Any, target: Any) -> None:
         super().__init__(cfg, source, target)
         _check(cfg)
+        # fairseq cannot combine splits with its default, -1.
+        cfg.upsample_primary = max(cfg.upsample_primary, 1)
         languages = cfg.source_lang, cfg.target_lang
         self.directions = {
             "-".join(pair): TranslationTask(_direction_config(cfg, *pair), *dictionaries)
@@ -167,11 +169,18 @@ class ReconstructionTranslationTask(TranslationTask):
 
     def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
         """Build a generator from the models that translate into --target-lang."""
+        return super().build_generator(self._forward_models(models), args, *more, **options)
+
+    def inference_step(self, generator: Any, models: Any, *more: Any, **options: Any) -> Any:
+        """Decode a batch. The scorer of --score-reference uses these models, not its own."""
+        return super().inference_step(generator, self._forward_models(models), *more, **options)
+
+    def _forward_models(self, models: Any) -> list[Any]:
+        """Return the models that translate into --target-lang."""
         forward = next(iter(self.directions))
-        forward_models = [
+        return [
             model.models[forward] if isinstance(model, TwoWayModel) else model for model in models
         ]
-        return super().build_generator(forward_models, args, *more, **options)
 
     def train_step(
         self,

@@ -109,8 +109,6 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
 
     def __init__(self, cfg: TaggedTranslationConfig, source: Any, target: Any) -> None:
         super().__init__(cfg, source, target)
-        # fairseq cannot combine splits with its default, -1.
-        cfg.upsample_primary = max(cfg.upsample_primary, 1)
         self.noise = BeamNoise(cfg.noisy_beam_beta, cfg.noisy_beam_granularity, cfg.noisy_beam_seed)
         self.tags = _parse_tags(cfg.source_tags or "", source)
         self.weights = _parse_weights(cfg.mix_weights or "")

@@ -40,6 +40,8 @@ class RightToLeftMixin:
 
     def __init__(self, cfg: Any, *dictionaries: Any) -> None:
         super().__init__(cfg, *dictionaries)  # type: ignore[call-arg]
+        # fairseq cannot combine splits with its default, -1.
+        cfg.upsample_primary = max(cfg.upsample_primary, 1)
         _check(cfg)
 
     def reverse_split(self, split: str, options: dict[str, Any]) -> None:

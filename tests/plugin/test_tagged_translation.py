@@ -47,6 +47,19 @@ def loaded(data: Path, *flags: str) -> Any:
     return tasks.setup_task(convert_namespace_to_omegaconf(args).task)
 
 
+@pytest.mark.parametrize("name", ["tagged", "copying", "reconstruction", "local"])
+def test_every_translation_task_trains_on_all_training_splits(data: Path, name: str) -> None:
+    task = loaded(
+        data, "--task", "local_transduction" if name == "local" else f"{name}_translation"
+    )
+    sizes = []
+    for split in ("train", "train1", "train2"):
+        task.load_dataset(split)
+        sizes.append(len(task.datasets[split]))
+    task.load_dataset("train", combine=True)
+    assert len(task.datasets["train"]) == sum(sizes)
+
+
 @pytest.mark.parametrize("upsample", [1, 3])
 def test_tags_are_prepended_to_the_sources_of_their_split_only(data: Path, upsample: int) -> None:
     flags = ("--upsample-primary", str(upsample))

@@ -60,6 +60,9 @@ def test_two_way_training_resuming_decoding_and_export(
     texts, scores = generated(run, data, two, *TASK, *backward)
     assert plain[0] == texts
     assert plain[1] == pytest.approx(scores, abs=1e-4)
+    references = (*backward, "--score-reference")
+    expected = generated(run, data, tmp_path / "plain.pt", *references)[1]
+    assert generated(run, data, two, *TASK, *references)[1] == pytest.approx(expected, abs=1e-4)
     assert main([*words, "--to", "translation", "--force", "-s", "words", "-t", "digits"]) == 0
     one = generated(run, data, tmp_path / "plain.pt", "--user-dir", PACKAGE)
     assert one != plain
