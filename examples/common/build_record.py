@@ -197,13 +197,15 @@ class Recipe:
         written = {target, *(name for words in commands for name in _outputs(words))}
         names = {name for words in commands for name in self._files(words, written)}
         # Parent folders of the target are not inputs, but other files in them are, such as the
-        # model.
+        # model. A folder of outputs changes, unless it is a target.
         read = {
             self.owner(name) or name
             for name in names
             if not f"{target}/".startswith(f"{name}/") and not name.startswith(outside)
         }
-        found = {name: self.fingerprint(name) for name in sorted(read - {target})}
+        parents = {str(parent) for name in written for parent in Path(name).parents}
+        read -= {target, *(name for name in parents if not self.owner(name))}
+        found = {name: self.fingerprint(name) for name in sorted(read)}
         return {name: value for name, value in found.items() if value}
 
     def _files(self, words: list[str], written: set[str]) -> Iterator[str]:

@@ -281,6 +281,31 @@ def test_an_interrupted_target_resumes_with_the_same_settings_only(recipe: Path)
     assert updates(recipe) == 2
 
 
+def test_a_target_of_parts_resumes_after_each_interruption(recipe: Path) -> None:
+    """The folder of the parts, which changes, is written by the target, not read."""
+    root = recipe.parent
+    parts = """
+parts() {
+  run mkdir -p "$WORK/parts"
+  for number in 1 2; do build "$WORK/parts/$number" run part -o "$WORK/parts/$number"; done
+  into "$WORK/joined" cat "$WORK/parts/1" "$WORK/parts/2"
+}
+build "$WORK/joined" parts
+"""
+    (recipe / "3_parts.sh").write_text(PREPARE.partition("text()")[0] + parts)
+    part = 'echo line >>"$2.tmp"; if [[ -e "$KILLER" ]]; then exit 1; fi; mv "$2.tmp" "$2"\n'
+    (root / "bin/part").write_text(f"#!/usr/bin/env bash\n{part}")
+    (root / "bin/part").chmod(0o755)
+    step(recipe, "prepare")
+    (root / "killer").touch()
+    for _ in range(3):
+        step(recipe, "parts", 1)
+    (root / "killer").unlink()
+    step(recipe, "parts")
+    assert (root / "work/joined").read_text() == "line\n" * 5
+    assert "up to date" in step(recipe, "parts")
+
+
 def test_force_deletes_files_of_an_earlier_training(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train", SEEDS="1")
