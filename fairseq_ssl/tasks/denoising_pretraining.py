@@ -22,7 +22,7 @@ from fairseq_ssl.data.id_noise import (
     uses_mask,
 )
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.tasks.translation_mixins import AveragedValidationMixin
+from fairseq_ssl.tasks.translation_mixins import AveragedValidationMixin, allow_several_splits
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +93,7 @@ class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
                 f"{folder} has no binarized text. Expected output of fairseq-preprocess, such as "
                 "train.en-None.en.idx with --only-source, or train.de-en.en.idx."
             )
-        # fairseq cannot combine splits with its default, -1.
-        cfg.upsample_primary = max(cfg.upsample_primary, 1)
+        allow_several_splits(cfg)
         dictionary = cls.load_dictionary(str(_dictionary_path(cfg)))
         logger.info(f"[{_language(cfg)}] dictionary: {len(dictionary)} types")
         return cls(cfg, dictionary)

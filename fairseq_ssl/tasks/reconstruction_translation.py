@@ -16,6 +16,7 @@ from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
 from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.two_way_model import TwoWayModel
+from fairseq_ssl.tasks.translation_mixins import allow_several_splits
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +78,7 @@ class ReconstructionTranslationTask(TranslationTask):
     def __init__(self, cfg: ReconstructionTranslationConfig, source: Any, target: Any) -> None:
         super().__init__(cfg, source, target)
         _check(cfg)
-        # fairseq cannot combine splits with its default, -1.
-        cfg.upsample_primary = max(cfg.upsample_primary, 1)
+        allow_several_splits(cfg)
         languages = cfg.source_lang, cfg.target_lang
         self.directions = {
             "-".join(pair): TranslationTask(_direction_config(cfg, *pair), *dictionaries)

@@ -28,6 +28,11 @@ class RightToLeftConfig(TranslationConfig):
     )
 
 
+def allow_several_splits(cfg: Any) -> None:
+    """Let a task combine train, train1 and so on. fairseq fails with its default, a ratio of -1."""
+    cfg.upsample_primary = max(cfg.upsample_primary, 1)
+
+
 class RightToLeftMixin:
     """Right-to-left targets for a translation task with `RightToLeftConfig`.
 
@@ -40,8 +45,7 @@ class RightToLeftMixin:
 
     def __init__(self, cfg: Any, *dictionaries: Any) -> None:
         super().__init__(cfg, *dictionaries)  # type: ignore[call-arg]
-        # fairseq cannot combine splits with its default, -1.
-        cfg.upsample_primary = max(cfg.upsample_primary, 1)
+        allow_several_splits(cfg)
         _check(cfg)
 
     def reverse_split(self, split: str, options: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ LineRewriter = Callable[[str], str]
 """Function from a line to a line."""
 
 MARKER = "\u2581"
-"""Begin of a word in sentencepiece."""
+"""Marks the beginning of a word in sentencepiece."""
 SUBWORDS: dict[str, LineRewriter] = {
     "none": lambda line: line,
     "sentencepiece": lambda line: line.replace(" ", "").replace(MARKER, " ").strip(),

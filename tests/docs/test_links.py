@@ -88,6 +88,21 @@ def test_links_of_the_repository(name: str) -> None:
     assert list(faults(name, text, read_file)) == []
 
 
+SECTIONS = (
+    *("Quick start", "Use your data", "Data", "Commands", "Flags", "Results"),
+    *(r"The (paper|slides|thesis) and this implementation", "Notes on reproduction", "Citation"),
+)
+
+
+@pytest.mark.parametrize("recipe", sorted(path.parent.name for path in ROOT.glob("examples/*/1_*")))
+def test_a_recipe_has_all_sections_in_order(recipe: str) -> None:
+    text = FENCE.sub("", (ROOT / f"examples/{recipe}/README.md").read_text("utf-8"))
+    expected = [one for one in SECTIONS if recipe != "mein" or one != "Commands"]
+    found = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert len(found) == len(expected), found
+    assert all(map(re.fullmatch, expected, found)), found
+
+
 def test_links_of_the_site() -> None:
     names = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
     names += [name for name in generated() if name.endswith(".md")]

@@ -41,6 +41,12 @@ def updates(save_dir: Path) -> int:
     return max((int(name.rsplit("_", 1)[1]) for name in names), default=0)
 
 
+def assert_same_weights(first: Path, second: Path) -> None:
+    weights_of_second = weights(second / "checkpoint_last.pt")
+    for name, weight in weights(first / "checkpoint_last.pt").items():
+        assert torch.equal(weight, weights_of_second[name]), name
+
+
 def test_run_killed_three_times_ends_with_the_same_weights(toy_data: Path, tmp_path: Path) -> None:
     train(toy_data, tmp_path / "uninterrupted", *FLAGS)
     for at_update in (7, 35, 70):
@@ -49,10 +55,7 @@ def test_run_killed_three_times_ends_with_the_same_weights(toy_data: Path, tmp_p
         assert at_update <= killed_at < 120
     shown = train(toy_data, tmp_path / "killed", *FLAGS)
     assert "Loaded checkpoint" in shown
-    uninterrupted = weights(tmp_path / "uninterrupted/checkpoint_last.pt")
-    killed = weights(tmp_path / "killed/checkpoint_last.pt")
-    for name, weight in uninterrupted.items():
-        assert torch.equal(weight, killed[name]), name
+    assert_same_weights(tmp_path / "uninterrupted", tmp_path / "killed")
 
 
 def test_a_run_that_validates_with_bleu_resumes(toy_data: Path, tmp_path: Path) -> None:
@@ -62,10 +65,7 @@ def test_a_run_that_validates_with_bleu_resumes(toy_data: Path, tmp_path: Path) 
     train(toy_data, tmp_path / "resumed", *bleu, "--max-update", "2")  # ends with a validation
     shown = train(toy_data, tmp_path / "resumed", *bleu, "--max-update", "4")
     assert "Loaded checkpoint" in shown
-    whole, resumed = (
-        weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
-    )
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
 
 
 def test_a_run_resumes_after_its_curriculum(toy_data: Path, tmp_path: Path) -> None:
@@ -73,7 +73,4 @@ def test_a_run_resumes_after_its_curriculum(toy_data: Path, tmp_path: Path) -> N
     train(toy_data, tmp_path / "whole", *flags, "--max-epoch", "3")
     for epochs in ("2", "3"):
         train(toy_data, tmp_path / "resumed", *flags, "--max-epoch", epochs)
-    whole, resumed = (
-        weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
-    )
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
