@@ -34,10 +34,7 @@ gpus() {
     exit 2
   fi
   if ((GPUS == 1)); then LAUNCH="${LAUNCH:-single}"; else LAUNCH="${LAUNCH:-node}"; fi
-  if [[ "$LAUNCH" == single ]] && ((GPUS > 1)); then
-    echo "GPUS is $GPUS, but LAUNCH=single uses one GPU. Set another LAUNCH, or GPUS=1." >&2
-    exit 2
-  fi
+  _check_single
 }
 
 divided() {
@@ -69,6 +66,7 @@ launch_train() {
     return
   fi
   if [[ -n "${OTHER_NODE:-}" && "${LAUNCH:-single}" != torchrun && -z "${DRY_RUN:-}" ]]; then return; fi
+  _check_single
   _check_world_size
   _check_jobs
   local LOGGING=()
@@ -116,6 +114,13 @@ launch_train() {
       return 2
       ;;
   esac
+}
+
+_check_single() {
+  if [[ "${LAUNCH:-single}" == single ]] && ((${GPUS:-1} > 1)); then
+    echo "GPUS is $GPUS, but LAUNCH=single uses one GPU. Set another LAUNCH, or GPUS=1." >&2
+    exit 2
+  fi
 }
 
 # Exit with an error if GPUS, by which recipes divide the batch, is not the number of processes.

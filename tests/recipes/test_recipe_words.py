@@ -109,6 +109,9 @@ def test_node_uses_the_requested_gpus() -> None:
     assert done.stdout.split() == ["fairseq-train", "data", "--distributed-world-size", "4"]
     done = shell("launch_train data", LAUNCH="node", DRY_RUN="1")
     assert done.stdout.split() == ["fairseq-train", "data"]
+    done = shell("launch_train data", GPUS="4", DRY_RUN="1")  # no batch divided
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("GPUS is 4, but LAUNCH=single uses one GPU.")
 
 
 @pytest.mark.parametrize(
