@@ -2,7 +2,8 @@
 
 --metric m2 compares with the authors' m2scorer, and errant with errant_parallel and errant_compare
 on the same spaCy pipeline. torch is hidden from errant, which would import it without need.
-Start-up is included. Both sides must print the same scores.
+Start-up is included. Both sides must print the same scores. --processes compares two processes of
+our command with one, in sentences per second.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,7 @@ from pathlib import Path
 import harness
 
 GOALS = {"m2": 40.0, "errant": 3.0}
+PROCESSES_GOAL = 1.8
 NEEDS = {"m2": ("official",), "errant": ("source", "model")}
 ERRANT = """
 import sys
@@ -40,11 +43,11 @@ def percentages(found: list[str]) -> list[float]:
     return [round(100 * number, 2) for number in numbers] if max(numbers) <= 1 else numbers
 
 
-def score(args: argparse.Namespace) -> list[float]:
-    """Score by our command."""
+def score(args: argparse.Namespace, jobs: int = 1) -> list[float]:
+    """Score by our command in this number of processes."""
     words = ["-m", "fairseq_ssl", "score", args.metric, args.system, "--gold", args.gold]
     words += ["--model", args.model] if args.metric == "errant" else []
-    output = harness.run_command([sys.executable, *words, "--jobs", args.jobs])
+    output = harness.run_command([sys.executable, *words, "--jobs", jobs])
     return percentages(re.findall(r"^(?:Precision|Recall|F_0.5)[ :\t]+([\d.]+)$", output, re.M))
 
 
@@ -75,14 +78,17 @@ def main() -> None:
     options.add_argument("--python", default="python2.7", help="with m2: Python for --official")
     options.add_argument("--source", type=Path, help="with errant: uncorrected sentences")
     options.add_argument("--model", type=Path, help="with errant: folder of a spaCy pipeline")
-    options.add_argument("--jobs", type=int, default=1, help="processes of our command")
+    options.add_argument("--processes", action="store_true", help="compare two processes with one")
     args = harness.parse(options)
     for name in NEEDS[args.metric]:
-        if getattr(args, name) is None:
+        if getattr(args, name) is None and not (args.processes and name != "model"):
             options.error(f"--metric {args.metric} needs --{name}.")
+    sides = (f"score {args.metric}", f"the authors' {args.metric}")
     comparison = harness.Comparison(
-        *("edit_scorers", f"score {args.metric}", f"the authors' {args.metric}", "sentences/s"),
-        goal=GOALS[args.metric],
+        "edit_scorers",
+        *(("2 processes", "1 process") if args.processes else sides),
+        unit="sentences/s",
+        goal=PROCESSES_GOAL if args.processes else GOALS[args.metric],
         settings={name: str(value) for name, value in vars(args).items()},
     )
     lines = len(args.system.read_text(encoding="utf-8").splitlines())
@@ -96,7 +102,11 @@ def main() -> None:
         return lines
 
     runs = (partial(run, score), partial(run, peer))
-    harness.compare(comparison, *runs, args.pairs, 0, harness.cpu_seconds)
+    clock = harness.cpu_seconds
+    if args.processes:
+        clock = time.perf_counter
+        runs = (partial(run, partial(score, jobs=2)), partial(run, score))
+    harness.compare(comparison, *runs, args.pairs, 0, clock)
     harness.publish(comparison)
 
 

@@ -180,6 +180,12 @@ TOOLS = (
         section=PEERS,
     ),
     Entry(
+        "errant_scorer.processes",
+        "`score errant`, BEA-2019 development set, two processes over one process",
+        "edit_scorers",
+        f"{ERRANT} --processes --pairs 3",
+    ),
+    Entry(
         "rerank_search",
         "grid search of weights, points from n-gram statistics over scoring the text at each "
         "point, points/s",

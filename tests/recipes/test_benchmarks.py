@@ -135,6 +135,8 @@ def test_another_m2_scorer_must_print_the_same_scores(run: Run, tmp_path: Path) 
     assert len(json.loads(run(*words, "--pairs", "1").stdout)["ratios"]) == 1
     peer.write_text(f"print({scores.format('0.5000')!r})")
     assert "The scores differ" in run(*words, "--pairs", "1", code=1).stderr
+    report = json.loads(run(*words, "--processes", "--pairs", "1").stdout)
+    assert (report["goal"], len(report["ratios"])) == (1.8, 1), "two processes and one, no peer"
     (tmp_path / "gold").write_text("no M2 file\n")
     errors = run(*words, "--pairs", "1", code=1).stderr.splitlines()
     assert len(errors) == 1
