@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import functools
 import gc
 import importlib.util
@@ -150,7 +151,7 @@ def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
     resume.
     """
 
-    def copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+    def copy_path(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
         if "://" in str(dst_path):
             return stock(src_path, dst_path, overwrite=overwrite)
         temporary = f"{dst_path}.tmp"
@@ -158,7 +159,7 @@ def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
         Path(temporary).replace(dst_path)
         return True
 
-    return copy
+    return copy_path
 
 
 def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -356,7 +357,7 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Validate on the training split, as in --valid-subset valid,train, with another iterator.
+    """Validate on a copy of the training split, as in --valid-subset valid,train.
 
     fairseq caches one iterator per dataset. Its validation ends an epoch of the training, so that
     every second epoch is skipped, and checkpoints within an epoch do not resume.
@@ -365,12 +366,13 @@ def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
     def get_valid_iterator(self: Any, subset: str, disable_iterator_cache: bool = False) -> Any:
         if subset != self.cfg.dataset.train_subset:
             return stock(self, subset, disable_iterator_cache)
-        dataset = self.task.dataset(subset)
+        name = f"valid-{subset}"
+        dataset = self.task.datasets[name] = copy.copy(self.task.dataset(subset))
         dataset.set_epoch = lambda epoch: None  # the rest of the epoch must not become epoch 1
         try:
-            return stock(self, subset, disable_iterator_cache=True)
+            return stock(self, name, disable_iterator_cache=True)
         finally:
-            del dataset.set_epoch
+            del dataset.set_epoch, self.task.datasets[name]
 
     return get_valid_iterator
 

@@ -107,7 +107,7 @@ def test_validation_batches_have_all_sentences(count: int) -> None:
 def test_validation_on_the_training_split_leaves_the_training_in_its_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = task_of("train", 40)
+    task = task_of("train", 42)
     dataset = task.datasets["train"]
     epochs: list[int] = []
     monkeypatch.setattr(type(dataset), "set_epoch", lambda _, epoch: epochs.append(epoch))
@@ -116,7 +116,7 @@ def test_validation_on_the_training_split_leaves_the_training_in_its_epoch(
     next(steps)
     limits = {"max_tokens_valid": None, "batch_size_valid": 8, "num_workers": 0}
     limits |= {"skip_invalid_size_inputs_valid_test": False, "data_buffer_size": 0}
-    split = Namespace(**limits, train_subset="train", required_batch_size_multiple=1)
+    split = Namespace(**limits, train_subset="train", required_batch_size_multiple=8)
     trainer = SimpleNamespace(
         task=task,
         cfg=Namespace(dataset=split, common=Namespace(seed=3)),
@@ -126,10 +126,12 @@ def test_validation_on_the_training_split_leaves_the_training_in_its_epoch(
         reset_dummy_batch=lambda batch: None,
     )
     validation = Trainer.get_valid_iterator(trainer, "train")
-    assert len(list(validation.next_epoch_itr(shuffle=False, set_dataset_epoch=False))) == 5
+    batches = list(validation.next_epoch_itr(shuffle=False, set_dataset_epoch=False))
+    assert sum(batch["nsentences"] for batch in batches) == 42
     assert set(epochs) == {2}
     assert training.state_dict()["iterations_in_epoch"] == 1
-    assert (training.next_epoch_idx, len(list(steps))) == (2, 4)
+    assert (training.next_epoch_idx, len(list(steps))) == (2, 5)
+    assert list(task.datasets) == ["train"]
 
 
 def test_padded_batches_do_not_change_encoder_outputs_in_evaluation() -> None:
