@@ -360,11 +360,12 @@ def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Validate on a copy of the training split, as in --valid-subset valid,train.
 
     fairseq caches one iterator per dataset. Its validation ends an epoch of the training, so that
-    every second epoch is skipped, and checkpoints within an epoch do not resume.
+    every second epoch is skipped, and checkpoints within an epoch do not resume. All splits that
+    `_fix_batch_iterator` takes for training splits are copied, so that no sentence is dropped.
     """
 
     def get_valid_iterator(self: Any, subset: str, disable_iterator_cache: bool = False) -> Any:
-        if subset != self.cfg.dataset.train_subset:
+        if not subset.startswith(("train", self.cfg.dataset.train_subset)):
             return stock(self, subset, disable_iterator_cache)
         name = f"valid-{subset}"
         dataset = self.task.datasets[name] = copy.copy(self.task.dataset(subset))

@@ -104,6 +104,26 @@ def test_validation_batches_have_all_sentences(count: int) -> None:
         assert sorted(line for batch in found for line in batch) == list(range(count))
 
 
+def validation_sizes(task: Any, subset: str) -> list[int]:
+    """Return the sizes of the batches in which a trainer validates on a split."""
+    limits = {"max_tokens_valid": None, "batch_size_valid": 8, "num_workers": 0}
+    limits |= {"skip_invalid_size_inputs_valid_test": False, "data_buffer_size": 0}
+    trainer = SimpleNamespace(
+        task=task,
+        cfg=Namespace(
+            dataset=Namespace(**limits, train_subset="train", required_batch_size_multiple=8),
+            common=Namespace(seed=3),
+        ),
+        model=Namespace(max_positions=lambda: (9, 9)),
+        data_parallel_world_size=1,
+        data_parallel_rank=0,
+        reset_dummy_batch=lambda batch: None,
+    )
+    made = Trainer.get_valid_iterator(trainer, subset)
+    batches = made.next_epoch_itr(shuffle=False, set_dataset_epoch=False)
+    return [batch["nsentences"] for batch in batches]
+
+
 def test_validation_on_the_training_split_leaves_the_training_in_its_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -114,24 +134,16 @@ def test_validation_on_the_training_split_leaves_the_training_in_its_epoch(
     training = task.get_batch_iterator(dataset, max_sentences=8, seed=3, epoch=2)
     steps = training.next_epoch_itr()
     next(steps)
-    limits = {"max_tokens_valid": None, "batch_size_valid": 8, "num_workers": 0}
-    limits |= {"skip_invalid_size_inputs_valid_test": False, "data_buffer_size": 0}
-    split = Namespace(**limits, train_subset="train", required_batch_size_multiple=8)
-    trainer = SimpleNamespace(
-        task=task,
-        cfg=Namespace(dataset=split, common=Namespace(seed=3)),
-        model=Namespace(max_positions=lambda: (9, 9)),
-        data_parallel_world_size=1,
-        data_parallel_rank=0,
-        reset_dummy_batch=lambda batch: None,
-    )
-    validation = Trainer.get_valid_iterator(trainer, "train")
-    batches = list(validation.next_epoch_itr(shuffle=False, set_dataset_epoch=False))
-    assert sum(batch["nsentences"] for batch in batches) == 42
+    assert sum(validation_sizes(task, "train")) == 42
     assert set(epochs) == {2}
     assert training.state_dict()["iterations_in_epoch"] == 1
     assert (training.next_epoch_idx, len(list(steps))) == (2, 5)
     assert list(task.datasets) == ["train"]
+
+
+@pytest.mark.parametrize("split", ["valid", "train_dev"])
+def test_a_trainer_validates_on_all_sentences(split: str) -> None:
+    assert sum(validation_sizes(task_of(split, 42), split)) == 42
 
 
 def test_padded_batches_do_not_change_encoder_outputs_in_evaluation() -> None:
