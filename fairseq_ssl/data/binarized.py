@@ -32,17 +32,18 @@ CHECK_CHUNK = 1 << 22
 
 
 def check_datasets() -> None:
-    """Patch fairseq to reject a damaged ``.idx`` file.
+    """Patch fairseq to reject a damaged ``.idx`` file, and to read cached data in any order.
 
     The destructors of fairseq's classes fail after a rejected index, so they are patched too.
     """
-    from fairseq.data.indexed_dataset import MMapIndexedDataset
+    from fairseq.data.indexed_dataset import IndexedCachedDataset, MMapIndexedDataset
 
     index = MMapIndexedDataset.Index
     if not getattr(index, "is_checked", False):
         index.__init__ = _check_after_init(index.__init__)
         for patched in (index, MMapIndexedDataset):
             patched.__del__ = _ignore_missing_attributes(patched.__del__)
+        IndexedCachedDataset.__getitem__ = _prefetch_if_missing(IndexedCachedDataset.__getitem__)
         index.is_checked = True
 
 
@@ -84,6 +85,18 @@ def _ignore_missing_attributes(stock: Callable[..., None]) -> Callable[..., None
             stock(self)
 
     return close
+
+
+def _prefetch_if_missing(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Read all sentences before the first one that was not prefetched, on which fairseq fails."""
+
+    @functools.wraps(stock)
+    def getitem(self: Any, index: int) -> Any:
+        if index not in self.cache_index:
+            self.prefetch(range(len(self)))
+        return stock(self, index)
+
+    return getitem
 
 
 IdArray = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Patches of fairseq that prevent checkpoints from running code.
+"""Patches of fairseq that prevent checkpoints from running code, and report damaged ones.
 
 `protect_fairseq` applies them. The rules are in `checkpoints`: `files` reads a checkpoint,
 `safe_values` has the allowed types, and `options` has the options that are checked or dropped.
@@ -84,6 +84,30 @@ class _PeerTorch(_TorchWrapper):
     def load(message: Any, **options: Any) -> Any:
         """Load an object that another process of the same training has sent."""
         return torch.load(message, **options, weights_only=False)
+
+
+def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `load_checkpoint_to_cpu` to report damage in one line, and to add a missing average.
+
+    With --store-ema, fairseq fails on checkpoints without averaged weights, such as most
+    checkpoints for fine-tuning, since it reads the weights after deleting them.
+    """
+
+    def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            state = stock(path, *args, **kwargs)
+        except (FairseqSslError, OSError):
+            raise
+        except Exception as error:  # malformed options or optimizer history
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DataError(
+                f"{path} is not a readable fairseq checkpoint: {type(error).__name__}: {reason}"
+            ) from error
+        if isinstance(state.get("extra_state"), dict) and "model" in state:
+            state["extra_state"].setdefault("ema", state["model"])
+        return state
+
+    return load_checkpoint_to_cpu
 
 
 def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:

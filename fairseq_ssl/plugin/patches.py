@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import functools
 import gc
 import importlib.util
@@ -22,8 +23,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.plugin.checkpoint_safety import protect_fairseq
+from fairseq_ssl.plugin.checkpoint_safety import protect_fairseq, report_damage
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def apply_patches() -> None:
     protect_fairseq()
     _restore_numpy_long()
     _keep_objects_of_the_parent()
-    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint_safely)
+    _replace(checkpoint_utils, "load_checkpoint_to_cpu", report_damage)
     _replace(checkpoint_utils, "save_checkpoint", _save_at_each_interval)
     _replace(PathManager, "copy", _copy_atomically, decorator=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _fix_batch_iterator)
@@ -64,6 +64,7 @@ def apply_patches() -> None:
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
     _replace(Trainer, "load_checkpoint", _release_ema_state)
+    _replace(Trainer, "get_valid_iterator", _keep_training_iterator)
 
 
 def _replace(
@@ -93,30 +94,6 @@ def _keep_objects_of_the_parent() -> None:
     A worker that collects a pinned batch of fairseq-train calls CUDA, which fails after a fork.
     """
     os.register_at_fork(after_in_child=gc.freeze)
-
-
-def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Report a damaged checkpoint in one line, and add a missing moving average.
-
-    With --store-ema, fairseq fails on checkpoints without averaged weights, such as most
-    checkpoints for fine-tuning, since it reads the weights after deleting them.
-    """
-
-    def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
-        try:
-            state = stock(path, *args, **kwargs)
-        except (FairseqSslError, OSError):
-            raise
-        except Exception as error:  # malformed options or optimizer history
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise DataError(
-                f"{path} is not a readable fairseq checkpoint: {type(error).__name__}: {reason}"
-            ) from error
-        if isinstance(state.get("extra_state"), dict) and "model" in state:
-            state["extra_state"].setdefault("ema", state["model"])
-        return state
-
-    return load_checkpoint_to_cpu
 
 
 def _save_at_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,7 +151,7 @@ def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
     resume.
     """
 
-    def copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+    def copy_path(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
         if "://" in str(dst_path):
             return stock(src_path, dst_path, overwrite=overwrite)
         temporary = f"{dst_path}.tmp"
@@ -182,7 +159,7 @@ def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
         Path(temporary).replace(dst_path)
         return True
 
-    return copy
+    return copy_path
 
 
 def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -377,6 +354,28 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
         return iterator
 
     return get_batch_iterator
+
+
+def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Validate on a copy of the training split, as in --valid-subset valid,train.
+
+    fairseq caches one iterator per dataset. Its validation ends an epoch of the training, so that
+    every second epoch is skipped, and checkpoints within an epoch do not resume. All splits that
+    `_fix_batch_iterator` takes for training splits are copied, so that no sentence is dropped.
+    """
+
+    def get_valid_iterator(self: Any, subset: str, disable_iterator_cache: bool = False) -> Any:
+        if not subset.startswith(("train", self.cfg.dataset.train_subset)):
+            return stock(self, subset, disable_iterator_cache)
+        name = f"valid-{subset}"
+        dataset = self.task.datasets[name] = copy.copy(self.task.dataset(subset))
+        dataset.set_epoch = lambda epoch: None  # the rest of the epoch must not become epoch 1
+        try:
+            return stock(self, name, disable_iterator_cache=True)
+        finally:
+            del dataset.set_epoch, self.task.datasets[name]
+
+    return get_valid_iterator
 
 
 def _shuffle_after_curriculum(stock: Callable[..., Any]) -> Callable[..., Any]:

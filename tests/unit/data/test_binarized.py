@@ -14,7 +14,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.data.binarized import BinarizedFolder, IdSeparator
+from fairseq_ssl.data.binarized import BinarizedFolder, IdSeparator, check_datasets
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 
 EOS = 2
@@ -49,6 +49,21 @@ def ids(path: Path) -> list[list[int]]:
     """Return the sentences of a file, read by fairseq."""
     dataset = indexed_dataset.make_dataset(str(path), "mmap")
     return [dataset[i].tolist() for i in range(len(dataset))]
+
+
+def test_cached_data_is_read_in_any_order(tmp_path: Path) -> None:
+    sentences = [[4, 5, EOS], [6, EOS], [7, 7, 7, EOS]]
+    builder = indexed_dataset.IndexedDatasetBuilder(f"{tmp_path}/text.bin")
+    for each in sentences:
+        builder.add_item(torch.tensor(each))
+    builder.finalize(f"{tmp_path}/text.idx")
+    check_datasets()
+    cached = indexed_dataset.make_dataset(f"{tmp_path}/text", "cached", fix_lua_indexing=True)
+    assert cached[1].tolist() == sentences[1]
+    assert [each.tolist() for each in cached] == sentences
+    cached = indexed_dataset.make_dataset(f"{tmp_path}/text", "cached", fix_lua_indexing=True)
+    cached.prefetch([2])
+    assert [cached[index].tolist() for index in (2, 0)] == [sentences[2], sentences[0]]
 
 
 def test_pairs_have_no_end_of_sentence_id(folder: Path) -> None:

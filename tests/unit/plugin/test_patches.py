@@ -34,14 +34,13 @@ from fairseq.models.ema.ema import EMA  # noqa: E402
 from fairseq.models.transformer import TransformerModel  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
 from fairseq.tasks.translation import TranslationConfig, TranslationTask  # noqa: E402
+from fairseq.trainer import Trainer  # noqa: E402
 
 from tests.conftest import trained_only  # noqa: E402
 
 
-def iterator(
-    epoch: int | None, rebuild: bool = False, count: int = 40, split: str = "train", **options: Any
-) -> Any:
-    """Return the batch iterator of a run that starts or resumes in `epoch`."""
+def task_of(split: str, count: int) -> Any:
+    """Return a task that has a split of `count` pairs."""
     words = Dictionary()
     words.add_symbol("a")
     sizes = np.full(count, 5)
@@ -49,11 +48,19 @@ def iterator(
     dataset = LanguagePairDataset(lines, sizes, words, lines, sizes, words)
     task = TranslationTask(TranslationConfig(), words, words)
     task.datasets[split] = dataset
+    return task
+
+
+def iterator(
+    epoch: int | None, rebuild: bool = False, count: int = 40, split: str = "train", **options: Any
+) -> Any:
+    """Return the batch iterator of a run that starts or resumes in `epoch`."""
+    task = task_of(split, count)
     if rebuild:
         task.cfg = Namespace(rebuild_batches=True)
     if epoch is not None:  # fairseq-generate and fairseq-validate pass no epoch
         options["epoch"] = epoch
-    return task.get_batch_iterator(dataset, max_sentences=8, seed=3, **options)
+    return task.get_batch_iterator(task.datasets[split], max_sentences=8, seed=3, **options)
 
 
 def batches(*args: Any, **options: Any) -> list[list[int]]:
@@ -95,6 +102,48 @@ def test_validation_batches_have_all_sentences(count: int) -> None:
     for split, epoch in (("valid", 1), ("test1", None), ("train", None)):
         found = batches(epoch, count=count, split=split, required_batch_size_multiple=8)
         assert sorted(line for batch in found for line in batch) == list(range(count))
+
+
+def validation_sizes(task: Any, subset: str) -> list[int]:
+    """Return the sizes of the batches in which a trainer validates on a split."""
+    limits = {"max_tokens_valid": None, "batch_size_valid": 8, "num_workers": 0}
+    limits |= {"skip_invalid_size_inputs_valid_test": False, "data_buffer_size": 0}
+    trainer = SimpleNamespace(
+        task=task,
+        cfg=Namespace(
+            dataset=Namespace(**limits, train_subset="train", required_batch_size_multiple=8),
+            common=Namespace(seed=3),
+        ),
+        model=Namespace(max_positions=lambda: (9, 9)),
+        data_parallel_world_size=1,
+        data_parallel_rank=0,
+        reset_dummy_batch=lambda batch: None,
+    )
+    made = Trainer.get_valid_iterator(trainer, subset)
+    batches = made.next_epoch_itr(shuffle=False, set_dataset_epoch=False)
+    return [batch["nsentences"] for batch in batches]
+
+
+def test_validation_on_the_training_split_leaves_the_training_in_its_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = task_of("train", 42)
+    dataset = task.datasets["train"]
+    epochs: list[int] = []
+    monkeypatch.setattr(type(dataset), "set_epoch", lambda _, epoch: epochs.append(epoch))
+    training = task.get_batch_iterator(dataset, max_sentences=8, seed=3, epoch=2)
+    steps = training.next_epoch_itr()
+    next(steps)
+    assert sum(validation_sizes(task, "train")) == 42
+    assert set(epochs) == {2}
+    assert training.state_dict()["iterations_in_epoch"] == 1
+    assert (training.next_epoch_idx, len(list(steps))) == (2, 5)
+    assert list(task.datasets) == ["train"]
+
+
+@pytest.mark.parametrize("split", ["valid", "train_dev"])
+def test_a_trainer_validates_on_all_sentences(split: str) -> None:
+    assert sum(validation_sizes(task_of(split, 42), split)) == 42
 
 
 def test_padded_batches_do_not_change_encoder_outputs_in_evaluation() -> None:
