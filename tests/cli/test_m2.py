@@ -62,6 +62,11 @@ def test_text_of_an_annotator(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert (folder / "b.en").read_text() == SECOND
     message = refused(capsys, 1, "m2", "to-text", "gold.m2", "-o", "c", "--annotator", "2")
     assert "gold.m2 has no annotator 2. Its annotators: 0, 1." in message
+    for name, text in {"empty": "", "pairs.tsv": "a cat\ta dog\n"}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        for annotator in ("0", "all"):
+            words = ("m2", "to-text", name, "-o", "c", "--annotator", annotator)
+            assert f"{name} has no line that begins with 'S '" in refused(capsys, 1, *words)
     assert not list(folder.glob("c.*"))
 
 
