@@ -248,6 +248,19 @@ A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
     assert "does not split sentences. Set --model to a pipeline with a parser" in message
 
 
+def test_long_conversions_report_progress(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairseq_ssl.cli.console.SECONDS_BETWEEN_LINES", 0)
+    essay = essays(folder, {"text": "It works", "edits": []})
+    for words, done in (
+        (("from-text", "source", "first"), "m2 from-text: 3 sentences, "),
+        (("from-json", essay), "m2 from-json: 1 essays, "),
+    ):
+        assert main(["m2", *words, "--untyped", "-o", "out.m2"]) == 0
+        assert done in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
