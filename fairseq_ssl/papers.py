@@ -141,10 +141,10 @@ PAPERS = (
 )
 
 
-def markdown_table(papers: tuple[Paper, ...] = PAPERS) -> str:
+def markdown_table() -> str:
     """Return a Markdown table with a row for each paper."""
     rows = ["| paper | brings | use it with |", "| --- | --- | --- |"]
-    rows += [f"| {paper.title} | {paper.brings} | {_use(paper)} |" for paper in papers]
+    rows += [f"| {paper.title} | {paper.brings} | {_use(paper)} |" for paper in PAPERS]
     return "\n".join(rows)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
+from fairseq_ssl.data.classification_preparation import check_unlabeled
 from fairseq_ssl.data.two_view_dataset import (
     PIECES,
     VIEWS_FILE,
@@ -418,6 +419,8 @@ def predict_lines(
                     raise DataError(
                         f"{name}:{number} has no tab. Expected a label, a tab and a text."
                     )
+        elif not count:
+            check_unlabeled(name, block, set(classifier.task.classes))
         count += len(block)
         texts = [line.partition("\t")[2] if labeled else line for line in block]
         yield from _lines(classifier.classify(texts, windows, batch_size), windows)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fairseq_ssl.cli import options
-from fairseq_ssl.cli.console import print_lines, print_table
+from fairseq_ssl.cli.console import print_lines, print_table, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -138,7 +138,7 @@ def _counts(by: m2.EditApplier) -> str:
 def _from_text(args: argparse.Namespace) -> None:
     from fairseq_ssl.metrics.edit_extraction import annotate_texts
 
-    found = annotate_texts(args.source, args.reference, _model(args), args.jobs)
+    found = annotate_texts(args.source, args.reference, _model(args), args.jobs, progress)
     _write(args, found, [args.source, *args.reference])
 
 
@@ -146,7 +146,8 @@ def _from_json(args: argparse.Namespace) -> None:
     from fairseq_ssl.metrics.bea_json import ConversionOptions, convert_essays, read_essays
 
     how = ConversionOptions(_model(args), args.auto, args.keep_types, args.presplit)
-    _write(args, convert_essays(read_essays(args.file), how, args.jobs), [args.file])
+    found = convert_essays(read_essays(args.file), how, args.jobs, progress)
+    _write(args, found, [args.file])
 
 
 def _model(args: argparse.Namespace) -> str | None:

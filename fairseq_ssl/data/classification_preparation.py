@@ -87,10 +87,10 @@ def prepare_folder(
     unlabeled = []
     for path in config.unlabeled:
         lines = list(read_lines(path))  # once, since the file can be a pipe
-        _check_unlabeled(path, lines, labels)
+        check_unlabeled(path, lines, labels)
         unlabeled += [line.strip() for line in lines]
     for path in config.extra_unlabeled:
-        _check_unlabeled(path, read_lines(path), labels)
+        check_unlabeled(path, read_lines(path), labels)
     unlabeled += splits.pop("rest_texts")
     if config.lower:
         unlabeled = [text.lower() for text in unlabeled]
@@ -181,8 +181,8 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
     return splits
 
 
-def _check_unlabeled(path: Path, lines: Iterable[str], labels: set[str]) -> None:
-    """Raise DataError if each line has a label. No line would then be equal to a held-out text."""
+def check_unlabeled(path: str | Path, lines: Iterable[str], labels: set[str]) -> None:
+    """Raise DataError if each line has a label, which would be a word of the text."""
     first = [line for line in islice(lines, 100) if line.strip()]
     if first and all("\t" in line and line.partition("\t")[0] in labels for line in first):
         raise DataError(

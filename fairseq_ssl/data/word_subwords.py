@@ -79,8 +79,8 @@ class WordTokenizer:
             raise DataError(f"The tokenizer of the encoder failed: {error}") from None
         return Spans.of([np.array(one.ids[:longest] or [self.unknown]) for one in encoded])
 
-    def _ids(self, text: str, special: bool = False) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def _space_before_words(self) -> str:

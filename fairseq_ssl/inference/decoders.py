@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
-from fairseq_ssl.inference.loading import gpu_count, padded_batches, torch_device
+from fairseq_ssl.inference.loading import gpu_count, mismatch, padded_batches, torch_device
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
 from fairseq_ssl.io.outputs import build_once, file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
@@ -262,9 +262,11 @@ class FairseqDecoder:
         from fairseq_cli.generate import get_symbols_to_strip_from_output
 
         self.task = tasks.setup_task(config.task)
-        self.models, _ = checkpoint_utils.load_model_ensemble(
-            utils.split_paths(config.common_eval.path), task=self.task
-        )
+        paths = utils.split_paths(config.common_eval.path)
+        try:
+            self.models, _ = checkpoint_utils.load_model_ensemble(paths, task=self.task)
+        except RuntimeError as error:  # tensors of other sizes
+            raise mismatch(", ".join(paths), config.task.data, error) from error
         for model in self.models:
             if config.common.fp16:
                 model.half()

@@ -70,12 +70,17 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
             ) from error
         raise DataError(f"{data} is not the data of {shown}: {error}") from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise DataError(
-            f"{shown} cannot be loaded with {data}. Expected the dictionaries of the training "
-            f"data. {lines[-1].strip()}"
-        ) from error
+        raise mismatch(shown, data, error) from error
     return list(models), cfg, task
+
+
+def mismatch(models: str, data: object, error: Exception) -> DataError:
+    """Return the error of models that cannot be loaded with the dictionaries of a data folder."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return DataError(
+        f"{models} cannot be loaded with {data}. Expected the dictionaries of the training data. "
+        f"{lines[-1].strip()}"
+    )
 
 
 def load_tagger(

@@ -140,7 +140,8 @@ class EditLabelingTask(FairseqTask):
         known, stored = (state_dict.get(name) for name in ("edit_dictionary", "edit_encoder"))
         if stored is None and not self.cfg.data:
             raise ConfigurationError(
-                "The model labels tokens of its training data, so it needs the folder of the data."
+                "The model labels tokens of its training data, so it needs the folder of the data. "
+                "Set `data_dir`."
             )
         if "edit_dictionary" not in self.state.state_dict:
             if not isinstance(known, str):

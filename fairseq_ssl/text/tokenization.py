@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, check_choice, import_optional
+from fairseq_ssl.errors import DataError, UsageError, check_choice, import_optional
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 
@@ -25,6 +25,7 @@ def moses_tokenizer(
             ``&#124;``.
         normalize: whether to normalize quotes, dashes and spaces first.
     """
+    _check_language(language)
     moses = import_optional("sacremoses", "Moses' tokenization")
     tokenize = _cache_letters(moses.MosesTokenizer(lang=language)).tokenize
 
@@ -35,6 +36,18 @@ def moses_tokenizer(
         return tokens
     normalize_line = moses.MosesPunctNormalizer(lang=language).normalize
     return lambda line: tokens(normalize_line(line))
+
+
+def _check_language(language: str) -> None:
+    """Raise UsageError for a name or a locale, whose apostrophes would get no rules of a language.
+
+    sacremoses uses the list of English abbreviations for every language that it does not know.
+    """
+    if not re.fullmatch("[a-z]{2,3}", language):
+        raise UsageError(
+            f"The language of Moses is {language!r}. Expected a code of two or three lowercase "
+            "letters, such as en."
+        )
 
 
 def _cache_letters(tokenizer: Any) -> Any:
@@ -103,6 +116,7 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
     join = subword_joiner(subwords)
     if moses is None:
         return join
+    _check_language(moses)
     package = import_optional("sacremoses", "Moses detokenization")
     detokenize = package.MosesDetokenizer(lang=moses).detokenize
     return lambda line: str(detokenize(join(line).split()))

@@ -50,8 +50,8 @@ CONVENTIONS = """
 
 Text is UTF-8, with one sentence per line. A name that ends with `.gz` is a compressed file, and `-`
 is stdin. A command writes to a temporary file and renames it, so an output is complete or absent.
-Beside each output is a `.json` file with the options that generated it. An existing output is
-overwritten only with `--force`.
+Beside each output is a `.json` file with the options that generated it. A command with the option
+`--force` overwrites an existing output only if it is set. All other commands overwrite theirs.
 
 A byte-order mark at the beginning is removed. If the first line ends with CR LF, every CR before a
 LF is removed. In both cases, a line on stderr names the file. UTF-16 and UTF-32 are rejected.

@@ -261,6 +261,18 @@ def test_wrong_input_is_reported(
     assert not Path("made").exists()
 
 
+def test_dictionaries_of_other_data_are_reported(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "other").mkdir()
+    for name in ("dict.words.txt", "dict.digits.txt"):
+        (here / "other" / name).write_text("one 1\n", encoding="utf-8")
+    made_by("--data-dir", "other", code=1)
+    message = capsys.readouterr().err
+    assert "m.pt cannot be loaded with other. Expected the dictionaries of the training" in message
+    assert "size mismatch for decoder.output_projection.weight" in message
+
+
 def test_an_empty_text_is_reported(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mono").unlink()
     Path("mono").touch()

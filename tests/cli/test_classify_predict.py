@@ -112,6 +112,15 @@ def test_predictions_are_printed_and_scored(
     assert told["two"]["against"]["baseline"] == "one"
 
 
+def test_labels_are_not_words_of_the_texts(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold, output = folder / "data/text/valid.tsv", tmp_path / "out"
+    assert call(folder, "predict", "expert", gold, "-o", output) == 1
+    assert "valid.tsv has a label and a tab before each text" in capsys.readouterr().err
+    assert not output.exists()
+
+
 @pytest.mark.parametrize(("model", "words"), [("expert", ()), ("mixture", ("--windows", "2"))])
 def test_a_split_has_the_predictions_of_its_text(
     model: str,

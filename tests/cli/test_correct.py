@@ -244,7 +244,7 @@ def test_wrong_models(
     assert "broken.pt" in capsys.readouterr().err
     subwords = tagger(corpus / "bin", folder / "subwords", "CASE_upper", *SMALL)
     assert correct(subwords, "text") == 2
-    assert "needs the folder of the data" in capsys.readouterr().err
+    assert "needs the folder of the data. Set --data-dir." in capsys.readouterr().err
     Path("tokens").write_text("the cat\n")
     words = ("--tokenized", "--data-dir", corpus / "bin", "-o", "out")
     assert correct(subwords, "tokens", *words) == 0

@@ -62,6 +62,11 @@ def test_text_of_an_annotator(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert (folder / "b.en").read_text() == SECOND
     message = refused(capsys, 1, "m2", "to-text", "gold.m2", "-o", "c", "--annotator", "2")
     assert "gold.m2 has no annotator 2. Its annotators: 0, 1." in message
+    for name, text in {"empty": "", "pairs.tsv": "a cat\ta dog\n"}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        for annotator in ("0", "all"):
+            words = ("m2", "to-text", name, "-o", "c", "--annotator", annotator)
+            assert f"{name} has no line that begins with 'S '" in refused(capsys, 1, *words)
     assert not list(folder.glob("c.*"))
 
 
@@ -241,6 +246,19 @@ A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
     assert shown(capsys, *words, "--model", model, "--presplit", "--keep-types") == expected
     message = refused(capsys, 2, *words, "--model", model, "-o", "no.m2")
     assert "does not split sentences. Set --model to a pipeline with a parser" in message
+
+
+def test_long_conversions_report_progress(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairseq_ssl.cli.console.SECONDS_BETWEEN_LINES", 0)
+    essay = essays(folder, {"text": "It works", "edits": []})
+    for words, done in (
+        (("from-text", "source", "first"), "m2 from-text: 3 sentences, "),
+        (("from-json", essay), "m2 from-json: 1 essays, "),
+    ):
+        assert main(["m2", *words, "--untyped", "-o", "out.m2"]) == 0
+        assert done in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -301,6 +301,8 @@ def m2_to_text(
     """
     path, source, target = Path(path), Path(source), Path(target)
     known = m2_annotators(path)
+    if not known:
+        raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
     if annotator is not None and annotator not in known:
         raise DataError(
             f"{path} has no annotator {annotator}. Its annotators: {', '.join(map(str, known))}."

@@ -72,3 +72,13 @@ def test_text_with_other_subwords_is_rejected() -> None:
 def test_unknown_subwords_are_rejected() -> None:
     with pytest.raises(UsageError, match=r"`subwords` is 'sentencepeice'\. Did you mean"):
         moses_detokenizer("sentencepeice")
+
+
+@pytest.mark.parametrize("language", ["english", "EN", "en_US", "en-us", ""])
+def test_names_and_locales_are_rejected(language: str) -> None:
+    """sacremoses would split don't into three tokens, as for a language without apostrophes."""
+    message = f"language of Moses is '{language}'. Expected a code"
+    for build in (moses_tokenizer, lambda name: moses_detokenizer("none", name)):
+        with pytest.raises(UsageError, match=message):
+            build(language)
+    assert moses_tokenizer("yue")("a.") == "a ."
