@@ -17,8 +17,8 @@ Names registered with fairseq, by the flag that selects them:
         Transformers with a pointer-generator output layer (PoDA).
     bytenet, bytenet_simplified, bytenet_selu, bytenet_no_norm, bytenet_digits, bytenet_v2
         Dilated convolutions, the decoder stacked on the encoder, in linear time (ByteNet).
-    lstm_classifier, lstm_classifier_categories
-        LSTM text classifiers, for use as experts (MEIN).
+    lstm_classifier
+        An LSTM text classifier, for use as an expert (MEIN).
     encoder_classifier, bert_classifier
         Text classifiers on the encoder of a translation model, or on a BERT folder (MEIN).
     recurrent_lm

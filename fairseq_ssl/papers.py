@@ -112,7 +112,7 @@ PAPERS = (
         brings="semi-supervised text classification with an expert and imitators",
         tasks=("semi_supervised_classification",),
         archs=(
-            *("lstm_classifier", "lstm_classifier_categories", "recurrent_lm", "imitators"),
+            *("lstm_classifier", "recurrent_lm", "imitators"),
             *("encoder_classifier", "bert_classifier", "expert_and_imitators"),
         ),
         criterions=(

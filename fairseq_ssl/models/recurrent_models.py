@@ -11,14 +11,12 @@ from fairseq.models import (
     FairseqDecoder,
     FairseqLanguageModel,
     register_model,
-    register_model_architecture,
 )
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.partial_init import recurrent_encoder_weights
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.common import fill_defaults
 from fairseq_ssl.models.text_classifier import TextClassifier, require_classes
 from fairseq_ssl.modules.recurrent_encoder import RecurrentEncoder, RecurrentSizes, flush_denormals
 from fairseq_ssl.text.specs import parse_integers
@@ -227,9 +225,3 @@ class LstmClassifier(TextClassifier):
 
     def max_positions(self) -> None:
         """Return None: texts may have any length."""
-
-
-@register_model_architecture("lstm_classifier", "lstm_classifier_categories")
-def lstm_classifier_categories(args: Any) -> None:
-    """The LSTM classifier for RCV1 categories, with hidden dimension 128 (thesis, table 3.2)."""
-    fill_defaults(args, classifier_mlp_dim=128)
