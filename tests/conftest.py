@@ -85,8 +85,8 @@ def command_servers() -> str:
         return os.environ["COMMAND_SERVERS"]
     folder = tempfile.mkdtemp(prefix="commands-")
     atexit.register(shutil.rmtree, folder)
-    names = ("train", "generate", "interactive", "preprocess", "validate", "ssl")
-    for name in ("python", *(f"fairseq-{name}" for name in names)):
+    names = ("train", "hydra-train", "generate", "interactive", "preprocess", "validate", "ssl")
+    for name in ("python", "torchrun", *(f"fairseq-{name}" for name in names)):
         (Path(folder) / name).symlink_to(ROOT / "tests/commands/client.py")
     servers = [
         subprocess.Popen(

@@ -20,6 +20,8 @@ def server(command: str, *words: str) -> str | None:
             return "text"
         is_served = "/scripts/benchmarks/" in script or script.endswith(".registers.py")
         return "fairseq" if is_served else None
+    if command in ("torchrun", "fairseq-hydra-train"):
+        return "stock"
     verbs = {" ".join(words[:2]), *words[:1]}
     return "text" if command == "fairseq-ssl" and not verbs & WITH_FAIRSEQ else "fairseq"
 
