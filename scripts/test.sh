@@ -33,5 +33,6 @@ printf '%s\0' "${checks[@]}" | xargs -0 -P "${TEST_PROCESSES:-2}" -I {} bash -c 
 # Two test processes with one torch thread each, for two cores. The order of the folders puts the
 # short files of `unit` last. With a long file at the end, one process would be idle.
 export OMP_NUM_THREADS=1
+unset PYTHONDONTWRITEBYTECODE # each test process would compile all tests, for 6 s of CPU time
 exec python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder \
   --durations 10 "$@"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
+import gc
 import os
 import re
 import shutil
@@ -11,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -79,10 +81,12 @@ def environment(**changes: str) -> dict[str, str]:
 @cache
 def command_servers() -> str:
     """The folder of stand-ins for commands; their servers run as long as the tests."""
+    if "COMMAND_SERVERS" in os.environ:
+        return os.environ["COMMAND_SERVERS"]
     folder = tempfile.mkdtemp(prefix="commands-")
     atexit.register(shutil.rmtree, folder)
-    names = ("train", "generate", "interactive", "preprocess", "validate", "ssl")
-    for name in ("python", *(f"fairseq-{name}" for name in names)):
+    names = ("train", "hydra-train", "generate", "interactive", "preprocess", "validate", "ssl")
+    for name in ("python", "torchrun", *(f"fairseq-{name}" for name in names)):
         (Path(folder) / name).symlink_to(ROOT / "tests/commands/client.py")
     servers = [
         subprocess.Popen(
@@ -98,6 +102,23 @@ def command_servers() -> str:
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n", "a server of commands did not start"
     return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start one set of servers for all processes of xdist, which inherit the folder."""
+    if getattr(config.option, "numprocesses", None) and "REAL_COMMANDS" not in os.environ:
+        os.environ["COMMAND_SERVERS"] = command_servers()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Import all tests without garbage collection, which would take two seconds per process."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def run_command(
@@ -147,27 +168,43 @@ def run() -> Run:
     return run_command
 
 
+def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """Build a folder in the first process of xdist that needs it. All processes read it."""
+    root = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    folder, complete = root / name, root / f"{name}.complete"
+    with (root / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            build(folder)
+            complete.touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def toy_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy corpus as text: lists of number words, and their digits."""
-    folder = tmp_path_factory.mktemp("text")
     maker = ROOT / "examples/common/number_words.py"
-    run_command(sys.executable, maker, folder, *CORPUS)
-    return folder
+    return build_once(
+        tmp_path_factory,
+        "toy_text",
+        lambda folder: run_command(sys.executable, maker, folder, *CORPUS),
+    )
 
 
 @pytest.fixture(scope="session")
 def toy_data(toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy corpus, binarized with one dictionary for both sides."""
-    folder = tmp_path_factory.mktemp("bin")
+    words = ("fairseq-preprocess", "-s", "words", "-t", "digits", "--joined-dictionary")
     prefixes = [f"--{split}pref={toy_text / split}" for split in ("train", "valid", "test")]
-    run_command(
-        *("fairseq-preprocess", "-s", "words", "-t", "digits", "--joined-dictionary"),
-        *prefixes,
-        "--destdir",
-        folder,
+    return build_once(
+        tmp_path_factory,
+        "toy_data",
+        lambda folder: run_command(*words, *prefixes, "--destdir", folder),
     )
-    return folder
 
 
 def train(data: Path, save_dir: Path, *flags: str, arch: str = "shape_transformer_tiny") -> str:
@@ -193,10 +230,11 @@ def trained_only(model: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 @pytest.fixture(scope="session")
 def trained(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run with a tiny SHAPE model: 5 checkpoints by update, 2 by epoch."""
-    folder = tmp_path_factory.mktemp("run")
-    updates: Sequence[str] = ("--max-update", "250", "--save-interval-updates", "50")
-    train(toy_data, folder, "--shape-max-shift", "8", "--dropout", "0.1", *updates)
-    return folder
+    flags = ("--shape-max-shift", "8", "--dropout", "0.1")
+    updates = ("--max-update", "250", "--save-interval-updates", "50")
+    return build_once(
+        tmp_path_factory, "trained", lambda folder: train(toy_data, folder, *flags, *updates)
+    )
 
 
 @pytest.fixture(scope="session")

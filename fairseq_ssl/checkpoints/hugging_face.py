@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from fairseq_ssl.checkpoints.files import rejection_reason
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, import_optional
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.text.vocabulary import RESERVED
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ADAPTER = "adapter_config.json"
 """File that names a base model, which transformers loads instead of the model in the folder."""
@@ -208,6 +207,10 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
+    import torch  # not at the top: vocabularies need no torch, which imports for a second
+
+    from fairseq_ssl.checkpoints.files import rejection_reason
+
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
@@ -217,7 +220,9 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
         if isinstance(reason, UnsafeCheckpointError):
             raise reason from None
         raise DataError(f"{path} is damaged or has no weights. Copy it again.") from None
-    if not isinstance(content, dict) or not all(isinstance(w, Tensor) for w in content.values()):
+    if not isinstance(content, dict) or not all(
+        isinstance(weight, torch.Tensor) for weight in content.values()
+    ):
         raise DataError(f"{path} has more than weights. Expected only tensors by name.")
     return dict(content)
 

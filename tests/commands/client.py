@@ -16,8 +16,12 @@ def server(command: str, *words: str) -> str | None:
     """Return the name of the server that runs a command, or None if it must run itself."""
     if command == "python":
         script = words[0] if words else ""
-        folders = {"/scripts/benchmarks/": "fairseq", "/examples/": "text"}
-        return next((name for folder, name in folders.items() if folder in script), None)
+        if "/examples/" in script:
+            return "text"
+        is_served = "/scripts/benchmarks/" in script or script.endswith(".registers.py")
+        return "fairseq" if is_served else None
+    if command in ("torchrun", "fairseq-hydra-train"):
+        return "stock"
     verbs = {" ".join(words[:2]), *words[:1]}
     return "text" if command == "fairseq-ssl" and not verbs & WITH_FAIRSEQ else "fairseq"
 

@@ -1,10 +1,13 @@
 """Server that runs commands and benchmarks of tests in forks of a process with their imports.
 
-The imports take longer than most commands of tests. The server `fairseq` has imported fairseq. The
-server `text` has imported what verbs and recipes without torch need, because torch would change
-how they start processes. `client.py`, which replaces a command, sends its arguments, environment,
-folder and three open files. The fork adopts them and calls the entry point. Tests of the commands
-themselves, or that kill them, run the real ones with ``environment(REAL_COMMANDS="1")``.
+The imports take longer than most commands of tests. The server `fairseq` has imported fairseq and
+the package. The server `stock`, its fork, has not imported the package: it runs torchrun and
+fairseq-hydra-train, which reads options before it imports the package. The server `text` has
+imported what verbs and recipes without torch need, because torch would change how they start
+processes. `client.py`, which replaces a command, sends its arguments, environment, folder and three
+open files. The fork adopts them and calls the entry point. It is killed when its client is. Tests
+of the commands themselves, or of processes that these start, run the real commands with
+``environment(REAL_COMMANDS="1")``.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ IMPORTS = {
         "fairseq.sequence_generator",
         "fairseq.trainer",
         "torch._dynamo",  # imported by every optimizer
-        "fairseq_ssl",  # after fairseq, as by --user-dir: registers its names
+        "torch.distributed.run",
     ),
     "text": ("numpy", "sacrebleu", "sentencepiece", "fairseq_ssl.metrics"),
 }
@@ -48,15 +51,19 @@ def preload(name: str) -> None:
     """
     for module in IMPORTS[name]:
         importlib.import_module(module)
-    from fairseq_ssl.io import executors
-
-    executors.cpu_count = lambda: 1
     if name == "fairseq":
         from fairseq.dataclass.configs import DatasetConfig
 
         DatasetConfig.__dataclass_fields__["num_workers"].default = 0
     else:
         preload_verbs()
+
+
+def preload_package() -> None:
+    """Import the package, which registers its names after fairseq, as with --user-dir."""
+    from fairseq_ssl.io import executors
+
+    executors.cpu_count = lambda: 1
 
 
 def preload_verbs() -> None:
@@ -84,23 +91,40 @@ def main(path: str) -> None:
     """Serve at the socket `path`, whose name is the server's, until the test closes stdin."""
     preload(Path(path).name)
     gc.freeze()  # garbage collection in a fork would copy the memory it visits
+    if Path(path).name == "fairseq":
+        stock = _listen(str(Path(path).with_name("stock")))
+        if os.fork() == 0:
+            _serve(stock)
+            return
+        stock.close()
+    preload_package()
+    gc.freeze()
+    listening = _listen(path)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    _serve(listening)
+
+
+def _listen(path: str) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen(64)
+    return listening
+
+
+def _serve(listening: socket.socket) -> None:
     running: list[Command] = []
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen(64)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        while True:
-            files = [file for command in running for file in (command.client, command.ended)]
-            ready = select.select([listening, sys.stdin, *files], [], [])[0]
-            if sys.stdin in ready:
-                return
-            for command in list(running):
-                if command.client in ready or command.ended in ready:
-                    running.remove(command)
-                    _finish(command)
-            if listening in ready:
-                running += _start(listening, running)
+    while True:
+        files = [file for command in running for file in (command.client, command.ended)]
+        ready = select.select([listening, sys.stdin, *files], [], [])[0]
+        if sys.stdin in ready:
+            return
+        for command in list(running):
+            if command.client in ready or command.ended in ready:
+                running.remove(command)
+                _finish(command)
+        if listening in ready:
+            running += _start(listening, running)
 
 
 def _start(listening: socket.socket, running: list[Command]) -> list[Command]:
@@ -154,7 +178,7 @@ def _become(
     command = Path(sys.executable).with_name(Path(words[0]).name)
     sys.modules["__main__"].__file__ = str(command)  # imported by the worker processes it spawns
     name = command.name.removeprefix("fairseq-")
-    if name in ("train", "ssl"):
+    if name in ("train", "ssl", "torchrun"):
         logging.root.handlers.clear()  # as before the import of fairseq, which creates one
     if name == "ssl":
         _end(importlib.import_module("fairseq_ssl.cli.main").main)
@@ -163,8 +187,10 @@ def _become(
         sys.argv = words[1:]
         sys.path.insert(0, str(Path(words[1]).parent))
         _end(lambda: runpy.run_path(words[1], run_name="__main__") and None)
+    elif name == "torchrun":
+        _end(importlib.import_module("torch.distributed.run").main)
     else:
-        _end(importlib.import_module(f"fairseq_cli.{name}").cli_main)
+        _end(importlib.import_module(f"fairseq_cli.{name.replace('-', '_')}").cli_main)
 
 
 def _end(command: Callable[[], Any]) -> NoReturn:

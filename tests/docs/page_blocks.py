@@ -14,6 +14,7 @@ from tests.conftest import ROOT, environment
 
 NEEDS = ("data", "gpu", "cluster", "install", "server")
 """Words of `<!-- needs: WORD -->`: why the block after it does not run in a test."""
+REGISTER = "fairseq_ssl.register()"
 SHOWN = ("text", "yaml", "json", "toml")
 """Languages of blocks that are shown only."""
 
@@ -122,10 +123,11 @@ class Session:
         return self._run(f"source {self._write(text, 'sh')}")
 
     def run_python(self, text: str) -> tuple[bool, str]:
-        """Run a program, or a doctest."""
+        """Run a program, or a doctest. A server runs programs that register the package's names."""
         if re.search(r"^>>> ", text, re.MULTILINE):
             return self._run(f"python -m doctest -o ELLIPSIS {self._write(text, 'txt')}")
-        return self._run(f"python {self._write(text, 'py')}")
+        suffix = "registers.py" if REGISTER in text else "py"
+        return self._run(f"python {self._write(text, suffix)}")
 
     def _write(self, text: str, suffix: str) -> Path:
         self._count += 1

@@ -15,6 +15,7 @@ from fairseq_ssl.papers import PAPERS
 from tests.conftest import ROOT
 from tests.docs.page_blocks import (
     NEEDS,
+    REGISTER,
     SHOWN,
     Block,
     Session,
@@ -102,6 +103,16 @@ def test_commands_with_names_of_the_plugin_load_it(page: Path) -> None:
                 place = f"{name_of(page)}, line {block.line}: {' '.join(words)}"
                 # A variable, which is 1 here, can hold the option.
                 assert {"--user-dir", "...", "1"}.intersection(words), place
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_programs_register_the_names_that_they_import(page: Path) -> None:
+    """The command server has registered them, so other programs would run in tests."""
+    for block in blocks(page.read_text(encoding="utf-8")):
+        before, call, _ = block.text.partition(REGISTER)
+        if block.language == "python" and call:
+            imported = set(re.findall(r"^from fairseq_ssl\.(\w+)", before, re.MULTILINE))
+            assert imported <= {"inference", "checkpoints", "analysis"}, block.line
 
 
 def commands_of(block: Block) -> list[list[str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
@@ -13,7 +14,10 @@ from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.generation.tagger_export import write_onnx
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
+from tests import pretrained
+from tests.conftest import build_once
 
 POSITIONS = 32
 GRAMS = {("good",): 3, ("bad", "xyz"): 2, ("film",): 2, ("a",): 1}
@@ -49,6 +53,20 @@ def word_tagger(folder: Path, **options: Any) -> tuple[EditTagger, Any]:
     task = SimpleNamespace(source_dictionary=words, edits=EDITS, cfg=cfg)
     task.words, task.encoder = subwords, files
     return _tagger(task, edit_init=str(folder), **options), task
+
+
+def exported_words(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an unfactorized tagger of words as `onnx`, and its encoder as `bert`.
+
+    An export takes 3 s of CPU time.
+    """
+
+    def build(folder: Path) -> None:
+        write_onnx(
+            *word_tagger(pretrained.bert(folder / "bert"), edit_unfactorized=True), folder / "onnx"
+        )
+
+    return build_once(factory, "exported_words", build)
 
 
 def _tagger(task: Any, **options: Any) -> EditTagger:

@@ -15,7 +15,6 @@ import fairseq_ssl
 from fairseq_ssl.checkpoints.model_folder import CHECKSUMS
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
-from tests import pretrained
 from tests.unit.generation import random_taggers
 
 onnx = pytest.importorskip("onnx")
@@ -33,8 +32,7 @@ Damage = Callable[[Path], None]
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Exported taggers of words and of subwords, without checksums."""
     path = tmp_path_factory.mktemp("exported")
-    bert = pretrained.bert(path / "bert")
-    write_onnx(*random_taggers.word_tagger(bert, edit_unfactorized=True), path / "word")
+    shutil.copytree(random_taggers.exported_words(tmp_path_factory) / "onnx", path / "word")
     write_onnx(*random_taggers.token_tagger(edit_unfactorized=True), path / "subword")
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tests.unit.models.test_word_edit_tagger import other  # noqa: E402
 
 Built = tuple[Any, Any]
 Build = Callable[[Path], Built]
+Export = Callable[[str], tuple[Any, Any, Path]]
 PLAIN = {"edit_unfactorized": True}
 OTHERS = ("Albert", "DebertaV2", "DistilBert", "ModernBert", "XLNet")
 """Encoders whose graphs differ from those of BERT and RoBERTa."""
@@ -91,12 +93,25 @@ def correct(models: list[Any], words: OovDictionary, text: list[list[str]]) -> l
     return corrected
 
 
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """A function that builds and exports a kind of tagger once."""
+
+    @cache
+    def exported(kind: str) -> tuple[Any, Any, Path]:
+        path = tmp_path_factory.mktemp("tagger")
+        model, task = KINDS[kind](path / "encoder")
+        write_onnx(model, task, path / "onnx")
+        return model, task, path / "onnx"
+
+    return exported
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_probabilities_and_corrections_equal_those_of_torch(kind: str, tmp_path: Path) -> None:
-    model, task = KINDS[kind](tmp_path / "encoder")
+def test_probabilities_and_corrections_equal_those_of_torch(kind: str, export: Export) -> None:
+    model, task, path = export(kind)
     words = task.source_dictionary
-    write_onnx(model, task, tmp_path / "onnx")
-    tagger, edits, _ = load_onnx_tagger(tmp_path / "onnx", 1, words)
+    tagger, edits, _ = load_onnx_tagger(path, 1, words)
     assert edits.text() == task.edits.text()
     assert tagger.max_subwords == model.max_subwords
     for count, longest in ((1, 1), (1, 9), (7, 3), (40, 6)):
@@ -115,15 +130,13 @@ def test_probabilities_and_corrections_equal_those_of_torch(kind: str, tmp_path:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return of_bert(**PLAIN)(tmp_path_factory.mktemp("built") / "bert")
+def built(folder: Path) -> Built:
+    return random_taggers.word_tagger(folder.parent / "bert", **PLAIN)
 
 
 @pytest.fixture(scope="module")
-def folder(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("exported") / "onnx"
-    write_onnx(*built, path)
-    return path
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_taggers.exported_words(tmp_path_factory) / "onnx"
 
 
 def test_int8_models_mostly_agree(built: Built, tmp_path: Path) -> None:
@@ -167,11 +180,10 @@ def test_a_long_sentence_does_not_pad_the_others(
     assert sum(batch * time for batch, time in shapes) < 0.6 * padded
 
 
-def test_a_text_can_contain_the_padding_symbol(tmp_path: Path) -> None:
-    model, task = of_tokens("subword")(tmp_path)
+def test_a_text_can_contain_the_padding_symbol(export: Export) -> None:
+    model, task, path = export("subwords")
     words = task.source_dictionary
-    write_onnx(model, task, tmp_path / "onnx")
-    tagger, *_ = load_onnx_tagger(tmp_path / "onnx", 1, words)
+    tagger, *_ = load_onnx_tagger(path, 1, words)
     dog, pad, eos = words.index("dog"), words.pad(), words.eos()
     tokens = torch.tensor([[words.bos(), dog, pad, dog, eos], [words.bos(), dog, eos, pad, pad]])
     expected, found = (one(tokens).edits.softmax(1) for one in (model, tagger))

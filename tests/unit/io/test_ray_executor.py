@@ -18,12 +18,21 @@ from fairseq_ssl.io.executors import RayExecutor
 ray = pytest.importorskip("ray")
 
 
+HEALTH_CHECKS = {
+    "health_check_initial_delay_ms": 500,
+    "health_check_period_ms": 200,
+    "health_check_failure_threshold": 5,
+}
+"""Settings with which Ray notices a killed node after one second. Its default is 15 seconds."""
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Start a node with one CPU and a node that can be killed."""
+    """Start a node with one CPU, to which tests add nodes that they kill."""
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": HEALTH_CHECKS}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     ray.init(cluster.address, log_to_driver=False)
     yield cluster
     ray.shutdown()
@@ -110,7 +119,7 @@ def test_back_translation_survives_a_lost_node(
     base = ["back-translate", "mono", "--model", "model.pt", "--block", "1"]
     base += ["--data-dir", str(toy_data)]
     assert main([*base, "-o", "local", "--engine", "ctranslate2", "--jobs", "1"]) == 0
-    lost = cluster.add_node(num_cpus=2)
+    lost = cluster.add_node()
     cluster.wait_for_nodes()
 
     def kill() -> None:
