@@ -5,9 +5,8 @@ the package. The server `stock`, its fork, has not imported the package: it runs
 fairseq-hydra-train, which reads options before it imports the package. The server `text` has
 imported what verbs and recipes without torch need, because torch would change how they start
 processes. `client.py`, which replaces a command, sends its arguments, environment, folder and three
-open files. The fork adopts them and calls the entry point. It is killed when its client is. Tests
-of the commands themselves, or of processes that these start, run the real commands with
-``environment(REAL_COMMANDS="1")``.
+open files. The fork adopts them and calls the entry point. Tests of the commands themselves, or
+that kill them, run the real ones with ``environment(REAL_COMMANDS="1")``.
 """
 
 from __future__ import annotations

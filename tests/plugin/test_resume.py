@@ -20,14 +20,11 @@ FLAGS = (
 
 
 def start_and_kill(data: Path, save_dir: Path, at_update: int) -> None:
-    """Train until there is a checkpoint of `at_update` or later, then kill the training.
-
-    The server of commands sends SIGKILL to its fork when this process has killed the client.
-    """
+    """Train until there is a checkpoint of `at_update` or later, then send SIGKILL."""
     words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny")
     process = subprocess.Popen(
         [*map(str, words), *TINY, "--save-dir", str(save_dir), *FLAGS],
-        env=environment(),
+        env=environment(REAL_COMMANDS="1"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
