@@ -301,14 +301,14 @@ class _BackTranslationJob:
             tuple(path.suffix == ".gz" for path in outputs.values()),
         )
         report = self.progress("back-translate", "sentences")
-        self.seconds = state.get("seconds", 0.0)
+        self.seconds = state.get("time", 0.0)
         begin = time.monotonic() - self.seconds
         for result, share in self.text.map_blocks(self.executor, translator):
             self.totals.update(result.counts)
             self.seconds = time.monotonic() - begin
             speed = f"{self.totals['written'] / self.seconds:.0f} tokens/s"
             report(result.counts["lines"], share, speed)
-            now = {"position": result.end, "totals": self.totals, "seconds": self.seconds}
+            now = {"position": result.end, "totals": self.totals, "time": self.seconds}
             yield result.outputs, now
         if not self.totals["lines"] and self.text.shard == (1, 1):
             raise DataError(f"{self.text} is empty. Expected at least one line.")

@@ -441,13 +441,10 @@ class _CorrectionJob:
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
         correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path)
         report = self.progress("correct", "lines")
-        self.seconds = state.get("seconds", 0.0)
+        self.seconds = state.get("time", 0.0)
         begin = time.monotonic() - self.seconds
         for done, share in self.text.map_blocks(self.executor, correct):
             self.totals.update(done.counts)
             self.seconds = time.monotonic() - begin
             report(done.counts["lines"], share)
-            yield (
-                [done.output],
-                {"position": done.end, "totals": self.totals, "seconds": self.seconds},
-            )
+            yield [done.output], {"position": done.end, "totals": self.totals, "time": self.seconds}

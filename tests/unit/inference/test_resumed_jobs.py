@@ -46,7 +46,7 @@ def test_the_time_includes_interrupted_runs(files: Path, monkeypatch: pytest.Mon
     ]
     totals = {"lines": 2, "candidates": 2}
     for job in jobs:
-        assert not list(job.chunks({"position": len(TEXT), "totals": totals, "seconds": 5.0}))
+        assert not list(job.chunks({"position": len(TEXT), "totals": totals, "time": 5.0}))
         assert job.summary().seconds == 5
 
 
