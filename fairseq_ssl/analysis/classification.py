@@ -361,8 +361,10 @@ def label_split(
         )
     name = split if parts == 1 else f"{split}.{part}-of-{parts}"
     path = output / f"{name}.npy"
+    files = [classifier.folder / view / f"{split}.idx" for view in classifier._views()]
     params = {
         "split": split,
+        "data": [[str(file), *file_fingerprint(file)] for file in files],
         "model": [str(model), *file_fingerprint(model)],
         "lines": [first, last],
     }

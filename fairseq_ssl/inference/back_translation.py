@@ -158,7 +158,7 @@ class BackTranslationSummary:
     written: int
     """Number of tokens in the translations."""
     seconds: float
-    """Time of this run, without interrupted runs."""
+    """Time of the translation, including interrupted runs."""
 
 
 def back_translate_file(
@@ -254,8 +254,10 @@ class _BackTranslationJob:
         config = asdict(self.config)
         del config["threads"]
         config["model"] = [[str(path), *file_fingerprint(path)] for path in self.config.model]
-        for name in ("data_dir", "fluency_boost_lm", "fluency_boost_data"):
+        for name in ("data_dir", "fluency_boost_data"):
             config[name] = config[name] and str(config[name])
+        if model := self.config.fluency_boost_lm:
+            config["fluency_boost_lm"] = [str(model), *file_fingerprint(model)]
         self.params: dict[str, Any] = {
             "engine": self.engine,
             **config,
@@ -299,12 +301,14 @@ class _BackTranslationJob:
             tuple(path.suffix == ".gz" for path in outputs.values()),
         )
         report = self.progress("back-translate", "sentences")
-        begin, written = time.monotonic(), 0
+        self.seconds = state.get("time", 0.0)
+        begin = time.monotonic() - self.seconds
         for result, share in self.text.map_blocks(self.executor, translator):
             self.totals.update(result.counts)
-            written += result.counts["written"]
             self.seconds = time.monotonic() - begin
-            report(result.counts["lines"], share, f"{written / self.seconds:.0f} tokens/s")
-            yield result.outputs, {"position": result.end, "totals": self.totals}
+            speed = f"{self.totals['written'] / self.seconds:.0f} tokens/s"
+            report(result.counts["lines"], share, speed)
+            now = {"position": result.end, "totals": self.totals, "time": self.seconds}
+            yield result.outputs, now
         if not self.totals["lines"] and self.text.shard == (1, 1):
             raise DataError(f"{self.text} is empty. Expected at least one line.")

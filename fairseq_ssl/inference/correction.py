@@ -338,7 +338,7 @@ class CorrectionSummary:
     changed: int
     edits: int
     seconds: float
-    """Time of this run, without interrupted runs."""
+    """Time of the correction, including interrupted runs."""
 
 
 def correct_file(
@@ -441,9 +441,10 @@ class _CorrectionJob:
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
         correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path)
         report = self.progress("correct", "lines")
-        begin = time.monotonic()
-        for result, share in self.text.map_blocks(self.executor, correct):
-            self.totals.update(result.counts)
+        self.seconds = state.get("time", 0.0)
+        begin = time.monotonic() - self.seconds
+        for done, share in self.text.map_blocks(self.executor, correct):
+            self.totals.update(done.counts)
             self.seconds = time.monotonic() - begin
-            report(result.counts["lines"], share)
-            yield [result.output], {"position": result.end, "totals": self.totals}
+            report(done.counts["lines"], share)
+            yield [done.output], {"position": done.end, "totals": self.totals, "time": self.seconds}

@@ -60,7 +60,7 @@ class NBestScoresSummary:
     cut: int
     """Number of candidates that were truncated to the model's maximum length."""
     seconds: float
-    """Time of this run, without interrupted runs."""
+    """Time of the scoring, including interrupted runs."""
 
 
 def score_nbest_file(
@@ -195,13 +195,15 @@ class _NBestJob:
             with open_text(self.files["source"]):
                 pass  # workers read the file, but only this process can show notices about it
         report = self.progress("rerank features", "candidates")
-        begin = time.monotonic()
+        self.seconds = state.get("time", 0.0)
+        begin = time.monotonic() - self.seconds
         for result in self.executor.imap(scorer, self._blocks(position)):
             counts = {"candidates": result.candidates, "tokens": result.tokens, "cut": result.cut}
             self.totals.update(counts)
             self.seconds = time.monotonic() - begin
             report(result.candidates, result.share or None)
-            yield [result.output], {"position": result.ends[0], "totals": self.totals}
+            now = {"position": result.ends[0], "totals": self.totals, "time": self.seconds}
+            yield [result.output], now
         if not self.totals["candidates"]:
             raise DataError(f"{self.files['list'] or 'stdin'} is empty. Expected an n-best list.")
 

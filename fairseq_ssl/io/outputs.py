@@ -333,13 +333,15 @@ class ResumableFiles:
 
     def _resume(self, afresh: bool) -> None:
         """Load the state and truncate the files to their saved sizes, or to 0."""
-        sizes = [0] * len(self.paths)
-        if not afresh and self.journal.exists():
+        self._sizes = [0] * len(self.paths)
+        if afresh and self.journal.exists():
+            self._save()  # the older state does not fit the new bytes, if this run is killed
+        elif self.journal.exists():
             try:
                 found = parse_json(self.journal.read_text("utf-8"))
-                task, sizes, self.state = found["task"], found["sizes"], found["state"]
-                kinds = [*map(type, sizes), type(task), type(self.state)]
-                if kinds != [int] * len(self.paths) + [dict, dict] or min(sizes) < 0:
+                task, self._sizes, self.state = found["task"], found["sizes"], found["state"]
+                kinds = [*map(type, self._sizes), type(task), type(self.state)]
+                if kinds != [int] * len(self.paths) + [dict, dict] or min(self._sizes) < 0:
                     raise ValueError
             except (ValueError, KeyError, TypeError):
                 raise DataError(
@@ -350,7 +352,7 @@ class ResumableFiles:
                     f"{self.paths[0]} was started with different settings or another input: "
                     f"{_difference(task, self.task)}. Set `overwrite` to start again."
                 )
-        for file, size in zip(self._files, sizes, strict=True):
+        for file, size in zip(self._files, self._sizes, strict=True):
             if file.tell() < size:
                 raise DataError(
                     f"{file.name} has {file.tell()} bytes. Expected {size} or more. Set "
@@ -358,7 +360,6 @@ class ResumableFiles:
                 )
             file.truncate(size)
             file.seek(size)
-        self._sizes = sizes
 
     def _save(self, finished: bool = False) -> None:
         """Flush the files to the disk, then replace the journal."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -175,6 +178,31 @@ class FileNoise:
                     file.write(cast(bytes, output))
                 total = noised if total is None else total.and_then(noised)
         return total and replace(total, outputs=tuple(paths))
+
+
+@contextmanager
+def parts_folder(path: Path | None) -> Iterator[Path]:
+    """Create an empty folder in `path`, or a temporary folder, and delete it at the end."""
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
+            yield Path(folder)
+        return
+    own = path / f"{os.getpid()}.tmp"  # workers of a killed run may still write to their folder
+    own.mkdir(parents=True)
+    try:
+        yield own
+    finally:
+        delete_parts(path)
+
+
+def delete_parts(path: Path | None) -> None:
+    """Delete the folders of `parts_folder` in `path`. Keep files that it has not created."""
+    if path is None:
+        return
+    for own in path.glob("*.tmp"):
+        shutil.rmtree(own, ignore_errors=True)
+    with suppress(OSError):
+        path.rmdir()
 
 
 @dataclass(frozen=True)

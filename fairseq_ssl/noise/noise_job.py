@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -37,7 +33,9 @@ from fairseq_ssl.noise.block_noise import (
     NoisedBlock,
     NoiseSpec,
     corpus_noise,
+    delete_parts,
     parse_noise,
+    parts_folder,
 )
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
@@ -336,6 +334,9 @@ class _NoiseJob:
         Worker processes read a seekable file themselves and write their outputs to files, because
         sending text between processes is slow.
         """
+        output = next(iter(self.outputs.values()), None)
+        parts = output and output.with_name(f"{output.name}.parts")
+        delete_parts(parts)
         if not (
             self.text.is_seekable
             and isinstance(self.executor, LocalExecutor)
@@ -348,14 +349,13 @@ class _NoiseJob:
         begin = max(first, self.text.position // BLOCK_SIZE)  # block of the next line
         if self.text.position == self.text.path.stat().st_size:
             return
-        output = next(iter(self.outputs.values()), None)
-        with _empty_folder(output and output.with_name(f"{output.name}.parts")) as folder:
+        with parts_folder(parts) as folder:
             function = FileNoise(noise, self.text.path, folder)
-            parts = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
-            results = self.executor.imap(function, parts)
-            for part, result in zip(parts, results, strict=True):
+            ranges = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
+            results = self.executor.imap(function, ranges)
+            for blocks, result in zip(ranges, results, strict=True):
                 if result is not None:
-                    yield result, (part.stop - begin) / (after - begin)
+                    yield result, (blocks.stop - begin) / (after - begin)
 
     def _count(self, result: NoisedBlock) -> None:
         """Add the counts to the totals. Raise DataError for a bad line unless it is skipped."""
@@ -416,25 +416,6 @@ class _NoiseJob:
                 counts.update(block)
                 report(1)
         return counts
-
-
-@contextmanager
-def _empty_folder(path: Path | None) -> Iterator[Path]:
-    """Create an empty folder in `path`, or a temporary folder, and delete it at the end.
-
-    Files of an interrupted run in `path` are deleted first.
-    """
-    if path is None:
-        with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
-            yield Path(folder)
-        return
-    shutil.rmtree(path, ignore_errors=True)
-    own = path / str(os.getpid())  # workers of a killed run may still write to their folder
-    own.mkdir(parents=True)
-    try:
-        yield own
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _digest(source: object) -> str | None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
 from fairseq_ssl.analysis import classification
-from fairseq_ssl.analysis.classification import TextClassifierPipeline, leads_lost
+from fairseq_ssl.analysis.classification import TextClassifierPipeline, label_split, leads_lost
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
+from fairseq_ssl.errors import UsageError
 from tests.plugin import classification as made
 
 
@@ -84,6 +87,42 @@ def test_killed_labeling_resumes(
     assert call(folder, "label", "expert", "-o", tmp_path) == 0
     assert asked == [0, 7, 14, 14, 21, 28]
     np.testing.assert_allclose(labels(tmp_path / "unlabeled.npy"), expected(folder), atol=1e-3)
+
+
+class StoppingClassifier:
+    """A classifier of one view, which is interrupted after some lines."""
+
+    task = SimpleNamespace(classes=["bad", "good"])
+
+    def __init__(self, folder: Path, stop: int = 100) -> None:
+        self.folder, self.stop = folder, stop
+
+    def _views(self) -> list[str]:
+        return [WORDS]
+
+    def split(self, name: str) -> list[int]:
+        return list(range(20))
+
+    def probabilities(self, dataset: list[int], first: int, count: int, size: int) -> np.ndarray:
+        if first >= self.stop:
+            raise KeyboardInterrupt
+        return np.full((count, 2), 0.5)
+
+
+def test_labeling_does_not_resume_with_other_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classification, "BLOCK", 7)
+    index, model = tmp_path / WORDS / "unlabeled.idx", tmp_path / "model.pt"
+    index.parent.mkdir()
+    index.write_text("texts")
+    model.touch()
+    stopping: Any = StoppingClassifier(tmp_path, 14)
+    with pytest.raises(KeyboardInterrupt):
+        label_split(stopping, model, tmp_path / "out")
+    index.write_text("other texts")
+    with pytest.raises(UsageError, match="was started with different settings or another input"):
+        label_split(cast(Any, StoppingClassifier(tmp_path)), model, tmp_path / "out")
 
 
 def test_predictions_are_printed_and_scored(

@@ -174,6 +174,18 @@ def test_killed_run_resumes(text: Path) -> None:
     assert not list(Path().glob("*.parts")), "what processes handed over is gone"
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_only_folders_of_killed_runs_are_deleted(text: Path, jobs: str) -> None:
+    for name in ("killed", "own"):
+        Path(f"{name}.parts/123.tmp").mkdir(parents=True)
+        Path(f"{name}.parts/123.tmp/0.noisy").touch()
+    Path("own.parts/1").mkdir()
+    for name in ("killed", "own"):
+        assert noise("clean", "--method", "spelling", "--jobs", jobs, "-o", name) == 0
+    assert not Path("killed.parts").exists()
+    assert list(Path("own.parts").iterdir()) == [Path("own.parts/1")]
+
+
 def test_complete_output_is_not_repeated(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ("clean", "--method", "spelling", "-o", "noisy", "--jobs", "1")
     assert noise(*command) == 0

@@ -70,6 +70,22 @@ def test_a_run_can_start_afresh(paths: list[Path]) -> None:
     assert paths[0].read_text() == ""
 
 
+def test_a_run_that_starts_afresh_and_is_killed_does_not_mix_with_the_older_run(
+    paths: list[Path],
+) -> None:
+    stopped(paths)
+    killed = (
+        "import os, sys; from pathlib import Path; from fairseq_ssl.io.outputs import "
+        "ResumableFiles; files = ResumableFiles([*map(Path, sys.argv[1:])], {}, afresh=True); "
+        "files.append([b'long line\\n', b'long line\\n'], {}); "
+        "[file.flush() for file in files._files]; os._exit(1)"
+    )
+    assert subprocess.run([sys.executable, "-c", killed, *paths], check=False).returncode == 1
+    assert temporary_path(paths[0]).read_text() == "long line\n"
+    with pytest.raises(UsageError, match="a was started with different settings"):
+        ResumableFiles(paths, TASK, afresh=False)
+
+
 def test_different_settings_are_rejected(paths: list[Path]) -> None:
     stopped(paths)
     with pytest.raises(UsageError, match="seed was 1 and is 2"):
