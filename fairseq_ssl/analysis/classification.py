@@ -28,7 +28,7 @@ from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.outputs import file_fingerprint
-from fairseq_ssl.io.text_files import parse_json
+from fairseq_ssl.io.text_files import check_strings, parse_json
 from fairseq_ssl.modules.window_classifiers import Imitators
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import word_view
@@ -160,6 +160,10 @@ class TextClassifierPipeline:
             windows: number of windows to return for each text, for models with imitators.
             batch_size: batch size in texts.
         """
+        if isinstance(lines, str):
+            raise TypeError("Expected a list of texts, not a string.")
+        check_strings(lines, "the texts")
+        self.check_windows(windows)
         return self.predictions(self.texts(lines), 0, len(lines), windows, batch_size)
 
     @torch.no_grad()

@@ -24,7 +24,7 @@ from fairseq_ssl.checkpoints.files import (
     weights_below,
     write_checkpoint,
 )
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_choice
 from fairseq_ssl.signature import Signature
 
 OptionValues = dict[str, Any]
@@ -36,6 +36,8 @@ LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
 """Pattern of the names of options with a file or a folder. Their values are never exported."""
+FORMATS = ("fairseq", "ctranslate2", "translation")
+"""Output formats of `export`."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """String options of a task that are needed for decoding."""
 
@@ -344,6 +346,7 @@ def export(
         target_lang: target language.
         quantization: data type of the weights, for ``ctranslate2``.
     """
+    check_choice("to", to, FORMATS)
     if to != "ctranslate2" and (data_dir or quantization != "float32"):
         raise UsageError("`data_dir` and `quantization` need `to` ctranslate2.")
     checkpoint, output = Path(checkpoint), Path(output)

@@ -89,16 +89,26 @@ def filter_pairs(
         raise TypeError("Expected a list of pairs or of lines, not a string.")
     iterator = iter(pairs)
     first = list(islice(iterator, 1))
-    sides = 1 if not first or isinstance(first[0], str) else len(first[0])
+    sides = len(_row(first[0], 1)) if first else 1
+    if sides not in (1, 2):
+        raise UsageError(f"Pair 1 has {sides} sides. Expected a source and a target.")
     chain = build_filters(filters, sides)
-    return _filter_batches(chained(first, iterator), chain, memory)
+    return _filter_batches(chained(first, iterator), chain, memory, sides)
 
 
-def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, memory: int) -> Iterator[Pair]:
+def _filter_batches(
+    pairs: Iterator[Pair], chain: FilterChain, memory: int, sides: int
+) -> Iterator[Pair]:
     seen = BoundedHashSet(memory) if chain.duplicates else None
     count = 0
     while batch := list(islice(pairs, BATCH)):
         rows = [_row(pair, count + number) for number, pair in enumerate(batch, 1)]
+        for number, row in enumerate(rows, count + 1):
+            if len(row) != sides:
+                raise UsageError(
+                    f"Pair {number} has {len(row)} sides but pair 1 has {sides}. All pairs must "
+                    "have the same number of sides."
+                )
         count += len(rows)
         kept, _ = filter_rows(chain, rows)
         if seen is not None and chain.duplicates and len(kept):

@@ -19,6 +19,7 @@ from fairseq_ssl.inference.translation import (
     TRANSLATION_COUNTS,
     BlockTranslator,
     DecodingConfig,
+    process_decoder,
 )
 from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
@@ -33,7 +34,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint
-from fairseq_ssl.io.text_files import optional_path
+from fairseq_ssl.io.text_files import join_lines, optional_path
 from fairseq_ssl.signature import Signature
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
@@ -70,7 +71,7 @@ class TranslationModel:
             lines: tokens or subwords separated by spaces, as in the training data. Blank lines
                 and lines of more than `max_source_tokens` tokens have empty translations.
         """
-        data = "".join(f"{line}\n" for line in lines).encode("utf-8")
+        data = join_lines(lines, "the source text").encode("utf-8")
         blocks = byte_blocks(io.BytesIO(data), size=BLOCK_KIB[self.config.device] * 1024)
         outputs = [self._translator.translate(block, self._decoder).outputs[0] for block in blocks]
         return b"".join(outputs).decode("utf-8").split("\n")[:-1]
@@ -293,6 +294,7 @@ class _BackTranslationJob:
         Yield the output bytes of each block, and the state after the block.
         """
         self.text.resume(state, self.totals)
+        process_decoder.cache_clear()  # an earlier call could have loaded a file that changed
         outputs = self.outputs or {OUTPUT: Path()}
         translator = BlockTranslator(
             DECODERS[self.engine],

@@ -28,7 +28,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint
-from fairseq_ssl.io.text_files import compress_chunk, convert_fields, optional_path
+from fairseq_ssl.io.text_files import check_strings, compress_chunk, convert_fields, optional_path
 from fairseq_ssl.metrics.edit_extraction import MODEL, Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.raw_text import (
@@ -189,6 +189,7 @@ class Corrector:
         """
         if isinstance(lines, str):
             raise UsageError("`lines` is a string. Expected a list of lines.")
+        check_strings(lines := list(lines), "the text")
         sentences = [self._segment(line) for line in lines]
         flat = [sentence for some in sentences for sentence in some]
         spelled = [self._spelling(sentence.tokens) for sentence in flat]
@@ -246,9 +247,8 @@ def _annotator(model: str) -> Annotator:
 def _token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
     """Return the edits between two sentences, or one edit if they are too long to align."""
     changes = align_tokens(source, list(target))
-    if changes is None:
-        return [TokenEdit(0, len(source), tuple(target))]
-    return token_edits(changes)
+    whole = TokenEdit(0, len(source), tuple(target))
+    return [whole] if changes is None else token_edits(changes)
 
 
 def _edit(
@@ -438,6 +438,7 @@ class _CorrectionJob:
         Yield the output of each block, and the state after the block.
         """
         self.text.resume(state, self.totals)
+        _corrector.cache_clear()  # an earlier call could have loaded a file that changed
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
         correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path)
         report = self.progress("correct", "lines")

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
-from fairseq_ssl.inference.loading import gpu_count, mismatch, padded_batches, torch_device
+from fairseq_ssl.inference.loading import (
+    check_registered,
+    gpu_count,
+    mismatch,
+    padded_batches,
+    torch_device,
+)
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
 from fairseq_ssl.io.outputs import build_once, file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
@@ -207,6 +213,7 @@ class FairseqDecoder:
     def __init__(self, config: DecodingConfig, worker: int) -> None:
         import torch
 
+        check_registered()
         torch.set_num_threads(config.threads)
         self.max_tokens = config.max_tokens
         self.nbest = config.nbest

@@ -183,6 +183,7 @@ class _NBestJob:
             position = state["position"]
             self.totals.update(state["totals"])
             logger.warning("resuming after line %s", self.totals["candidates"])
+        _scorer.cache_clear()  # an earlier call could have loaded a file that changed
         scorer = NBestScorer(
             scorer_loader(self.config),
             self.config,

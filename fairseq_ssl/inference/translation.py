@@ -173,7 +173,7 @@ class BlockTranslator:
 
     def __call__(self, block: ByteBlock) -> TranslatedBlock:
         """Translate a block with the decoder of this process."""
-        return self.translate(block, _decoder(self.load, self.config, worker_number()))
+        return self.translate(block, process_decoder(self.load, self.config, worker_number()))
 
     def translate(self, block: ByteBlock, decoder: Decoder) -> TranslatedBlock:
         """Translate a block with `decoder`, which is seeded by the index of the block."""
@@ -217,6 +217,6 @@ class BlockTranslator:
 
 
 @lru_cache(maxsize=1)
-def _decoder(load: DecoderLoader, config: DecodingConfig, worker: int) -> Decoder:
-    """Return the decoder of this process. It is loaded only once."""
+def process_decoder(load: DecoderLoader, config: DecodingConfig, worker: int) -> Decoder:
+    """Return the decoder of this process. It is loaded only once, until `cache_clear`."""
     return load(config, worker)

@@ -70,6 +70,23 @@ def check_strings(lines: Iterable[object], name: str) -> None:
             raise TypeError(f"Line {number} of {name} is {line!r}, a {kind}. Expected a string.")
 
 
+def join_lines(lines: Iterable[str], name: str) -> str:
+    """Return lines as the text of a file. Raise an error unless each of them is one line of text.
+
+    Args:
+        lines: the lines
+        name: name of the text in messages
+    """
+    if isinstance(lines, str):
+        raise TypeError("Expected a list of lines, not a string.")
+    texts = list(lines)
+    check_strings(texts, name)
+    for number, line in enumerate(texts, 1):
+        if "\n" in line:
+            raise DataError(f"Line {number} contains a line end. Expected one sentence per line.")
+    return "".join(f"{line}\n" for line in texts)
+
+
 def _several(paths: Iterable[Item]) -> Iterable[Item]:
     if isinstance(paths, str | Path):
         raise TypeError(f"Expected a list of paths, not {paths!r}.")

@@ -45,14 +45,19 @@ class Accuracy(ReferenceMetric):
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return (1 if correct else 0, 1) for each hypothesis, [sentences, 2]."""
         self.check_references(hypotheses, label)
-        columns = zip(*self.references, strict=True)
-        pairs = zip(hypotheses, columns, strict=True)
+        columns = zip(*map(_without_line_ends, self.references), strict=True)
+        pairs = zip(_without_line_ends(hypotheses), columns, strict=True)
         return np.array([[float(line in references), 1.0] for line, references in pairs])
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
         """Return the accuracy of a corpus in percent, by the metric's name."""
         correct, count = rows.sum(0)
         return {self.name: float(100 * correct / count)}
+
+
+def _without_line_ends(lines: Sequence[str]) -> list[str]:
+    """Return lines without the line ends that `readlines` keeps, as lines of files have none."""
+    return [line.rstrip("\r\n") for line in lines]
 
 
 @dataclass(frozen=True)

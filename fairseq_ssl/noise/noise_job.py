@@ -25,7 +25,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done
-from fairseq_ssl.io.text_files import check_strings, open_bytes, open_text, optional_path
+from fairseq_ssl.io.text_files import join_lines, open_bytes, open_text, optional_path
 from fairseq_ssl.noise.block_noise import (
     BadLine,
     CorpusNoise,
@@ -142,15 +142,8 @@ def add_noise(
     >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
     ['cat dog sat on on <mask>', 'a barked']
     """
-    if isinstance(lines, str):
-        raise TypeError("Expected a list of lines, not a string.")
     _check_seed(seed)
-    texts = list(lines)
-    check_strings(texts, "the clean text")
-    for number, line in enumerate(texts, 1):
-        if "\n" in line:
-            raise DataError(f"Line {number} contains a line end. Expected one sentence per line.")
-    data = "".join(f"{line}\n" for line in texts).encode("utf-8", "surrogatepass")
+    data = join_lines(lines, "the clean text").encode("utf-8", "surrogatepass")
     if not data:
         return []
     resources = resources or NoiseResources()

@@ -261,3 +261,13 @@ def test_damaged_tokenization_record_is_reported(
     words = (tmp_path / "text", "--data-dir", tmp_path / "data", "-o", tmp_path / "out")
     assert call(folder, "predict", "expert", *words) == 1
     assert "views.json cannot be read" in capsys.readouterr().err
+
+
+def test_texts_and_windows_of_the_library_are_checked(folder: Path) -> None:
+    expert = TextClassifierPipeline.load(folder / "expert/checkpoint_last.pt", folder / "data")
+    with pytest.raises(TypeError, match="a list of texts, not a string"):
+        expert.classify("this is poor")
+    with pytest.raises(TypeError, match="Line 1 of the texts is None"):
+        expert.classify([None])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="`windows` needs a model with imitators"):
+        expert.classify(["this is poor"], windows=2)

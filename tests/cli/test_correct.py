@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import operator
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from fairseq import checkpoint_utils
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import ConfigurationError, DataError, MissingPackageError, UsageError
-from fairseq_ssl.inference import CorrectionConfig, Corrector
+from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.cli.killing import kill
@@ -395,3 +397,22 @@ def test_the_spelling_alone_has_probability_1(
     assert [(edit.source, edit.target, edit.probability) for edit in line.edits] == [
         ("recieve", "receive", 1.0)
     ]
+
+
+def test_a_file_is_corrected_by_the_current_checkpoint(folder: Path, model: Path) -> None:
+    state = torch.load(model, weights_only=False)
+    config = CorrectionConfig((shutil.copy(model, "tagger.pt"),), tokenizer=None)
+    assert correct_file("text", "upper", config, operator.attrgetter("text"))
+    state["model"]["scores.edits.bias"].zero_()
+    torch.save(state, "tagger.pt")
+    assert correct_file("text", "kept", config, operator.attrgetter("text"))
+    assert Path("upper").read_text().split() == UPPER.split()
+    assert Path("kept").read_text().split() != UPPER.split()
+
+
+def test_lines_of_any_iterable_are_corrected(model: Path) -> None:
+    lines = ["The cat", "runs"]
+    one = corrector(model, tokenizer=None)
+    assert one.correct(iter(lines)) == one.correct(lines)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Line 2 of the text is None"):
+        one.correct(["a", None])  # type: ignore[list-item]

@@ -116,14 +116,14 @@ def test_text_is_tokenized_for_each_model(here: Path, monkeypatch: pytest.Monkey
         seen.append(path.name)
         return lambda line: " ".join(line)
 
-    model.subword_segmenter.cache_clear()
+    model._cached_encoder.cache_clear()
     monkeypatch.setattr(model, "subword_encoder", letters)
     for name in ("bpe.src", "bpe.trg.model"):
         Path(name).touch()
     found = made_by(*TRANSLATED, "--subwords", "bpe.trg", "--source-subwords", "bpe.src")
     scores = r"s2t= (\S+)"
     assert re.findall(scores, found.decode()) == re.findall(scores, whole.decode())
-    model.subword_segmenter.cache_clear()
+    model._cached_encoder.cache_clear()
     assert sorted(seen) == ["bpe.src", "bpe.trg.model"], "a file and a prefix"
     assert found.startswith(b"0 ||| u ||| l2r=")
 

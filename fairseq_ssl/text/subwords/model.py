@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import (
@@ -116,10 +117,15 @@ def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter
     return encode
 
 
-@lru_cache(maxsize=4)
 def subword_segmenter(model: str | Path | None) -> LineRewriter:
     """Return `subword_encoder(model)`, which is cached, or the identity if `model` is None."""
-    return str if model is None else subword_encoder(model)
+    return str if model is None else _cached_encoder(model, *file_fingerprint(model_file(model)))
+
+
+@lru_cache(maxsize=4)
+def _cached_encoder(model: str | Path, size: int, written: int) -> LineRewriter:
+    """Return the encoder. The size and the time of its file are part of the cache key."""
+    return subword_encoder(model)
 
 
 def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[str]:

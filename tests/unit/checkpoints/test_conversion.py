@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl.checkpoints.conversion import to_stock
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.checkpoints.conversion import export, to_stock
+from fairseq_ssl.errors import DataError, UsageError
 
 fairseq_ssl.register()
 
@@ -72,3 +72,8 @@ def test_absolute_and_shifted_positions_without_offset_are_converted() -> None:
 def test_unsupported_positions_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         to_stock(shape_state(**options))
+
+
+def test_an_unknown_format_is_rejected() -> None:
+    with pytest.raises(UsageError, match="Expected one of fairseq, ctranslate2"):
+        export("checkpoint.pt", "folder", "onnx")

@@ -297,3 +297,17 @@ def test_pairs_that_are_not_strings() -> None:
 def test_files_without_outputs() -> None:
     with pytest.raises(UsageError, match="There are 1 inputs but 0 outputs"):
         filter_files([], [], "clean")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([("a", "b"), ("a",)], "Pair 2 has 1 sides but pair 1 has 2"),
+        ([("a", "b"), "a"], "Pair 2 has 1 sides"),
+        (["a", ("a", "b")], "Pair 2 has 2 sides but pair 1 has 1"),
+        ([("a", "b", "c")], "Pair 1 has 3 sides. Expected a source and a target"),
+    ],
+)
+def test_pairs_have_two_sides(pairs: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        list(filter_pairs(pairs, "clean"))

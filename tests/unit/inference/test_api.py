@@ -5,19 +5,23 @@ from __future__ import annotations
 import doctest
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fairseq import checkpoint_utils
 
 import fairseq_ssl
 from fairseq_ssl import inference
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.inference import (
     CorrectionConfig,
     DecodingConfig,
+    ScoringConfig,
     back_translate,
     back_translate_file,
     load_model,
+    score_nbest_file,
 )
 from tests.unit.inference import random_models
 
@@ -88,3 +92,46 @@ def test_a_folder_and_a_translation_model_are_not_taggers(folder: Path) -> None:
         inference.Corrector.from_pretrained(folder)
     with pytest.raises(DataError, match="cannot be loaded without the folder of its data"):
         inference.Corrector.from_pretrained(folder / "t.pt")
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "message"),
+    [
+        ("a b c", TypeError, "a list of lines, not a string"),
+        (["a", None], TypeError, "Line 2 of the source text is None"),
+        (["a", "b\nc"], DataError, "Line 2 contains a line end"),
+        (["a\r\n"], DataError, "Line 1 contains a line end"),
+    ],
+)
+def test_translations_need_one_sentence_per_line(
+    folder: Path, lines: Any, error: type[Exception], message: str
+) -> None:
+    model = load_model(folder / "t.pt", folder / "data")
+    with pytest.raises(error, match=message):
+        model.translate(lines)
+
+
+def test_files_are_translated_and_scored_by_the_current_checkpoint(
+    folder: Path, tmp_path: Path
+) -> None:
+    model, data, text = tmp_path / "t.pt", folder / "data", folder / "mono"
+    (tmp_path / "list").write_text("0 ||| u v ||| s= -1 ||| -1\n")
+    outputs: dict[str, set[str]] = {"translations": set(), "scores": set()}
+    for seed in (1, 2):
+        random_models.translation(model, data, seed)
+        config = DecodingConfig((model,), data)
+        files = {name: tmp_path / name for name in outputs}
+        back_translate_file(text, files["translations"], config, engine="fairseq", overwrite=True)
+        scoring = ScoringConfig("translation", (model,), data_dir=data)
+        score_nbest_file(tmp_path / "list", files["scores"], scoring, source=text, overwrite=True)
+        for name, path in files.items():
+            outputs[name].add(path.read_text())
+    assert [len(found) for found in outputs.values()] == [2, 2]
+
+
+def test_a_translation_model_needs_the_plug_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", print)
+    with pytest.raises(ConfigurationError, match=r"Call fairseq_ssl\.register first"):
+        load_model(folder / "t.pt", folder / "data")

@@ -197,3 +197,12 @@ def test_errors_name_the_parameters() -> None:
 def test_a_system_without_files() -> None:
     with pytest.raises(UsageError, match="The system ours has no files"):
         metrics.score_systems(Accuracy([["a"]]), {"ours": []})
+
+
+def test_accuracy_ignores_the_line_ends_of_readlines(tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_text("a b\nc\n")
+    with path.open() as file:
+        lines = file.readlines()
+    assert Accuracy([path]).corpus_score(lines).score == 100
+    assert Accuracy([["a b\r\n", "d\r\n"]]).corpus_score(["a b", "c"]).score == 50

@@ -24,6 +24,7 @@ from fairseq_ssl.text.subwords.model import (
     SUBWORD_NMT,
     subword_dictionary,
     subword_encoder,
+    subword_segmenter,
 )
 from fairseq_ssl.text.tokenization import SUBWORDS
 
@@ -279,3 +280,12 @@ def test_missing_package_is_reported(
     package = sentencepiece_model if module == "sentencepiece" else subword_nmt_model
     with pytest.raises(MissingPackageError, match=message):
         package.train(["ab ab"], tmp_path / "model", 5)
+
+
+def test_a_model_that_was_trained_again_is_loaded_again(tmp_path: Path) -> None:
+    prefix = tmp_path / "bpe"
+    train(SUBWORD_NMT, prefix, (), size=2)
+    few = subword_segmenter(prefix)("lower newest")
+    assert subword_segmenter(prefix) is subword_segmenter(prefix)
+    train(SUBWORD_NMT, prefix, (), size=40)
+    assert subword_segmenter(prefix)("lower newest") != few
