@@ -28,7 +28,7 @@ from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.outputs import file_fingerprint
-from fairseq_ssl.io.text_files import check_strings, parse_json
+from fairseq_ssl.io.text_files import line_list, parse_json
 from fairseq_ssl.modules.window_classifiers import Imitators
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import word_view
@@ -160,10 +160,7 @@ class TextClassifierPipeline:
             windows: number of windows to return for each text, for models with imitators.
             batch_size: batch size in texts.
         """
-        if isinstance(lines, str):
-            raise TypeError("Expected a list of texts, not a string.")
-        check_strings(lines, "the texts")
-        self.check_windows(windows)
+        lines = line_list(lines, "the texts")
         return self.predictions(self.texts(lines), 0, len(lines), windows, batch_size)
 
     @torch.no_grad()
@@ -176,6 +173,7 @@ class TextClassifierPipeline:
         batch_size: int = BATCH,
     ) -> list[Prediction]:
         """Return the predicted label of `count` texts of a dataset, beginning with text `first`."""
+        self.check_windows(windows)
         predictions: dict[int, Prediction] = {}
         for texts, inputs in self._batches(dataset, first, count, batch_size):
             logits = self.model(**inputs).float()
@@ -416,7 +414,6 @@ def predict_lines(
         batch_size: batch size in texts.
         name: name of the file in error messages.
     """
-    classifier.check_windows(windows)
     count, lines = 0, iter(lines)
     while block := list(islice(lines, BLOCK)):
         if labeled:
@@ -436,7 +433,6 @@ def predict_split(
     classifier: TextClassifierPipeline, split: str, *, windows: int = 0, batch_size: int = BATCH
 ) -> Iterator[str]:
     """Yield a line for each text of a split of the data folder, in the form of `predict_lines`."""
-    classifier.check_windows(windows)
     dataset = classifier.split(split)
     for first in range(0, len(dataset), BLOCK):
         count = min(BLOCK, len(dataset) - first)

@@ -28,7 +28,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import file_fingerprint
-from fairseq_ssl.io.text_files import check_strings, compress_chunk, convert_fields, optional_path
+from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
 from fairseq_ssl.metrics.edit_extraction import MODEL, Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.raw_text import (
@@ -187,9 +187,7 @@ class Corrector:
 
         Spaces and quotes around unedited words stay as they are.
         """
-        if isinstance(lines, str):
-            raise UsageError("`lines` is a string. Expected a list of lines.")
-        check_strings(lines := list(lines), "the text")
+        lines = line_list(lines, "the text")
         sentences = [self._segment(line) for line in lines]
         flat = [sentence for some in sentences for sentence in some]
         spelled = [self._spelling(sentence.tokens) for sentence in flat]

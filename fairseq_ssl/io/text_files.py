@@ -70,6 +70,15 @@ def check_strings(lines: Iterable[object], name: str) -> None:
             raise TypeError(f"Line {number} of {name} is {line!r}, a {kind}. Expected a string.")
 
 
+def line_list(lines: Iterable[str], name: str) -> list[str]:
+    """Return the lines of a text as a list. Raise TypeError for a string, or other values."""
+    if isinstance(lines, str):
+        raise TypeError("Expected a list of lines, not a string.")
+    texts = list(lines)
+    check_strings(texts, name)
+    return texts
+
+
 def join_lines(lines: Iterable[str], name: str) -> str:
     """Return lines as the text of a file. Raise an error unless each of them is one line of text.
 
@@ -77,10 +86,7 @@ def join_lines(lines: Iterable[str], name: str) -> str:
         lines: the lines
         name: name of the text in messages
     """
-    if isinstance(lines, str):
-        raise TypeError("Expected a list of lines, not a string.")
-    texts = list(lines)
-    check_strings(texts, name)
+    texts = line_list(lines, name)
     for number, line in enumerate(texts, 1):
         if "\n" in line:
             raise DataError(f"Line {number} contains a line end. Expected one sentence per line.")

@@ -276,7 +276,7 @@ def test_the_class_corrects_lines(model: Path) -> None:
     assert [one.text for one in found] == UPPER.splitlines()
     assert corrector(model).correct([]) == []
     assert corrector(model).correct(["", "  "])[1].text == "  "
-    with pytest.raises(UsageError, match="`lines` is a string"):
+    with pytest.raises(TypeError, match="a list of lines, not a string"):
         corrector(model).correct("a b")
 
 
