@@ -116,6 +116,7 @@ launch_train() {
   esac
 }
 
+# Exit with an error if GPUS is above 1, but a training would use one GPU.
 _check_single() {
   if [[ "${LAUNCH:-single}" == single ]] && ((${GPUS:-1} > 1)); then
     echo "GPUS is $GPUS, but LAUNCH=single uses one GPU. Set another LAUNCH, or GPUS=1." >&2

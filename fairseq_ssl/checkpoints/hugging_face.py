@@ -207,7 +207,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
-    import torch  # not at the top: vocabularies need no torch, which imports for a second
+    import torch  # not at the top: vocabularies need no torch, whose import takes a second
 
     from fairseq_ssl.checkpoints.files import rejection_reason
 

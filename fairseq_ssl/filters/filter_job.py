@@ -102,13 +102,7 @@ def _filter_batches(
     seen = BoundedHashSet(memory) if chain.duplicates else None
     count = 0
     while batch := list(islice(pairs, BATCH)):
-        rows = [_row(pair, count + number) for number, pair in enumerate(batch, 1)]
-        for number, row in enumerate(rows, count + 1):
-            if len(row) != sides:
-                raise UsageError(
-                    f"Pair {number} has {len(row)} sides but pair 1 has {sides}. All pairs must "
-                    "have the same number of sides."
-                )
+        rows = [_row(pair, number, sides) for number, pair in enumerate(batch, count + 1)]
         count += len(rows)
         kept, _ = filter_rows(chain, rows)
         if seen is not None and chain.duplicates and len(kept):
@@ -117,13 +111,21 @@ def _filter_batches(
         yield from (batch[row] for row in kept.tolist())
 
 
-def _row(pair: object, number: int) -> tuple[str, ...]:
-    """Return the sides of a pair, or of a line. Raise TypeError unless they are strings."""
-    if isinstance(pair, str):
-        return (pair,)
-    sides: tuple[Any, ...] = tuple(pair) if isinstance(pair, Iterable) else (pair,)
-    check_strings(sides, f"pair {number}")
-    return sides
+def _row(pair: object, number: int, sides: int = 0) -> tuple[str, ...]:
+    """Return the sides of a pair, or of a line. Raise TypeError unless they are strings.
+
+    Raise UsageError if they are not as many as `sides`, the number of the first pair.
+    """
+    row: tuple[Any, ...] = (pair,)
+    if not isinstance(pair, str):
+        row = tuple(pair) if isinstance(pair, Iterable) else row
+        check_strings(row, f"pair {number}")
+    if sides and len(row) != sides:
+        raise UsageError(
+            f"Pair {number} has {len(row)} sides but pair 1 has {sides}. All pairs must have the "
+            "same number of sides."
+        )
+    return row
 
 
 def filter_files(

@@ -13,7 +13,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import
 from fairseq_ssl.inference.loading import (
     check_registered,
     gpu_count,
-    mismatch,
+    mismatch_error,
     padded_batches,
     torch_device,
 )
@@ -273,7 +273,7 @@ class FairseqDecoder:
         try:
             self.models, _ = checkpoint_utils.load_model_ensemble(paths, task=self.task)
         except RuntimeError as error:  # tensors of other sizes
-            raise mismatch(", ".join(paths), config.task.data, error) from error
+            raise mismatch_error(", ".join(paths), config.task.data, error) from error
         for model in self.models:
             if config.common.fp16:
                 model.half()

@@ -70,11 +70,11 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
             ) from error
         raise DataError(f"{data} is not the data of {shown}: {error}") from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
-        raise mismatch(shown, data, error) from error
+        raise mismatch_error(shown, data, error) from error
     return list(models), cfg, task
 
 
-def mismatch(models: str, data: object, error: Exception) -> DataError:
+def mismatch_error(models: str, data: object, error: Exception) -> DataError:
     """Return the error of models that cannot be loaded with the dictionaries of a data folder."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return DataError(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory
-from fairseq_ssl.io.text_files import check_strings, read_lines
+from fairseq_ssl.io.text_files import check_strings, line_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, read_m2
 
@@ -352,9 +352,7 @@ def text_lines(text: TextSource, label: str) -> list[str]:
     """
     if isinstance(text, str):
         raise TypeError("Expected a list of lines or a `Path`, not a string.")
-    lines = list(read_lines(text) if isinstance(text, Path) else text)
-    check_strings(lines, label)
-    return lines
+    return line_list(read_lines(text) if isinstance(text, Path) else text, label)
 
 
 def check_reference_list(references: Sequence[str]) -> None:

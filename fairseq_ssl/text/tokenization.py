@@ -39,9 +39,9 @@ def moses_tokenizer(
 
 
 def _check_language(language: str) -> None:
-    """Raise UsageError for a name or a locale, whose apostrophes would get no rules of a language.
+    """Raise UsageError for the name of a language, or a locale.
 
-    sacremoses uses the list of English abbreviations for every language that it does not know.
+    sacremoses would accept it, with English abbreviations and the apostrophes of no language.
     """
     if not re.fullmatch("[a-z]{2,3}", language):
         raise UsageError(

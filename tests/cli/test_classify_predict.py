@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,11 +118,12 @@ def test_labeling_does_not_resume_with_other_texts(
     index.write_text("texts")
     model.touch()
     stopping: Any = StoppingClassifier(tmp_path, 14)
+    complete: Any = StoppingClassifier(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         label_split(stopping, model, tmp_path / "out")
     index.write_text("other texts")
     with pytest.raises(UsageError, match="was started with different settings or another input"):
-        label_split(cast(Any, StoppingClassifier(tmp_path)), model, tmp_path / "out")
+        label_split(complete, model, tmp_path / "out")
 
 
 def test_predictions_are_printed_and_scored(
