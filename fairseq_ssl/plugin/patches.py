@@ -276,6 +276,7 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
     import torch
     from fairseq.optim.amp_optimizer import AMPOptimizer
 
+    from fairseq_ssl.modules import functional
     from fairseq_ssl.modules.attention import float32_attention
 
     def train_step(
@@ -285,7 +286,7 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
         if not on_cpu or not isinstance(optimizer, AMPOptimizer):
             return stock(self, sample, model, criterion, optimizer, *more, **named)
 
-        @torch.autocast("cpu", torch.bfloat16)
+        @torch.autocast("cpu", torch.bfloat16, enabled=functional.has_bfloat16_kernels())
         @float32_attention()
         def compute_loss(model: Any, sample: Any) -> Any:
             return criterion(model, sample)
