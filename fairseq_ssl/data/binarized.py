@@ -155,6 +155,15 @@ class IdFile:
         return IdWriter(folder / self.path.name, self._dtype, self._eos)
 
 
+def word_ids(dictionary: Any, line: str) -> IdArray:
+    """Return the ids of the words of a line.
+
+    fairseq's `Dictionary.encode_line` sets each element of a tensor, which takes ten times as long.
+    """
+    words = line.split()
+    return np.fromiter(map(dictionary.index, words), np.int64, len(words))
+
+
 class IdWriter:
     """Writer of one side of a split. `write` appends to ``.bin``, and `finish` writes ``.idx``."""
 

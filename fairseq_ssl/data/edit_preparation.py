@@ -12,7 +12,7 @@ from typing import Any
 
 from fairseq.data import Dictionary, indexed_dataset
 
-from fairseq_ssl.data.binarized import IdWriter
+from fairseq_ssl.data.binarized import IdWriter, word_ids
 from fairseq_ssl.data.two_view_dataset import build_dictionary
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
@@ -142,8 +142,7 @@ def _binarize(
     is_empty = True
     for line in lines:
         is_empty = False
-        ids = dictionary.encode_line(line, add_if_not_exist=False, append_eos=False)
-        writer.write(ids.numpy())
+        writer.write(word_ids(dictionary, line))
     if is_empty:
         raise DataError(f"{name} has no lines. Expected at least one sentence.")
     writer.finish()

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, indexed_dataset
-from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ssl.checkpoints import pretrained
+from fairseq_ssl.data.binarized import IdWriter, word_ids
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.text.labeled_text import CUTS, Segmenter
 
@@ -268,16 +268,15 @@ class ViewWriter:
 
     def write(self, split: str, lines: Iterable[str]) -> int:
         """Write a split. Return the number of out-of-vocabulary tokens."""
-        prefix = str(self.folder / split)
         dtype = indexed_dataset.best_fitting_int_dtype(len(self.dictionary))
-        builder = MMapIndexedDatasetBuilder(indexed_dataset.data_file_path(prefix), dtype=dtype)
+        writer = IdWriter(self.folder / f"{split}.bin", dtype, self.dictionary.eos())
         unknown, count = 0, 0
         for line in lines:
-            ids = self.dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
-            unknown += int((ids == self.dictionary.unk()).sum())
-            builder.add_item(ids)
+            ids = word_ids(self.dictionary, line)
+            unknown += int(np.count_nonzero(ids == self.dictionary.unk()))
+            writer.write(ids)
             count += 1
-        builder.finalize(indexed_dataset.index_file_path(prefix))
+        writer.finish()
         if not count:
             raise DataError(f"The split {split} has no lines. Expected at least one line.")
         return unknown
