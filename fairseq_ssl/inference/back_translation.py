@@ -72,7 +72,7 @@ class TranslationModel:
                 and lines of more than `max_source_tokens` tokens have empty translations.
         """
         data = join_lines(lines, "the source text").encode("utf-8")
-        blocks = byte_blocks(io.BytesIO(data), size=BLOCK_KIB[self.config.device] * 1024)
+        blocks = byte_blocks(io.BytesIO(data), size=_block_bytes(self.config))
         outputs = [self._translator.translate(block, self._decoder).outputs[0] for block in blocks]
         return b"".join(outputs).decode("utf-8").split("\n")[:-1]
 
@@ -200,7 +200,7 @@ def back_translate_file(
     translations, stream = file_or_stream(output)
     if translations is None and (source_output or shard != (1, 1)):
         raise UsageError("`source_output` and `shard` need `output` to be a file.")
-    text = TextInput(optional_path(source), shard, size=(block or BLOCK_KIB[config.device]) * 1024)
+    text = TextInput(optional_path(source), shard, size=_block_bytes(config, block))
     files = {OUTPUT: translations, SOURCE_OUTPUT: source_output}
     outputs = {
         name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
@@ -219,6 +219,10 @@ def back_translate_file(
         stdout=stream,
     )
     return job.summary() if written else None
+
+
+def _block_bytes(config: DecodingConfig, block: int | None = None) -> int:
+    return (block or BLOCK_KIB["cpu" if config.device == "cpu" else "cuda"]) * 1024
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:

@@ -15,9 +15,11 @@ from fairseq_ssl.inference.loading import (
     gpu_count,
     mismatch_error,
     padded_batches,
+    set_threads,
     torch_device,
 )
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
+from fairseq_ssl.io.executors import is_worker
 from fairseq_ssl.io.outputs import build_once, file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
 
@@ -32,7 +34,14 @@ class CTranslate2Decoder:
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
         self.config = config
-        self.gpu = worker % self.gpu_count() if config.device == "cuda" else 0
+        gpus = self.gpu_count() if config.device == "cuda" else 0
+        if config.device not in ("cpu", *["cuda"] * bool(gpus)):
+            raise UsageError(
+                f"`device` is {str(config.device)!r}, which is not available. Expected cpu, or "
+                "cuda on a machine with a GPU. The engine fairseq also supports cuda:1."
+            )
+        self.gpu = worker % gpus if gpus else 0
+        self.threads = config.threads or int(is_worker())
         self.translator = self._translator()
 
     @staticmethod
@@ -136,7 +145,7 @@ class CTranslate2Decoder:
                 device_index=self.gpu,
                 compute_type=config.compute_type,
                 inter_threads=1,
-                intra_threads=config.threads,
+                intra_threads=self.threads,  # 0: the default of CTranslate2
             )
         except Exception as error:  # the C++ library raises many exception types
             raise DataError(
@@ -211,10 +220,8 @@ class FairseqDecoder:
     """Decoder that uses fairseq models and the generator of their task."""
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
-        import torch
-
         check_registered()
-        torch.set_num_threads(config.threads)
+        set_threads(config.threads)
         self.max_tokens = config.max_tokens
         self.nbest = config.nbest
         self.device = torch_device(config.device, worker)

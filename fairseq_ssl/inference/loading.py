@@ -11,6 +11,7 @@ from typing import Any
 
 from fairseq_ssl.errors import ConfigurationError, DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
+from fairseq_ssl.io.executors import is_worker, worker_number
 
 
 def gpu_count() -> int:
@@ -20,13 +21,35 @@ def gpu_count() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def torch_device(kind: str, worker: int) -> Any:
-    """Return a torch device. For ``cuda``, each process, with index `worker` from 0, has a GPU."""
+def torch_device(name: str, worker: int = 0) -> Any:
+    """Return a torch device. Raise UsageError if it is not available.
+
+    For ``cuda``, each process, with index `worker` from 0, has a GPU.
+    """
     import torch
 
-    if kind == "cuda":
-        return torch.device("cuda", worker % torch.cuda.device_count())
-    return torch.device(kind)
+    try:
+        device = torch.device(name)
+        if device.type == "cuda" and device.index is None and gpu_count():
+            return torch.device("cuda", worker % gpu_count())
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):  # AssertionError if torch is built without CUDA
+        raise UsageError(
+            f"`device` is {str(name)!r}, which is not available. Expected cpu, or a GPU of this "
+            "machine, such as cuda or cuda:1."
+        ) from None
+    return device
+
+
+def set_threads(threads: int | None) -> None:
+    """Set the number of CPU threads of torch, for the whole process.
+
+    None sets 1 in a worker process, and otherwise keeps the number.
+    """
+    import torch
+
+    if threads is not None or is_worker():
+        torch.set_num_threads(threads or 1)
 
 
 def check_registered() -> None:
@@ -84,22 +107,23 @@ def mismatch_error(models: str, data: object, error: Exception) -> DataError:
 
 
 def load_tagger(
-    paths: Sequence[str | Path], data_dir: str | Path | None, device: Any, **options: Any
+    paths: Sequence[str | Path], data_dir: str | Path | None, device: str, **options: Any
 ) -> Any:
     """Return the `EditCorrector` of an edit tagger, or of an ensemble of edit taggers.
 
     Args:
         paths: checkpoints.
         data_dir: folder of the binarized training data. Models that label words do not need it.
-        device: PyTorch device.
+        device: ``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``.
         options: options of the task edit_labeling, such as `edit_iterations`.
     """
+    place = torch_device(device, worker_number())
     models, cfg, task = load_models(paths, data=str(data_dir or ""), **options)
     if not hasattr(task, "build_corrector"):
         raise DataError(
             f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
         )
-    return task.build_corrector(models, cfg).to(device)
+    return task.build_corrector(models, cfg).to(place)
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
@@ -197,7 +221,7 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
     import torch
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    torch.set_num_threads(scoring.threads)
+    set_threads(scoring.threads)
     device = torch_device(scoring.device, worker)
     models, _, task = load_models(scoring.models, **check_models(scoring))
     for model in models:
