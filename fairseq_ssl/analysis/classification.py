@@ -83,9 +83,7 @@ class TextClassifierPipeline:
             data: data folder with the dictionaries of the training.
             device: ``cpu`` or ``cuda``.
         """
-        path, data = Path(path), Path(data)
-        state = read_checkpoint(path)
-        options = task_options(state)
+        options = task_options(read_checkpoint(path))
         if options.get("classification_stage") in (None, "imitate"):
             raise DataError(
                 f"{path} is not a text classifier. Expected a checkpoint of an expert, alone or "
@@ -93,6 +91,9 @@ class TextClassifierPipeline:
             )
         models, _, task = load_models([path], data=str(data))
         return cls(models[0], task, data, device)
+
+    def __repr__(self) -> str:
+        return f"TextClassifierPipeline({type(self.model).__name__}, folder={str(self.folder)!r})"
 
     def check_windows(self, windows: int) -> None:
         """Raise UsageError if `windows` is above 0 and the model has no imitators."""

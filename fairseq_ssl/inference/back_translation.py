@@ -13,6 +13,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
+from fairseq_ssl.inference.loading import ConfiguredModel
 from fairseq_ssl.inference.translation import (
     OUTPUT,
     SOURCE_OUTPUT,
@@ -50,7 +51,7 @@ SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options in the signature of `BackTranslationSummary`."""
 
 
-class TranslationModel:
+class TranslationModel(ConfiguredModel):
     """Translation model in memory, which returns one translation for each line."""
 
     def __init__(self, config: DecodingConfig, engine: str) -> None:
@@ -61,8 +62,17 @@ class TranslationModel:
             engine: ``fairseq`` or ``ctranslate2``.
         """
         self.config = _prepare(replace(config, nbest=1), engine)
+        self.engine = engine
         self._translator = BlockTranslator(DECODERS[engine], self.config)
         self._decoder = DECODERS[engine](self.config, 0)
+
+    @property
+    def models(self) -> list[Any]:
+        """The torch modules of the ensemble. The engine ``ctranslate2`` has none."""
+        return list(getattr(self._decoder, "models", []))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.config, self.engine)
 
     def translate(self, lines: Iterable[str]) -> list[str]:
         """Return the translation of each line, equal to the output of `back_translate_file`.

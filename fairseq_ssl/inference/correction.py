@@ -14,7 +14,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens, token_edits
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
-from fairseq_ssl.inference.loading import check_registered, load_tagger, set_threads
+from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
@@ -156,7 +156,7 @@ class CorrectedLine:
         return {"source": self.source, "text": self.text, "edits": edits}
 
 
-class Corrector:
+class Corrector(loading.ConfiguredModel):
     """Corrects lines of text with an edit tagger, or an ensemble of edit taggers.
 
     >>> from fairseq_ssl.inference import Corrector
@@ -182,6 +182,11 @@ class Corrector:
             options: fields of `CorrectionConfig`, such as `iterations`.
         """
         return cls(CorrectionConfig(models, **options))
+
+    @property
+    def models(self) -> list[Any]:
+        """The torch modules of the models. With the engine ``onnx``, they call onnxruntime."""
+        return list(self._tagger.models)
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
         """Correct lines. The lines may have several sentences.
@@ -277,14 +282,11 @@ def _edit(
 
 def _load_tagger(config: CorrectionConfig) -> Any:
     """Load the models. Return an object with the method `correct` of `EditCorrector`."""
-    set_threads(config.threads)
+    loading.set_threads(config.threads)
+    options = config.decoding_options
     if config.engine == "onnx":
-        from fairseq import tasks
-
-        check_registered()
-        load = tasks.TASK_REGISTRY["edit_labeling"].load_onnx_corrector
-        return load(config.models, config.threads, **config.decoding_options)
-    return load_tagger(config.models, config.data_dir, config.device, **config.decoding_options)
+        return loading.load_onnx_tagger(config.models, config.threads, **options)
+    return loading.load_tagger(config.models, config.data_dir, config.device, **options)
 
 
 LineFormatter = Callable[[CorrectedLine], str]

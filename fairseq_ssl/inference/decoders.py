@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
 from fairseq_ssl.inference.loading import (
+    TASKS,
     check_registered,
     gpu_count,
     mismatch_error,
@@ -330,12 +333,15 @@ def fairseq_config(config: DecodingConfig) -> Any:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     parser = options.get_interactive_generation_parser()
+    printed = io.StringIO()
     try:
-        parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
+        with redirect_stderr(printed):
+            parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
     except SystemExit:
+        error = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
         raise UsageError(
             f"fairseq-interactive rejects the options {' '.join(config.fairseq_options)}. Expected "
-            "options of fairseq-interactive and their values."
+            f"options of fairseq-interactive and their values. {error}"
         ) from None
     assert isinstance(parsed, Namespace)
     return convert_namespace_to_omegaconf(parsed)
@@ -346,8 +352,13 @@ def _command_line(config: DecodingConfig) -> list[str]:
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options, training_data
 
     state = read_checkpoint(config.model[0])
-    data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
     trained = task_options(state)
+    if trained["_name"] in TASKS:
+        raise DataError(
+            f"{config.model[0]} was trained with the task {trained['_name']}. Expected a "
+            "translation model."
+        )
+    data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
     options: dict[str, Any] = {
         "path": ":".join(map(str, config.model)),
         "task": _decoding_task(str(trained["_name"])),

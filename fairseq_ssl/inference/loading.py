@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,40 @@ def mismatch_error(models: str, data: object, error: Exception) -> DataError:
         f"{models} cannot be loaded with {data}. Expected the dictionaries of the training data. "
         f"{lines[-1].strip()}"
     )
+
+
+class ConfiguredModel:
+    """Base class of models that are loaded by a config.
+
+    `pickle` and `copy` store the config. They load the files of the config again.
+    """
+
+    config: Any
+    """A dataclass, the argument of the class."""
+
+    def __repr__(self) -> str:
+        """Return the fields of the config that differ from their defaults."""
+        values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        defaults = {field.name: field.default for field in fields(self.config)}
+        shown = (f"{name}={value!r}" for name, value in values.items() if value != defaults[name])
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.config,)
+
+
+def load_onnx_tagger(folders: Sequence[str | Path], threads: int | None, **options: Any) -> Any:
+    """Return the `EditCorrector` of edit taggers in ONNX format.
+
+    Args:
+        folders: folders of exported models.
+        threads: number of CPU threads. None: as many as torch uses.
+        options: options of the task edit_labeling, such as `edit_iterations`.
+    """
+    from fairseq import tasks
+
+    check_registered()
+    return tasks.TASK_REGISTRY["edit_labeling"].load_onnx_corrector(folders, threads, **options)
 
 
 def load_tagger(

@@ -266,6 +266,7 @@ def test_damaged_tokenization_record_is_reported(
 
 def test_texts_and_windows_of_the_library_are_checked(folder: Path) -> None:
     expert = TextClassifierPipeline.load(folder / "expert/checkpoint_last.pt", folder / "data")
+    assert repr(expert).startswith("TextClassifierPipeline(LstmClassifier, folder='/")
     with pytest.raises(TypeError, match="a list of lines, not a string"):
         expert.classify("this is poor")
     with pytest.raises(TypeError, match="Line 1 of the texts is None"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
+import pickle
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -76,6 +79,40 @@ def test_default_engine_of_a_folder_is_ctranslate2(folder: Path) -> None:
     (converted,) = model.config.model
     assert Path(converted).is_dir()
     assert load_model(converted).translate(LINES) == model.translate(LINES)
+
+
+@pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
+def test_a_translation_model_is_shown_and_copied(folder: Path, engine: str) -> None:
+    model = load_model(DecodingConfig((folder / "t.pt",), folder / "data", beam=2), engine=engine)
+    assert re.fullmatch(r"TranslationModel\(model=\(.*t\.pt.*\),.*beam=2\)", repr(model))
+    copied = pickle.loads(pickle.dumps(model))
+    assert (repr(copied), copied.engine) == (repr(model), engine)
+    assert copied.translate(LINES) == copy.deepcopy(model).translate(LINES)
+    assert all(isinstance(module, torch.nn.Module) for module in model.models)
+    assert len(model.models) == (engine == "fairseq")
+
+
+def test_a_corrector_is_shown_and_copied(folder: Path, tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    sizes = (*random_models.SIZES, *random_models.HEADS)
+    path = random_models.encoding(tmp_path / "tagger.pt", data, "edit_tagger", *sizes)
+    model = inference.Corrector.from_pretrained(path, data_dir=data, tokenizer=None)
+    assert repr(model) == f"Corrector(models=({path!r},), data_dir={data!r}, tokenizer=None)"
+    copied = pickle.loads(pickle.dumps(model))
+    assert copied.correct(["a b"]) == model.correct(["a b"])
+    assert [type(module).__name__ for module in model.models] == ["EditTagger"]
+
+
+def test_a_language_model_does_not_translate(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = random_models.language_model(folder / "lm.pt", folder / "data", 1)
+    with pytest.raises(DataError, match=r"task language_modeling\. Expected a translation model"):
+        load_model(path, folder / "data")
+    config = DecodingConfig((folder / "t.pt",), folder / "data", fairseq_options=("--none",))
+    with pytest.raises(UsageError, match="unrecognized arguments: --none"):
+        load_model(config)
+    assert "usage" not in capfd.readouterr().err
 
 
 def test_unknown_engine_is_rejected(folder: Path) -> None:
