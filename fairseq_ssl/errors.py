@@ -89,7 +89,7 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         )
 
 
-def check_positive(name: str, value: int) -> None:
+def check_positive(name: str, value: object) -> None:
     """Raise UsageError unless the argument `name` is an integer of 1 or more."""
     if not isinstance(value, Integral) or value < 1:
         kind = "" if isinstance(value, Integral) else "an integer, "

@@ -392,9 +392,9 @@ def export(
         )
     if to in TAGGER_FORMATS:
         languages = {"source_lang": source_lang, "target_lang": target_lang}
-        data = optional_path(data_dir)
+        folder = optional_path(data_dir)
         return _export_tagger(
-            checkpoint, output, to, data_dir=data, quantization=quantization, **languages
+            checkpoint, output, to, data_dir=folder, quantization=quantization, **languages
         )
     if to != "ctranslate2" and (data_dir or quantization != "float32"):
         raise UsageError("`data_dir` and `quantization` need `to` ctranslate2.")

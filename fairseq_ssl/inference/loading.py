@@ -29,9 +29,9 @@ def torch_device(name: str, worker: int = 0) -> Any:
     import torch
 
     try:
-        device = torch.device(name)
-        if device.type == "cuda" and device.index is None and gpu_count():
+        if str(name) == "cuda" and gpu_count():
             return torch.device("cuda", worker % gpu_count())
+        device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):  # AssertionError if torch is built without CUDA
         raise UsageError(
