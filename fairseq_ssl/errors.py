@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import ModuleSpec
+from numbers import Integral
 from types import ModuleType
 from typing import Any
 from unicodedata import category
@@ -86,6 +87,13 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise UsageError(
             f"`{name}` is {value!r}.{nearest(value, known)} Expected one of {', '.join(known)}."
         )
+
+
+def check_positive(name: str, value: object) -> None:
+    """Raise UsageError unless the argument `name` is an integer of 1 or more."""
+    if not isinstance(value, Integral) or value < 1:
+        kind = "" if isinstance(value, Integral) else "an integer, "
+        raise UsageError(f"`{name}` is {value!r}. Expected {kind}1 or more.")
 
 
 DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}

@@ -24,8 +24,8 @@ from fairseq_ssl.data.two_view_dataset import (
     TwoViewDataset,
     load_segmenter,
 )
-from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
-from fairseq_ssl.inference.loading import load_models
+from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_positive
+from fairseq_ssl.inference.loading import load_models, torch_device
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import line_list, parse_json
@@ -66,10 +66,10 @@ class TextClassifierPipeline:
     """Text classifier: a trained expert, alone or with its imitators."""
 
     def __init__(self, model: Any, task: Any, folder: str | Path, device: str) -> None:
-        self.model = model.to(device).eval()
+        self.device = torch_device(device)
+        self.model = model.to(self.device).eval()
         self.task = task
         self.folder = Path(folder)
-        self.device = device
         self.has_imitators = hasattr(model, "alphas")
 
     @classmethod
@@ -83,9 +83,7 @@ class TextClassifierPipeline:
             data: data folder with the dictionaries of the training.
             device: ``cpu`` or ``cuda``.
         """
-        path, data = Path(path), Path(data)
-        state = read_checkpoint(path)
-        options = task_options(state)
+        options = task_options(read_checkpoint(path))
         if options.get("classification_stage") in (None, "imitate"):
             raise DataError(
                 f"{path} is not a text classifier. Expected a checkpoint of an expert, alone or "
@@ -93,6 +91,9 @@ class TextClassifierPipeline:
             )
         models, _, task = load_models([path], data=str(data))
         return cls(models[0], task, data, device)
+
+    def __repr__(self) -> str:
+        return f"TextClassifierPipeline({type(self.model).__name__}, folder={str(self.folder)!r})"
 
     def check_windows(self, windows: int) -> None:
         """Raise UsageError if `windows` is above 0 and the model has no imitators."""
@@ -206,6 +207,7 @@ class TextClassifierPipeline:
         self, dataset: TwoViewDataset, first: int, count: int, batch_size: int
     ) -> Iterator[tuple[NDArray[np.int64], dict[str, Tensor]]]:
         """Yield the text indices and the model inputs of batches of texts of similar length."""
+        check_positive("batch_size", batch_size)
         texts = np.arange(first, first + count)
         order = texts[np.argsort(-dataset.sizes[texts], kind="stable")]
         for start in range(0, count, batch_size):
@@ -215,9 +217,7 @@ class TextClassifierPipeline:
             except (IndexError, OSError, ValueError) as error:
                 raise self._read_error(error) from error
             self._check(batch)
-            if self.device != "cpu":
-                batch = utils.move_to_cuda(batch, device=torch.device(self.device))
-            yield indices, batch
+            yield indices, utils.move_to_cuda(batch, device=self.device)
 
     def _check(self, batch: dict[str, Tensor]) -> None:
         dictionaries = {"src_tokens": self.task.source_dictionary}

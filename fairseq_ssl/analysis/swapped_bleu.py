@@ -27,7 +27,7 @@ from fairseq_ssl.analysis.trained_models import (
     translate,
 )
 from fairseq_ssl.data.binarized import IdSeparator
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, check_positive
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import bleu
 from fairseq_ssl.signature import Signature
@@ -87,8 +87,7 @@ def score_swapped(
         device: ``cpu`` or ``cuda``.
         progress: called with the number of lines translated.
     """
-    if lines < 1:
-        raise UsageError(f"`lines` is {lines}. Expected 1 or more.")
+    check_positive("lines", lines)
     options, text = search or SearchOptions(), text or BleuOptions()
     plain, separator = moses_detokenizer(text.subwords, text.moses), text.separator
     tokenize = text.tokenize

@@ -15,7 +15,7 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.inference.loading import load_models, padded_batches
+from fairseq_ssl.inference.loading import load_models, padded_batches, torch_device
 
 ReadError = Callable[[str], DataError]
 
@@ -67,9 +67,9 @@ class TrainedModels:
         """Load a checkpoint with `data`, a data folder of fairseq-preprocess."""
         if not Path(data).exists():
             raise DataError(f"{data} does not exist. Expected a folder of fairseq-preprocess.")
+        place = torch_device(device)
         models, _, task = load_models([path], data=str(data))
-        model = models[0].to(device).eval()
-        return cls(path, model, task, torch.device(device))
+        return cls(path, models[0].to(place).eval(), task, place)
 
     def split(self, name: str) -> Any:
         """Return the fairseq dataset of a split, such as ``valid``. It is loaded once."""

@@ -1,4 +1,4 @@
-"""Conversion of checkpoints to fairseq's own models and to CTranslate2.
+"""Conversion of checkpoints to fairseq's own models, CTranslate2, ONNX and transformers.
 
 A model of two translation directions is converted to a model of one direction.
 """
@@ -24,7 +24,8 @@ from fairseq_ssl.checkpoints.files import (
     weights_below,
     write_checkpoint,
 )
-from fairseq_ssl.errors import DataError, UsageError, check_choice
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, check_choice
+from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
 
 OptionValues = dict[str, Any]
@@ -36,7 +37,9 @@ LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
 """Pattern of the names of options with a file or a folder. Their values are never exported."""
-FORMATS = ("fairseq", "ctranslate2", "translation")
+TAGGER_FORMATS = ("onnx", "huggingface")
+"""Output formats of edit taggers."""
+FORMATS = ("fairseq", "ctranslate2", "translation", *TAGGER_FORMATS)
 """Output formats of `export`."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """String options of a task that are needed for decoding."""
@@ -321,6 +324,36 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     return exported(single, architecture(state), task)
 
 
+def _read_direction(checkpoint: Path, to: str, source: str | None, target: str | None) -> State:
+    """Read a checkpoint, and select a direction if it has two."""
+    state = read_checkpoint(checkpoint)
+    if is_two_way(state):
+        return one_direction(state, source, target)
+    if to == "translation":
+        raise UsageError(
+            f"{checkpoint} has one model. The conversion to translation is for checkpoints of two "
+            "directions."
+        )
+    if to == "fairseq" and (source or target):
+        raise UsageError(
+            "`source_lang` and `target_lang` need `to` ctranslate2, or a checkpoint of two "
+            "directions."
+        )
+    return state
+
+
+def _export_tagger(checkpoint: Path, output: Path, to: str, **options: Any) -> Signature:
+    """Call `tagger_export.export_tagger` of a higher layer, by the task of edit taggers."""
+    from fairseq.tasks import TASK_REGISTRY
+
+    if "edit_labeling" not in TASK_REGISTRY:
+        raise ConfigurationError(
+            "The plug-in is not registered with fairseq. Call fairseq_ssl.register first."
+        )
+    signature: Signature = TASK_REGISTRY["edit_labeling"].export(checkpoint, output, to, **options)
+    return signature
+
+
 def export(
     checkpoint: str | Path,
     output: str | Path,
@@ -330,39 +363,42 @@ def export(
     source_lang: str | None = None,
     target_lang: str | None = None,
     quantization: str = "float32",
+    overwrite: bool = False,
 ) -> Signature:
     """Convert a checkpoint to a model that runs without this package. Return its signature.
 
     Call `fairseq_ssl.register` first.
 
     Args:
-        checkpoint: checkpoint of a shape_transformer, of fairseq's Transformer, or of a model of
-            two directions.
-        output: file, or folder for ``ctranslate2``.
-        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; or ``translation`` for one
-            of two directions, of any architecture.
-        data_dir: folder with the dictionaries, for ``ctranslate2``.
+        checkpoint: checkpoint of a shape_transformer, of fairseq's Transformer, of a model of two
+            directions, or of an edit_tagger.
+        output: file for ``fairseq`` and ``translation``, otherwise folder.
+        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one of
+            two directions, of any architecture; for an edit_tagger ``onnx``, or ``huggingface``
+            for a token classifier of transformers.
+        data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. An edit tagger
+            of words does not need it.
         source_lang: source language. It selects the direction of a model of two directions.
         target_lang: target language.
-        quantization: data type of the weights, for ``ctranslate2``.
+        quantization: data type of the weights, for ``ctranslate2`` and ``onnx``, which has float32
+            and int8.
+        overwrite: whether to replace an existing output.
     """
     check_choice("to", to, FORMATS)
+    checkpoint, output = Path(checkpoint), Path(output)
+    if output.exists() and not overwrite:
+        raise UsageError(
+            f"{output} exists. Set `overwrite` to replace it, or choose another output."
+        )
+    if to in TAGGER_FORMATS:
+        languages = {"source_lang": source_lang, "target_lang": target_lang}
+        folder = optional_path(data_dir)
+        return _export_tagger(
+            checkpoint, output, to, data_dir=folder, quantization=quantization, **languages
+        )
     if to != "ctranslate2" and (data_dir or quantization != "float32"):
         raise UsageError("`data_dir` and `quantization` need `to` ctranslate2.")
-    checkpoint, output = Path(checkpoint), Path(output)
-    state = read_checkpoint(checkpoint)
-    if is_two_way(state):
-        state = one_direction(state, source_lang, target_lang)
-    elif to == "translation":
-        raise UsageError(
-            f"{checkpoint} has one model. The conversion to translation is for checkpoints of two "
-            "directions."
-        )
-    elif to == "fairseq" and (source_lang or target_lang):
-        raise UsageError(
-            "`source_lang` and `target_lang` need `to` ctranslate2, or a checkpoint of two "
-            "directions."
-        )
+    state = _read_direction(checkpoint, to, source_lang, target_lang)
     parameters = {"to": to, "arch": architecture(state)}
     stock = state if to == "translation" else to_stock(state)
     if to == "ctranslate2":

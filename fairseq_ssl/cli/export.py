@@ -9,8 +9,6 @@ import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 
-TAGGER_FORMATS = ("onnx", "huggingface")
-"""Output formats of edit taggers."""
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2
@@ -31,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--to",
-        choices=("fairseq", "ctranslate2", "translation", *TAGGER_FORMATS),
+        choices=("fairseq", "ctranslate2", "translation", "onnx", "huggingface"),
         required=True,
         help="output format; fairseq: checkpoint of fairseq's Transformer; ctranslate2: model "
         "folder of CTranslate2; translation: checkpoint of the direction -s to -t, of any "
@@ -56,13 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
     """Convert the checkpoint and print the signature."""
-    options.check_new(args.output, args.overwrite)
-    fairseq_ssl.register()
-    if args.to in TAGGER_FORMATS:
-        from fairseq_ssl.generation.tagger_export import export_tagger as export
-    else:
-        from fairseq_ssl.checkpoints import export
+    from fairseq_ssl.checkpoints import export
 
+    fairseq_ssl.register()
     signature = export(
         args.checkpoint,
         args.output,
@@ -71,5 +65,6 @@ def run(args: argparse.Namespace) -> None:
         source_lang=args.source_lang,
         target_lang=args.target_lang,
         quantization=args.quantization,
+        overwrite=args.overwrite,
     )
     print_lines(signature, f"wrote {args.output}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.data import two_view_dataset as views
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.jobs import Progress, ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import read_lines
@@ -123,9 +123,8 @@ def prepare_folder(
 
 def _check(config: PreparationConfig) -> None:
     for name in ("subword_vocab_size", "min_count", "train_lines", "valid_lines", "test_lines"):
-        value = getattr(config, name)
-        if value is not None and value < 1:
-            raise UsageError(f"`{name}` is {value}. Expected 1 or more.")
+        if (value := getattr(config, name)) is not None:
+            check_positive(name, value)
     for name in HELD_OUT:
         share = getattr(config, f"{name}_share")
         if share is not None and not 0 < share < 1:

@@ -17,7 +17,7 @@ from fairseq_ssl.edits.block_labeling import (
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, resolve_paths, silent_progress
@@ -306,8 +306,7 @@ def _transforms(transforms: str | Path, groups: Sequence[str]) -> Transforms:
 def _check_sizes(size: int, max_ngram: int) -> None:
     if size < 0:
         raise UsageError(f"`size` is {size}. Expected 0 or more.")
-    if max_ngram < 1:
-        raise UsageError(f"`max_ngram` is {max_ngram}. Expected 1 or more.")
+    check_positive("max_ngram", max_ngram)
 
 
 def _check_outputs(outputs: dict[str, Path | None], *inputs: Path | None) -> None:

@@ -13,6 +13,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
+from fairseq_ssl.inference.loading import ConfiguredModel
 from fairseq_ssl.inference.translation import (
     OUTPUT,
     SOURCE_OUTPUT,
@@ -50,7 +51,7 @@ SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options in the signature of `BackTranslationSummary`."""
 
 
-class TranslationModel:
+class TranslationModel(ConfiguredModel):
     """Translation model in memory, which returns one translation for each line."""
 
     def __init__(self, config: DecodingConfig, engine: str) -> None:
@@ -61,8 +62,17 @@ class TranslationModel:
             engine: ``fairseq`` or ``ctranslate2``.
         """
         self.config = _prepare(replace(config, nbest=1), engine)
+        self.engine = engine
         self._translator = BlockTranslator(DECODERS[engine], self.config)
         self._decoder = DECODERS[engine](self.config, 0)
+
+    @property
+    def models(self) -> list[Any]:
+        """The torch modules of the ensemble. The engine ``ctranslate2`` has none."""
+        return list(getattr(self._decoder, "models", []))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.config, self.engine)
 
     def translate(self, lines: Iterable[str]) -> list[str]:
         """Return the translation of each line, equal to the output of `back_translate_file`.
@@ -72,7 +82,7 @@ class TranslationModel:
                 and lines of more than `max_source_tokens` tokens have empty translations.
         """
         data = join_lines(lines, "the source text").encode("utf-8")
-        blocks = byte_blocks(io.BytesIO(data), size=BLOCK_KIB[self.config.device] * 1024)
+        blocks = byte_blocks(io.BytesIO(data), size=_block_bytes(self.config))
         outputs = [self._translator.translate(block, self._decoder).outputs[0] for block in blocks]
         return b"".join(outputs).decode("utf-8").split("\n")[:-1]
 
@@ -200,7 +210,7 @@ def back_translate_file(
     translations, stream = file_or_stream(output)
     if translations is None and (source_output or shard != (1, 1)):
         raise UsageError("`source_output` and `shard` need `output` to be a file.")
-    text = TextInput(optional_path(source), shard, size=(block or BLOCK_KIB[config.device]) * 1024)
+    text = TextInput(optional_path(source), shard, size=_block_bytes(config, block))
     files = {OUTPUT: translations, SOURCE_OUTPUT: source_output}
     outputs = {
         name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
@@ -219,6 +229,10 @@ def back_translate_file(
         stdout=stream,
     )
     return job.summary() if written else None
+
+
+def _block_bytes(config: DecodingConfig, block: int | None = None) -> int:
+    return (block or BLOCK_KIB["cpu" if config.device == "cpu" else "cuda"]) * 1024
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:

@@ -13,8 +13,8 @@ from typing import IO, Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens, token_edits
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
-from fairseq_ssl.inference.loading import check_registered, load_tagger, torch_device
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
+from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
@@ -63,7 +63,8 @@ class CorrectionConfig:
     """``torch``, or ``onnx`` for folders of exported models."""
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
-    threads: int = 1
+    threads: int | None = None
+    """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
     int8: bool = False
     """Quantize the models to int8 on a CPU."""
     tokenizer: str | None = "spacy"
@@ -102,9 +103,9 @@ class CorrectionConfig:
             )
         if self.engine == "onnx" and self.device != "cpu":
             raise UsageError(f"`device` is {self.device!r}, but the engine onnx needs cpu.")
-        for name in ("threads", "iterations", "batch_size"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 1 or more.")
+        check_positive("threads", 1 if self.threads is None else self.threads)
+        for name in ("iterations", "batch_size"):
+            check_positive(name, getattr(self, name))
         for name, low in DECODING.items():
             if not low <= getattr(self, name) <= 1:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected {low} to 1.")
@@ -155,7 +156,7 @@ class CorrectedLine:
         return {"source": self.source, "text": self.text, "edits": edits}
 
 
-class Corrector:
+class Corrector(loading.ConfiguredModel):
     """Corrects lines of text with an edit tagger, or an ensemble of edit taggers.
 
     >>> from fairseq_ssl.inference import Corrector
@@ -181,6 +182,11 @@ class Corrector:
             options: fields of `CorrectionConfig`, such as `iterations`.
         """
         return cls(CorrectionConfig(models, **options))
+
+    @property
+    def models(self) -> list[Any]:
+        """The torch modules of the models. With the engine ``onnx``, they call onnxruntime."""
+        return list(self._tagger.models)
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
         """Correct lines. The lines may have several sentences.
@@ -276,17 +282,11 @@ def _edit(
 
 def _load_tagger(config: CorrectionConfig) -> Any:
     """Load the models. Return an object with the method `correct` of `EditCorrector`."""
-    import torch
-
-    torch.set_num_threads(config.threads)
+    loading.set_threads(config.threads)
+    options = config.decoding_options
     if config.engine == "onnx":
-        from fairseq import tasks
-
-        check_registered()
-        load = tasks.TASK_REGISTRY["edit_labeling"].load_onnx_corrector
-        return load(config.models, config.threads, **config.decoding_options)
-    device = torch_device(config.device, worker_number())
-    return load_tagger(config.models, config.data_dir, device, **config.decoding_options)
+        return loading.load_onnx_tagger(config.models, config.threads, **options)
+    return loading.load_tagger(config.models, config.data_dir, config.device, **options)
 
 
 LineFormatter = Callable[[CorrectedLine], str]

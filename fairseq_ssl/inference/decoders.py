@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
 from fairseq_ssl.inference.loading import (
+    TASKS,
     check_registered,
     gpu_count,
     mismatch_error,
     padded_batches,
+    set_threads,
     torch_device,
 )
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
+from fairseq_ssl.io.executors import is_worker
 from fairseq_ssl.io.outputs import build_once, file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
 
@@ -32,7 +37,14 @@ class CTranslate2Decoder:
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
         self.config = config
-        self.gpu = worker % self.gpu_count() if config.device == "cuda" else 0
+        gpus = self.gpu_count() if config.device == "cuda" else 0
+        if config.device not in ("cpu", *["cuda"] * bool(gpus)):
+            raise UsageError(
+                f"`device` is {str(config.device)!r}, which is not available. Expected cpu, or "
+                "cuda on a machine with a GPU. The engine fairseq also supports cuda:1."
+            )
+        self.gpu = worker % gpus if gpus else 0
+        self.threads = config.threads or int(is_worker())
         self.translator = self._translator()
 
     @staticmethod
@@ -136,7 +148,7 @@ class CTranslate2Decoder:
                 device_index=self.gpu,
                 compute_type=config.compute_type,
                 inter_threads=1,
-                intra_threads=config.threads,
+                intra_threads=self.threads,  # 0: the default of CTranslate2
             )
         except Exception as error:  # the C++ library raises many exception types
             raise DataError(
@@ -211,10 +223,8 @@ class FairseqDecoder:
     """Decoder that uses fairseq models and the generator of their task."""
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
-        import torch
-
         check_registered()
-        torch.set_num_threads(config.threads)
+        set_threads(config.threads)
         self.max_tokens = config.max_tokens
         self.nbest = config.nbest
         self.device = torch_device(config.device, worker)
@@ -323,12 +333,15 @@ def fairseq_config(config: DecodingConfig) -> Any:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     parser = options.get_interactive_generation_parser()
+    printed = io.StringIO()
     try:
-        parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
+        with redirect_stderr(printed):
+            parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
     except SystemExit:
+        error = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
         raise UsageError(
             f"fairseq-interactive rejects the options {' '.join(config.fairseq_options)}. Expected "
-            "options of fairseq-interactive and their values."
+            f"options of fairseq-interactive and their values. {error}"
         ) from None
     assert isinstance(parsed, Namespace)
     return convert_namespace_to_omegaconf(parsed)
@@ -339,8 +352,13 @@ def _command_line(config: DecodingConfig) -> list[str]:
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options, training_data
 
     state = read_checkpoint(config.model[0])
-    data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
     trained = task_options(state)
+    if trained["_name"] in TASKS:
+        raise DataError(
+            f"{config.model[0]} was trained with the task {trained['_name']}. Expected a "
+            "translation model."
+        )
+    data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
     options: dict[str, Any] = {
         "path": ":".join(map(str, config.model)),
         "task": _decoding_task(str(trained["_name"])),

@@ -15,6 +15,7 @@ from fairseq_ssl.inference.loading import (
     load_scoring_models,
     pad_rows,
     padded_batches,
+    set_threads,
     token_ids,
     torch_device,
 )
@@ -119,7 +120,7 @@ class FolderModels:
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         import torch
 
-        torch.set_num_threads(scoring.threads)
+        set_threads(scoring.threads)
         folders = path_list(scoring.models)
         self.tokenizer = pretrained.load_tokenizer(folders[0])
         symbols = self.tokenizer.get_vocab()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import ConfigurationError, DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
+from fairseq_ssl.io.executors import is_worker, worker_number
 
 
 def gpu_count() -> int:
@@ -20,13 +21,35 @@ def gpu_count() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def torch_device(kind: str, worker: int) -> Any:
-    """Return a torch device. For ``cuda``, each process, with index `worker` from 0, has a GPU."""
+def torch_device(name: str, worker: int = 0) -> Any:
+    """Return a torch device. Raise UsageError if it is not available.
+
+    For ``cuda``, each process, with index `worker` from 0, has a GPU.
+    """
     import torch
 
-    if kind == "cuda":
-        return torch.device("cuda", worker % torch.cuda.device_count())
-    return torch.device(kind)
+    try:
+        if str(name) == "cuda" and gpu_count():
+            return torch.device("cuda", worker % gpu_count())
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):  # AssertionError if torch is built without CUDA
+        raise UsageError(
+            f"`device` is {str(name)!r}, which is not available. Expected cpu, or a GPU of this "
+            "machine, such as cuda or cuda:1."
+        ) from None
+    return device
+
+
+def set_threads(threads: int | None) -> None:
+    """Set the number of CPU threads of torch, for the whole process.
+
+    None sets 1 in a worker process, and otherwise keeps the number.
+    """
+    import torch
+
+    if threads is not None or is_worker():
+        torch.set_num_threads(threads or 1)
 
 
 def check_registered() -> None:
@@ -83,23 +106,58 @@ def mismatch_error(models: str, data: object, error: Exception) -> DataError:
     )
 
 
+class ConfiguredModel:
+    """Base class of models that are loaded by a config.
+
+    `pickle` and `copy` store the config. They load the files of the config again.
+    """
+
+    config: Any
+    """A dataclass, the argument of the class."""
+
+    def __repr__(self) -> str:
+        """Return the fields of the config that differ from their defaults."""
+        values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        defaults = {field.name: field.default for field in fields(self.config)}
+        shown = (f"{name}={value!r}" for name, value in values.items() if value != defaults[name])
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.config,)
+
+
+def load_onnx_tagger(folders: Sequence[str | Path], threads: int | None, **options: Any) -> Any:
+    """Return the `EditCorrector` of edit taggers in ONNX format.
+
+    Args:
+        folders: folders of exported models.
+        threads: number of CPU threads. None: as many as torch uses.
+        options: options of the task edit_labeling, such as `edit_iterations`.
+    """
+    from fairseq import tasks
+
+    check_registered()
+    return tasks.TASK_REGISTRY["edit_labeling"].load_onnx_corrector(folders, threads, **options)
+
+
 def load_tagger(
-    paths: Sequence[str | Path], data_dir: str | Path | None, device: Any, **options: Any
+    paths: Sequence[str | Path], data_dir: str | Path | None, device: str, **options: Any
 ) -> Any:
     """Return the `EditCorrector` of an edit tagger, or of an ensemble of edit taggers.
 
     Args:
         paths: checkpoints.
         data_dir: folder of the binarized training data. Models that label words do not need it.
-        device: PyTorch device.
+        device: ``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``.
         options: options of the task edit_labeling, such as `edit_iterations`.
     """
+    place = torch_device(device, worker_number())
     models, cfg, task = load_models(paths, data=str(data_dir or ""), **options)
     if not hasattr(task, "build_corrector"):
         raise DataError(
             f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
         )
-    return task.build_corrector(models, cfg).to(device)
+    return task.build_corrector(models, cfg).to(place)
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
@@ -197,7 +255,7 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
     import torch
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    torch.set_num_threads(scoring.threads)
+    set_threads(scoring.threads)
     device = torch_device(scoring.device, worker)
     models, _, task = load_models(scoring.models, **check_models(scoring))
     for model in models:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.text_files import convert_fields
 
 if TYPE_CHECKING:
@@ -99,16 +99,16 @@ class ScoringConfig:
     """Maximum number of tokens of a batch, including padding."""
     fp16: bool = False
     device: str = "cpu"
-    threads: int = 1
+    threads: int | None = None
+    """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "unigrams"], ["models"])
         for name in ("lenpen", "alpha"):
             if not 0 <= getattr(self, name) <= MAX_PENALTY:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 0 to {MAX_PENALTY}.")
-        for name in ("max_tokens", "threads"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 1 or more.")
+        check_positive("max_tokens", self.max_tokens)
+        check_positive("threads", 1 if self.threads is None else self.threads)
         if self.name and (self.name.split() != [self.name] or "=" in self.name):
             raise UsageError(f"`name` is {self.name!r}. Expected one word without = and spaces.")
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields
@@ -64,11 +64,16 @@ class DecodingConfig:
     """Additional command-line options of fairseq-generate."""
     compute_type: str = "float32"
     device: str = "cpu"
-    threads: int = 1
+    """``cpu``, ``cuda`` for one GPU per process, or for the engine ``fairseq`` also ``cuda:1``."""
+    threads: int | None = None
+    """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "fluency_boost_lm", "fluency_boost_data"], ["model"])
-        for name in ("beam", "nbest", "max_len_b", "max_tokens", "threads"):
+        if not self.model:
+            raise UsageError("`model` is empty. Expected at least one checkpoint.")
+        check_positive("threads", 1 if self.threads is None else self.threads)
+        for name in ("beam", "nbest", "max_len_b", "max_tokens"):
             check_positive(name, getattr(self, name))
         _check_range("max_source_tokens", self.max_source_tokens, 1, MAX_SOURCE_TOKENS)
         _check_range("temperature", self.temperature, 0.01, 100)
@@ -83,12 +88,6 @@ class DecodingConfig:
             raise UsageError(
                 f"`nbest` is {self.nbest}, more than `beam` ({self.beam}). Increase `beam`."
             )
-
-
-def check_positive(name: str, value: int) -> None:
-    """Raise UsageError for a value below 1."""
-    if value < 1:
-        raise UsageError(f"`{name}` is {value}. Expected 1 or more.")
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any, Protocol, TypeVar
 
-from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, check_positive, import_optional
 
 SPEECH_LOGGER = "fairseq.tasks.text_to_speech"
 """Logger of fairseq's message about tensorboardX, which this package does not need."""
@@ -102,6 +102,11 @@ def worker_number() -> int:
     return _number
 
 
+def is_worker() -> bool:
+    """Return True in a worker process of `LocalExecutor`."""
+    return _work is not None
+
+
 Initializer = Callable[[], object]
 """Function called in each process before its first item. It must be safe to call repeatedly."""
 
@@ -116,8 +121,7 @@ class LocalExecutor:
     """Called in each process, for example `fairseq_ssl.register` to load fairseq models."""
 
     def __post_init__(self) -> None:
-        if self.jobs < 1:
-            raise UsageError(f"`jobs` is {self.jobs}. Expected 1 or more.")
+        check_positive("jobs", self.jobs)
 
     def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the result of `work` for each item, in order.

@@ -15,6 +15,7 @@ from fairseq_ssl.errors import DataError, check_choice
 from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
+from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import convert_fields
 from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
@@ -133,8 +134,11 @@ class FeatureExtractor:
         """Return unit vectors of a PHSIC feature: [pairs, source_dim], [pairs, target_dim]."""
         sides = [[pair[side] for pair in pairs] for side in (0, 1)]
         if name == WORDS:
+            files = _fingerprints(*(self.vectors or ()), *(self.counts or ()))
             vectors = [
-                _sentence_vectors(self, side)([self.words(line, side) for line in sides[side]])
+                _sentence_vectors(self, side, files)(
+                    [self.words(line, side) for line in sides[side]]
+                )
                 for side in (0, 1)
             ]
         else:
@@ -158,7 +162,8 @@ class FeatureExtractor:
 
         assert self.translation is not None
         segmenters = [subword_segmenter(path) for path in self.subwords]
-        scorer = _translation_scorer(self.translation, worker_number())
+        files = _fingerprints(*self.translation.models, self.translation.data_dir)
+        scorer = _translation_scorer(self.translation, worker_number(), files)
         tokens = [
             (segmenters[0](source).split(), segmenters[1](target).split())
             for source, target in pairs
@@ -169,7 +174,8 @@ class FeatureExtractor:
     def _states(self, side: int, lines: Sequence[str]) -> Values:
         assert self.masked is not None
         segment = subword_segmenter(self.subwords[side])
-        states = _masked_states(self.masked[side], worker_number())
+        files = _fingerprints(*self.masked[side].models, self.masked[side].data_dir)
+        states = _masked_states(self.masked[side], worker_number(), files)
         return np.asarray(states.means([segment(line).split() for line in lines]))
 
 
@@ -199,8 +205,18 @@ class BlockWordCounts:
         return source, target
 
 
+Fingerprints = tuple[int, ...]
+"""Sizes and times of files. As part of a cache key, they let changed files be read again."""
+
+
+def _fingerprints(*paths: str | Path | None) -> Fingerprints:
+    return tuple(part for path in paths if path is not None for part in file_fingerprint(path))
+
+
 @lru_cache(maxsize=2)
-def _sentence_vectors(features: FeatureExtractor, side: int) -> SentenceVectors:
+def _sentence_vectors(
+    features: FeatureExtractor, side: int, files: Fingerprints
+) -> SentenceVectors:
     assert features.vectors is not None
     assert features.counts is not None
     counts = read_counts(features.counts[side])
@@ -208,14 +224,16 @@ def _sentence_vectors(features: FeatureExtractor, side: int) -> SentenceVectors:
 
 
 @lru_cache(maxsize=2)
-def _masked_states(scoring: ScoringConfig, worker: int) -> MaskedStates:
+def _masked_states(scoring: ScoringConfig, worker: int, files: Fingerprints) -> MaskedStates:
     from fairseq_ssl.inference.language_models import MaskedStates
 
     return MaskedStates(scoring, worker)
 
 
 @lru_cache(maxsize=1)
-def _translation_scorer(scoring: ScoringConfig, worker: int) -> TranslationScorer:
+def _translation_scorer(
+    scoring: ScoringConfig, worker: int, files: Fingerprints
+) -> TranslationScorer:
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
     return TranslationScorer(scoring, worker)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.metrics.metric import (
     HYPOTHESES,
     MetricScore,
@@ -63,8 +63,7 @@ class Gleu(ReferenceMetric):
         samples: int = 500,
     ) -> None:
         super().__init__(references)
-        if samples < 1:
-            raise UsageError(f"`samples` is {samples}. Expected 1 or more.")
+        check_positive("samples", samples)
         self.samples = samples
         self._set_sources(sources)
 

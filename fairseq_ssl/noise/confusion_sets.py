@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
@@ -168,9 +168,8 @@ def build_confusion_sets(
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
     {'their': ('there',), 'there': ('their',)}
     """
-    for name, value in (("max_candidates", max_candidates), ("min_count", min_count)):
-        if value < 1:
-            raise UsageError(f"`{name}` is {value}. Expected 1 or more.")
+    check_positive("max_candidates", max_candidates)
+    check_positive("min_count", min_count)
     words = known_words(counts, min_count)
     checker = checker or SymSpell(words)
     finder = ConfusionFinder(checker, max_candidates, None if keep_unknown else frozenset(words))

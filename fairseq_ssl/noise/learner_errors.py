@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, check_positive, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import json_text, parse_json, read_parallel
@@ -243,8 +243,7 @@ def count_learner_errors_file(
             in the numbers of errors
         progress: called with the number of pairs done
     """
-    if min_count < 1:
-        raise UsageError(f"`min_count` is {min_count}. Expected 1 or more.")
+    check_positive("min_count", min_count)
     source, target, output = Path(source), Path(target), Path(output)
     check_distinct(source, [output])
     check_distinct(target, [output])

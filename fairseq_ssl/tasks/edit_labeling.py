@@ -29,6 +29,7 @@ from fairseq_ssl.generation.edit_rounds import (
     build_edit_generator,
 )
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
+from fairseq_ssl.generation.tagger_export import export_tagger
 
 logger = logging.getLogger(__name__)
 
@@ -287,15 +288,18 @@ class EditLabelingTask(FairseqTask):
             models, self.dictionary, self.edits, self.cfg, args, language_model
         )
 
+    export = staticmethod(export_tagger)
+    """`checkpoints.export`, in a lower layer, calls this function."""
+
     @classmethod
     def load_onnx_corrector(
-        cls, folders: Sequence[Path], threads: int, **options: Any
+        cls, folders: Sequence[Path], threads: int | None, **options: Any
     ) -> EditCorrector:
         """Load models in ONNX format, and return the interface to correct text with them.
 
         Args:
             folders: folders of one model, or of an ensemble.
-            threads: number of threads.
+            threads: number of threads. None: as many as torch uses.
             options: fields of `EditDecodingConfig`.
         """
         models: list[Any] = []

@@ -266,9 +266,14 @@ def test_damaged_tokenization_record_is_reported(
 
 def test_texts_and_windows_of_the_library_are_checked(folder: Path) -> None:
     expert = TextClassifierPipeline.load(folder / "expert/checkpoint_last.pt", folder / "data")
+    assert repr(expert).startswith("TextClassifierPipeline(LstmClassifier, folder='/")
     with pytest.raises(TypeError, match="a list of lines, not a string"):
         expert.classify("this is poor")
     with pytest.raises(TypeError, match="Line 1 of the texts is None"):
         expert.classify([None])  # type: ignore[list-item]
     with pytest.raises(UsageError, match="`windows` needs a model with imitators"):
         expert.classify(["this is poor"], windows=2)
+    with pytest.raises(UsageError, match="`batch_size` is 0"):
+        expert.classify(["this is poor"], batch_size=0)
+    with pytest.raises(UsageError, match="`device` is 'gpu', which is not available"):
+        TextClassifierPipeline(expert.model, expert.task, expert.folder, "gpu")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fairseq_ssl
+from fairseq_ssl import checkpoints
 from fairseq_ssl.cli.main import main
 from tests import pretrained
 from tests.plugin.edit_corpus import WORDS, trained, write_corpus
@@ -75,6 +76,12 @@ def test_transformers_loads_the_token_classifier(
 ) -> None:
     flags = ("--to", "huggingface", "--data-dir", corpus / "bin")
     assert export(checkpoint, tmp_path / "classifier", *flags) == 0
+    signature = checkpoints.export(
+        checkpoint, tmp_path / "library", "huggingface", data_dir=str(corpus / "bin")
+    )
+    assert signature.parameters["to"] == "huggingface"
+    weights = [tmp_path / name / "model.safetensors" for name in ("classifier", "library")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
     tag = transformers.pipeline("token-classification", str(tmp_path / "classifier"))
     assert tag.model.config.id2label[0] == "KEEP"
     assert tag("a dog sees")

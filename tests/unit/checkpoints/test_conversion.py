@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.conversion import export, to_stock
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 
 fairseq_ssl.register()
+from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 
 
 def shape_state(arch: str = "shape_transformer_big", **ours: Any) -> dict[str, Any]:
@@ -76,4 +78,21 @@ def test_unsupported_positions_are_rejected(options: dict[str, Any], message: st
 
 def test_an_unknown_format_is_rejected() -> None:
     with pytest.raises(UsageError, match="Expected one of fairseq, ctranslate2"):
-        export("checkpoint.pt", "folder", "onnx")
+        export("checkpoint.pt", "folder", "marian")
+
+
+@pytest.mark.parametrize("to", ["fairseq", "onnx"])
+def test_an_existing_output_is_kept(to: str, tmp_path: Path) -> None:
+    (tmp_path / "model").write_text("mine")
+    with pytest.raises(UsageError, match=r"model exists\. Set `overwrite` to replace it"):
+        export("checkpoint.pt", tmp_path / "model", to)
+    with pytest.raises(DataError, match="does not exist"):
+        export("checkpoint.pt", tmp_path / "model", to, overwrite=True)
+
+
+def test_exporting_a_tagger_needs_the_plug_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(TASK_REGISTRY, "edit_labeling", raising=False)
+    with pytest.raises(ConfigurationError, match=r"Call fairseq_ssl\.register first"):
+        export("checkpoint.pt", tmp_path / "model", "onnx")

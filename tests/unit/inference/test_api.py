@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
+import pickle
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fairseq import checkpoint_utils
 
 import fairseq_ssl
@@ -21,8 +25,10 @@ from fairseq_ssl.inference import (
     back_translate,
     back_translate_file,
     load_model,
+    loading,
     score_nbest_file,
 )
+from fairseq_ssl.io import executors
 from tests.unit.inference import random_models
 
 LINES = ["a b c", "", "d e f g", "a"]
@@ -75,9 +81,88 @@ def test_default_engine_of_a_folder_is_ctranslate2(folder: Path) -> None:
     assert load_model(converted).translate(LINES) == model.translate(LINES)
 
 
+@pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
+def test_a_translation_model_is_shown_and_copied(folder: Path, engine: str) -> None:
+    model = load_model(DecodingConfig((folder / "t.pt",), folder / "data", beam=2), engine=engine)
+    assert re.fullmatch(r"TranslationModel\(model=\(.*t\.pt.*\),.*beam=2\)", repr(model))
+    copied = pickle.loads(pickle.dumps(model))
+    assert (repr(copied), copied.engine) == (repr(model), engine)
+    assert copied.translate(LINES) == copy.deepcopy(model).translate(LINES)
+    assert all(isinstance(module, torch.nn.Module) for module in model.models)
+    assert len(model.models) == (engine == "fairseq")
+
+
+def test_a_corrector_is_shown_and_copied(folder: Path, tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    sizes = (*random_models.SIZES, *random_models.HEADS)
+    path = random_models.encoding(tmp_path / "tagger.pt", data, "edit_tagger", *sizes)
+    model = inference.Corrector.from_pretrained(path, data_dir=data, tokenizer=None)
+    assert repr(model) == f"Corrector(models=({path!r},), data_dir={data!r}, tokenizer=None)"
+    copied = pickle.loads(pickle.dumps(model))
+    assert copied.correct(["a b"]) == model.correct(["a b"])
+    assert [type(module).__name__ for module in model.models] == ["EditTagger"]
+
+
+def test_a_language_model_does_not_translate(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = random_models.language_model(folder / "lm.pt", folder / "data", 1)
+    with pytest.raises(DataError, match=r"task language_modeling\. Expected a translation model"):
+        load_model(path, folder / "data")
+    config = DecodingConfig((folder / "t.pt",), folder / "data", fairseq_options=("--none",))
+    with pytest.raises(UsageError, match="unrecognized arguments: --none"):
+        load_model(config)
+    assert "usage" not in capfd.readouterr().err
+
+
 def test_unknown_engine_is_rejected(folder: Path) -> None:
     with pytest.raises(UsageError, match="Expected fairseq or ctranslate2"):
         load_model(folder / "t.pt", engine="marian")
+
+
+@pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_unavailable_devices(folder: Path, device: str, engine: str) -> None:
+    with pytest.raises(UsageError, match=f"`device` is '{device}', which is not available"):
+        back_translate(["a"], folder / "t.pt", 1, engine, data_dir=folder / "data", device=device)
+
+
+def test_each_process_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "gpu_count", lambda: 2)
+    assert [loading.torch_device("cuda", worker).index for worker in (0, 1, 2)] == [0, 1, 0]
+    assert loading.torch_device("cpu", 1).type == "cpu"
+
+
+def test_models_keep_the_threads_of_torch_except_in_worker_processes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        load_model(folder / "t.pt", folder / "data")
+        assert torch.get_num_threads() == 2
+        load_model(DecodingConfig((folder / "t.pt",), folder / "data", threads=3))
+        assert torch.get_num_threads() == 3
+        monkeypatch.setattr(executors, "_work", print)
+        load_model(folder / "t.pt", folder / "data")
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model": ()}, "`model` is empty"),
+        ({"beam": 0}, "`beam` is 0. Expected 1 or more"),
+        ({"beam": 2.5}, "`beam` is 2.5. Expected an integer, 1 or more"),
+        ({"beam": None}, "`beam` is None. Expected an integer"),
+        ({"threads": 0}, "`threads` is 0. Expected 1 or more"),
+    ],
+)
+def test_invalid_decoding_options(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        DecodingConfig(**{"model": ("a.pt",), **fields})
 
 
 @pytest.mark.parametrize("name", ["keep_bias", "delete_bias", "min_confidence"])

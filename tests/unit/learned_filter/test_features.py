@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,8 +12,10 @@ import pytest
 
 from fairseq_ssl import learned_filter
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.learned_filter.features import TOKENIZERS, FeatureExtractor
+from fairseq_ssl.inference.scoring import TRANSLATION, ScoringConfig
+from fairseq_ssl.learned_filter.features import TOKENIZERS, WORDS, FeatureExtractor
 from fairseq_ssl.learned_filter.pair_filter import PairFilter
+from tests.unit.inference import random_models
 
 
 @pytest.fixture
@@ -47,6 +50,26 @@ def test_other_tokenizers_of_sacrebleu_are_rejected(tmp_path: Path, offline: Non
         (tmp_path / "filter.json").write_text(json.dumps({"measures": measures, "classifier": {}}))
         with pytest.raises(DataError, match="Expected one of none, 13a"):
             PairFilter.read(tmp_path, {})
+
+
+def test_changed_files_are_read_again(tmp_path: Path) -> None:
+    vectors, counts, model = tmp_path / "v.vec", tmp_path / "counts", tmp_path / "t.pt"
+    data = random_models.data_folder(tmp_path / "data")
+    counts.write_text("a 1\nu 1\n")
+    extractor = FeatureExtractor(
+        vectors=(vectors, vectors),
+        counts=(counts, counts),
+        translation=ScoringConfig(TRANSLATION, (model,), data_dir=data),
+    )
+    found = []
+    for number in (1, 2):
+        vectors.write_text(f"2 2\na 1 {number}\nu 1 0.5\n")
+        random_models.translation(model, data, number)
+        source, _ = extractor.directions(WORDS, [("a", "u")])
+        (score,) = replace(extractor, vectors=None).features([("a b", "u v")], {})[0]
+        found.append((float(source[0, 1] / source[0, 0]), float(score)))
+    assert [vector for vector, _ in found] == pytest.approx([1, 2])
+    assert found[0][1] != found[1][1]
 
 
 def test_package_exports_all_names() -> None:
