@@ -257,7 +257,7 @@ def test_language_of_the_text(
 def test_texts_of_several_languages_need_a_choice(tmp_path: Path, flags: tuple[str, ...]) -> None:
     for side in ("words", "digits"):
         (tmp_path / f"train.{side}-None.{side}.idx").touch()
-    with pytest.raises(ConfigurationError, match="has digits-None and words-None. Expected one"):
+    with pytest.raises(ConfigurationError, match=r"has digits-None and words-None\. Expected one"):
         task(tmp_path, *flags)
 
 
