@@ -15,7 +15,7 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.inference.loading import load_models, padded_batches
+from fairseq_ssl.inference.loading import load_models, padded_batches, require_one_direction
 
 ReadError = Callable[[str], DataError]
 
@@ -68,6 +68,7 @@ class TrainedModels:
         if not Path(data).exists():
             raise DataError(f"{data} does not exist. Expected a folder of fairseq-preprocess.")
         models, _, task = load_models([path], data=str(data))
+        require_one_direction(models[0], path)
         model = models[0].to(device).eval()
         return cls(path, model, task, torch.device(device))
 
