@@ -15,7 +15,12 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.inference.loading import load_models, padded_batches, torch_device
+from fairseq_ssl.inference.loading import (
+    load_models,
+    padded_batches,
+    require_one_direction,
+    torch_device,
+)
 
 ReadError = Callable[[str], DataError]
 
@@ -69,6 +74,7 @@ class TrainedModels:
             raise DataError(f"{data} does not exist. Expected a folder of fairseq-preprocess.")
         place = torch_device(device)
         models, _, task = load_models([path], data=str(data))
+        require_one_direction(models[0], path)
         return cls(path, models[0].to(place).eval(), task, place)
 
     def split(self, name: str) -> Any:

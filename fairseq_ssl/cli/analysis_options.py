@@ -67,7 +67,12 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
 
 def integers(words: str) -> list[int]:
     """Return the integers in a string such as ``10,20,30``."""
-    return [int(word) for word in words.split(",")]
+    try:
+        return [int(word) for word in words.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{words!r} is not a list of integers, such as 10,20,30."
+        ) from None
 
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:

@@ -97,6 +97,17 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
     return list(models), cfg, task
 
 
+def require_one_direction(model: Any, path: str | Path) -> None:
+    """Raise DataError unless a model, loaded from `path`, has one encoder and one decoder."""
+    from fairseq.models import FairseqEncoderDecoderModel
+
+    if not isinstance(model, FairseqEncoderDecoderModel):
+        raise DataError(
+            f"{path} is not a translation model of one direction. Choose another checkpoint. If "
+            "the model translates in both directions, export one of them."
+        )
+
+
 def mismatch_error(models: str, data: object, error: Exception) -> DataError:
     """Return the error of models that cannot be loaded with the dictionaries of a data folder."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

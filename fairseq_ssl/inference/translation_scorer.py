@@ -11,6 +11,7 @@ from fairseq_ssl.inference.loading import (
     load_scoring_models,
     pad_rows,
     padded_batches,
+    require_one_direction,
     token_ids,
     writes_right_to_left,
 )
@@ -24,6 +25,8 @@ class TranslationScorer:
         self.scoring = scoring
         self.right_to_left = writes_right_to_left(scoring)
         self.loaded = load_scoring_models(scoring, worker)
+        for path, model in zip(scoring.models, self.loaded.models, strict=True):
+            require_one_direction(model, path)
         task = self.loaded.task
         self.source, self.target = task.source_dictionary, task.target_dictionary
 

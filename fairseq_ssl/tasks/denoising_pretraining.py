@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fairseq import utils
-from fairseq.data import data_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
@@ -85,14 +84,7 @@ class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
     @classmethod
     def setup_task(cls, cfg: DenoisingPretrainingConfig, **options: Any) -> Any:
         """Infer the languages and load the dictionary of the text."""
-        folder = utils.split_paths(cfg.data)[0]
-        if cfg.source_lang is None or cfg.target_lang is None:
-            cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(folder)
-        if cfg.source_lang is None or cfg.target_lang is None:
-            raise ConfigurationError(
-                f"{folder} has no binarized text. Expected output of fairseq-preprocess, such as "
-                "train.en-None.en.idx with --only-source, or train.de-en.en.idx."
-            )
+        _infer_languages(cfg, Path(utils.split_paths(cfg.data)[0]))
         allow_several_splits(cfg)
         dictionary = cls.load_dictionary(str(_dictionary_path(cfg)))
         logger.info(f"[{_language(cfg)}] dictionary: {len(dictionary)} types")
@@ -135,6 +127,32 @@ class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
             ) from None
         pair = self.datasets.pop(split)
         return (pair.src, pair.src_sizes) if pair.tgt is None else (pair.tgt, pair.tgt_sizes)
+
+
+def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
+    """Infer the languages that are not set from the file names."""
+    if cfg.source_lang is not None and cfg.target_lang is not None:
+        return
+    names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
+    found = {(*pair.split("-"),) for _, pair, side, *_ in names if side in pair.split("-")}
+    pairs = sorted(pair for pair in found if len(pair) == 2)
+    if not pairs:
+        raise ConfigurationError(
+            f"{folder} has no binarized text. Expected output of fairseq-preprocess, such as "
+            "train.en-None.en.idx with --only-source, or train.de-en.en.idx."
+        )
+    requested = {cfg.source_lang, cfg.target_lang} - {None}
+    matching = [pair for pair in pairs if requested <= {*pair}]
+    if len(matching) != 1:
+        raise ConfigurationError(
+            f"{folder} has {' and '.join('-'.join(pair) for pair in pairs)}. Expected one pair of "
+            "languages. Set --source-lang and --target-lang."
+        )
+    source, target = matching[0]
+    is_swapped = cfg.source_lang == target or cfg.target_lang == source
+    if is_swapped and target != NO_LANGUAGE:
+        source, target = target, source
+    cfg.source_lang, cfg.target_lang = source, target
 
 
 def _language(cfg: DenoisingPretrainingConfig) -> Any:

@@ -124,10 +124,12 @@ class ReconstructionTranslationTask(TranslationTask):
             if text is not None:
                 break
         else:
+            folder = path if path.is_dir() else path.parent
             raise ConfigurationError(
                 f"{path}.{language}-None.{language} does not exist. Expected monolingual text, "
-                f"binarized with fairseq-preprocess --only-source -s {language} --srcdict "
-                f"{self.cfg.data}/dict.{language}.txt --trainpref TEXT --destdir {path.parent}."
+                f"such as {folder / 'train'}, binarized with fairseq-preprocess --only-source "
+                f"-s {language} --srcdict {self.cfg.data}/dict.{language}.txt --destdir {folder} "
+                "--trainpref TEXT."
             )
         own = path.parent / f"dict.{language}.txt"
         if own.exists() and Dictionary.load(str(own)) != dictionary:

@@ -231,6 +231,36 @@ def test_invalid_options_are_rejected(mono: Path, flags: tuple[str, ...], messag
         task(mono, *flags)
 
 
+@pytest.mark.parametrize(
+    ("folders", "flags", "language"),
+    [
+        (["words-None"], (), "words"),
+        (["words-None", "digits-None"], ("-s", "words"), "words"),
+        (["words-None", "digits-None"], ("-s", "digits"), "digits"),
+        (["words-None", "digits-None"], ("-t", "digits"), "digits"),
+        (["digits-words"], (), "words"),
+        (["digits-words"], ("-s", "words"), "digits"),
+        (["digits-words"], ("-t", "words"), "words"),
+    ],
+)
+def test_language_of_the_text(
+    tmp_path: Path, folders: list[str], flags: tuple[str, ...], language: str
+) -> None:
+    for pair in folders:
+        for side in {*pair.split("-")} - {"None"}:
+            (tmp_path / f"train.{pair}.{side}.idx").touch()
+            (tmp_path / f"dict.{side}.txt").write_text(f"{side} 1\n")
+    assert task(tmp_path, *flags).target_dictionary.symbols[-1] == language
+
+
+@pytest.mark.parametrize("flags", [(), ("-s", "letters")])
+def test_texts_of_several_languages_need_a_choice(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    for side in ("words", "digits"):
+        (tmp_path / f"train.{side}-None.{side}.idx").touch()
+    with pytest.raises(ConfigurationError, match=r"has digits-None and words-None\. Expected one"):
+        task(tmp_path, *flags)
+
+
 def test_invalid_rates_and_missing_data_are_rejected(
     mono: Path, toy_data: Path, tmp_path: Path
 ) -> None:
@@ -241,6 +271,8 @@ def test_invalid_rates_and_missing_data_are_rejected(
     (tmp_path / "none").mkdir()
     with pytest.raises(ConfigurationError, match="has no binarized text"):
         task(tmp_path / "none")
+    with pytest.raises(ConfigurationError, match="has no binarized text"):
+        task(tmp_path / "missing")
     only_test = tmp_path / "test-only"
     only_test.mkdir()
     for path in (mono / "dict.words.txt", *mono.glob("test.*")):

@@ -303,6 +303,7 @@ def test_shared_shifts_are_rejected(folder: Path) -> None:
         (("--num-batch-buckets", "3"), "cannot be used with --num-batch-buckets"),
         (("--criterion", "cross_entropy"), "needs --criterion reconstruction_loss"),
         (("--reconstruction-source-text", "nowhere/train"), "--only-source -s words"),
+        (("--reconstruction-source-text", "tests"), "such as tests/train.* --destdir tests "),
     ],
 )
 def test_invalid_options_are_rejected(folder: Path, flags: tuple[str, ...], message: str) -> None:

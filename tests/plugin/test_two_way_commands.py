@@ -76,6 +76,15 @@ def test_two_way_training_resuming_decoding_and_export(
     assert main([*again, "--to", "translation"]) == 2
     assert "has one model. The conversion to translation is for" in capsys.readouterr().err
     assert main([*again, "--to", "fairseq", "-s", "words"]) == 2
+    (tmp_path / "list").write_text("0 ||| 1 2 ||| a= -1\n")
+    (tmp_path / "text").write_text("one two\n")
+    scores_of = ("rerank", "features", tmp_path / "list", "--source", tmp_path / "text")
+    for verb in (
+        (*scores_of, "--translation", two, "--data-dir", data, "--jobs", "1"),
+        ("shift-similarity", data, "-c", two),
+    ):
+        assert main([*map(str, verb), "-o", str(tmp_path / "values")]) == 1
+        assert "is not a translation model of one direction" in capsys.readouterr().err
 
 
 def test_a_recurrent_direction_is_decoded_by_fairseq(
