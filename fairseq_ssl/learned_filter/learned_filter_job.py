@@ -18,7 +18,14 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import scorer_loader
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    JobState,
+    ProgressFactory,
+    check_outside,
+    run_job,
+    silent_progress,
+)
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, file_fingerprint
 from fairseq_ssl.io.text_files import (
     compress_chunk,
@@ -119,8 +126,10 @@ def train_filter(
         raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:
         raise UsageError("There are no features. Set `vectors`, `masked_models` or `translation`.")
+    check_outside(output, (*bitext, *clean, *(features.vectors or ()), *(features.counts or ())))
     for config in (*(features.masked or ()), features.translation):
         if config is not None:
+            check_outside(output, config.models)
             scorer_loader(config)  # check the models before hours of counting
     pairs = [(source, target) for source, target in read_parallel(clean)]
     if len(pairs) < SVM_FOLDS:
