@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from fairseq_ssl.errors import DataError, OutputError, UsageError
@@ -193,14 +192,16 @@ def atomic_folder(output: Path) -> Iterator[Path]:
 
     The name of the temporary folder has ``.tmp`` appended. Files of an interrupted run are deleted.
     """
-    temporary = output.with_name(f"{output.name}.tmp")
+    target, temporary = _target(output), temporary_path(output)
     with exclusive(output), write_errors(output):
+        if target.exists() and not target.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         try:
             if temporary.exists():
                 shutil.rmtree(temporary)
             temporary.mkdir()
             yield temporary
-            _replace_folder(temporary, output)
+            _replace_folder(temporary, target)
         except OutputError as error:
             if str(temporary) not in str(error):
                 raise
@@ -280,12 +281,7 @@ class ResumableFiles:
     def __enter__(self) -> ResumableFiles:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the files. After an error, save the state, or delete the files without a state."""
         failed = self.current
         with suppress(OSError), self._open:  # on a full disk the last saved state is kept

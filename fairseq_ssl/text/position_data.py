@@ -85,7 +85,7 @@ def write_position_data(
         settings["separator"] = separator
     _check_output(source, output, overwrite)
     splits: dict[str, tuple[int, int]] = {}
-    with atomic_folder(output.resolve()) as folder:
+    with atomic_folder(output) as folder:
         for split in corpus.splits:
             reader = PairReader(split)
             pairs = counted(operation(reader), progress(split.name, "pairs written"))
