@@ -235,7 +235,8 @@ def build_once(
         return
     try:
         with exclusive(made, wait=True):
-            if not is_done():
+            if not is_done():  # the older signature does not fit the new file, if it is killed
+                made.with_name(f"{made.name}.json").unlink(missing_ok=True)
                 make()
     except OutputError as error:
         raise OutputError(f"{error}{hint}") from None
