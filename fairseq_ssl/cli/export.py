@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
     """Convert the checkpoint and print the signature."""
+    options.check_output(args.output, args.checkpoint)
     options.check_new(args.output, args.overwrite)
     fairseq_ssl.register()
     if args.to in TAGGER_FORMATS:
