@@ -266,6 +266,7 @@ class ResumableFiles:
         self.task = json.loads(json_text(task))
         self.journal = journal(paths[0])
         self.state: dict[str, Any] = {}
+        self._finished = False
         self.current = self.paths[0]  # the file that is being written, for errors
         self._open = ExitStack()
         self._saved = time.monotonic()
@@ -286,9 +287,10 @@ class ResumableFiles:
         """Close the files. After an error, save the state, or delete the files without a state."""
         failed = self.current
         with suppress(OSError), self._open:  # on a full disk the last saved state is kept
-            if kind is not None and self.state:
+            unfinished = kind is not None and not self._finished
+            if unfinished and self.state:
                 self._save()
-            elif kind is not None:
+            elif unfinished:
                 for path in [*self.tmp, self.journal]:
                     path.unlink(missing_ok=True)
         self.current = failed
@@ -319,6 +321,7 @@ class ResumableFiles:
             self._save()
         signature.write_beside(self.paths[0])
         self._save(finished=True)
+        self._finished = True  # from here on, the next run completes the renames
         complete(self.paths)
 
     def _open_file(self, path: Path) -> IO[bytes]:
