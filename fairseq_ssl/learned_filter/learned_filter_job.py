@@ -126,11 +126,7 @@ def train_filter(
         raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:
         raise UsageError("There are no features. Set `vectors`, `masked_models` or `translation`.")
-    check_outside(output, (*bitext, *clean, *(features.vectors or ()), *(features.counts or ())))
-    for config in (*(features.masked or ()), features.translation):
-        if config is not None:
-            check_outside(output, config.models)
-            scorer_loader(config)  # check the models before hours of counting
+    _check_inputs(features, (*bitext, *clean), output)
     pairs = [(source, target) for source, target in read_parallel(clean)]
     if len(pairs) < SVM_FOLDS:
         raise DataError(f"{clean[0]} has {len(pairs)} lines. Training needs {SVM_FOLDS} or more.")
@@ -156,6 +152,16 @@ def train_filter(
     columns = zip(extractor.names, means, classifier.weights.tolist(), strict=True)
     summaries = tuple(FeatureSummary(name, *mean, weight) for name, mean, weight in columns)
     return TrainingSummary(summaries, len(pairs), len(noisy), accuracy)
+
+
+def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
+    """Check the models before hours of counting, and that the output does not replace a file."""
+    files: list[str | Path] = [*texts, *(features.vectors or ()), *(features.counts or ())]
+    for config in (*(features.masked or ()), features.translation):
+        if config is not None:
+            files += config.models
+            scorer_loader(config)
+    check_outside(output, files)
 
 
 def _word_counts(

@@ -133,8 +133,8 @@ def test_wrong_files(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     message = refused(capsys, 1, "subwords", "encode", tmp_path / "bpe", text)
     assert "nor does bpe.model or bpe.codes" in message
     (tmp_path / "other.model").touch()
-    for words in (("encode", tmp_path / "other", text), ("dictionary", tmp_path / "other")):
-        message = refused(capsys, 2, "subwords", *words, "-o", tmp_path / "other.model")
+    for step in (("encode", tmp_path / "other", text), ("dictionary", tmp_path / "other")):
+        message = refused(capsys, 2, "subwords", *step, "-o", tmp_path / "other.model")
         assert "other.model is an input" in message
     (tmp_path / "bad").write_bytes(b"a\n\xff\n")
     for kind in KINDS:

@@ -318,7 +318,7 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     source, output = tmp_path / "raw", tmp_path / "kept"
     source.write_text("a b\n", encoding="utf-8")
 
-    def append(*_: object) -> Progress:
+    def append(task: str, unit: str, total: int | None = None) -> Progress:
         with source.open("a", encoding="utf-8") as file:
             file.write("c d\n")
         return lambda count, share=None, note="": None

@@ -172,7 +172,7 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     source, output = tmp_path / "clean", tmp_path / "noisy"
     source.write_text("the cat\n", encoding="utf-8")
 
-    def append(*_: object) -> Progress:
+    def append(task: str, unit: str, total: int | None = None) -> Progress:
         with source.open("a", encoding="utf-8") as file:
             file.write("the dog\n")
         return lambda count, share=None, note="": None
