@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> None:
     from fairseq_ssl.checkpoints import average, write_checkpoint
 
     paths = _select(args)
+    options.check_output(args.output, *paths)
     shown = (f"  {path}" for path in paths)
     print_lines(f"averaging {len(paths)} checkpoint{'s'[: len(paths) > 1]}", *shown)
     write_checkpoint(average(paths, moving=args.ema), args.output)

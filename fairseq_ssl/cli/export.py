@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> None:
     """Convert the checkpoint and print the signature."""
     from fairseq_ssl.checkpoints import export
 
+    options.check_output(args.output, args.checkpoint)
+    options.check_new(args.output, args.overwrite)
     fairseq_ssl.register()
     signature = export(
         args.checkpoint,

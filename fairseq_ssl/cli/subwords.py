@@ -15,6 +15,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords.model import (
     SENTENCEPIECE,
     SUBWORD_KINDS,
+    model_file,
     subword_dictionary,
     subword_encoder,
     train_subwords,
@@ -167,7 +168,7 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _encode(args: argparse.Namespace) -> None:
-    options.check_output(args.output, args.file, args.model)
+    options.check_output(args.output, args.file, model_file(args.model))
     lines = parallel_map(
         options.input_lines(args.file), args.jobs, subword_encoder, args.model, tuple(args.tags)
     )
@@ -183,7 +184,7 @@ def _decode(args: argparse.Namespace) -> None:
 
 
 def _dictionary(args: argparse.Namespace) -> None:
-    options.check_output(args.output, args.model)
+    options.check_output(args.output, model_file(args.model))
     parameters = {"model": str(args.model), "tags": args.tags}
     lines = subword_dictionary(args.model, args.tags)
     options.write_lines(lines, args.output, Signature("subwords-dictionary", parameters))

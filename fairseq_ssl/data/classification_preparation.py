@@ -12,7 +12,7 @@ from typing import Any
 
 from fairseq_ssl.data import two_view_dataset as views
 from fairseq_ssl.errors import DataError, UsageError, check_positive
-from fairseq_ssl.io.jobs import Progress, ProgressFactory, silent_progress
+from fairseq_ssl.io.jobs import Progress, ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
@@ -82,6 +82,8 @@ def prepare_folder(
         progress: called with the number of texts processed.
     """
     _check(config)
+    texts = (config.labeled, config.valid, config.test)
+    check_outside(output, [*texts, *config.unlabeled, *config.extra_unlabeled])
     splits = _labeled_splits(config)
     labels = {one.label for name in ("train", *HELD_OUT) for one in splits.get(name, [])}
     unlabeled = []

@@ -26,7 +26,7 @@ from fairseq_ssl.edits.edits_job import (
 from fairseq_ssl.edits.transforms import GROUPS
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import Executor
-from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
@@ -78,6 +78,7 @@ def prepare_edit_data(
         progress: called with the number of pairs done.
     """
     _check_languages(languages)
+    check_outside(output, chain.from_iterable(splits.values()))
     coverage: dict[str, Coverage] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
         options: dict[str, Any] = {"size": size, "max_ngram": max_ngram, "transforms": transforms}

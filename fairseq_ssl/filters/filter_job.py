@@ -177,7 +177,7 @@ def filter_files(
         )
         written = run_job(
             paths,
-            job.params(),
+            job.params,
             job.chunks,
             job.signature,
             overwrite=overwrite,
@@ -223,15 +223,8 @@ class _FilterJob:
         self.seen = BoundedHashSet(self.memory) if self.chain.duplicates else None
         self.positions = [0] * len(self.names)
         self.dropped = [DropCount(name) for name in self.chain.names]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the inputs in messages."""
-        return tuple(map(str, self.inputs)) or ("stdin",)
-
-    def params(self) -> dict[str, Any]:
-        """Return all parameters that the outputs depend on."""
-        params: dict[str, Any] = {
+        digests = self.chain.source_digests
+        self.params: dict[str, Any] = {
             "filters": list(self.chain.names),
             "inputs": list(self.names),
             "inputs_are": [file_fingerprint(path) for path in self.inputs],
@@ -239,13 +232,18 @@ class _FilterJob:
             "examples": self.examples,
             "memory": self.memory if self.chain.duplicates else None,
             "version": __version__,
+            **({"filter_sources": digests} if digests else {}),
         }
-        digests = self.chain.source_digests
-        return {**params, **({"filter_sources": digests} if digests else {})}
+        """Parameters that determine the content of the outputs."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the inputs in messages."""
+        return tuple(map(str, self.inputs)) or ("stdin",)
 
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters, counts and examples."""
-        params = {key: value for key, value in self.params().items() if key != "version"}
+        params = {key: value for key, value in self.params.items() if key != "version"}
         dropped = [
             {
                 "filter": one.filter,

@@ -29,7 +29,7 @@ from fairseq_ssl.io.outputs import (
     journal,
     write_chunk,
 )
-from fairseq_ssl.io.text_files import is_converted, open_text, stdin_text
+from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
 from fairseq_ssl.signature import Signature
 
 Chunks = Sequence[bytes | Path]
@@ -180,6 +180,15 @@ def check_distinct(source: Path | None, outputs: Iterable[Path]) -> None:
     paths = resolve_paths((source, *outputs))
     if len(set(paths)) < len(paths):
         raise UsageError("The input and the outputs must be different files.")
+
+
+def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
+    """Raise UsageError if an output folder, which will be replaced, is or contains an input."""
+    output = folder.resolve()
+    replaced = {Path(f"{output}{end}") for end in ("", ".tmp", ".tmp.old")}
+    for path in resolve_paths(map(optional_path, inputs)):
+        if not replaced.isdisjoint((path, *path.parents)):
+            raise UsageError(f"{folder} would replace the input. Choose a different folder.")
 
 
 def check_shard(shard: tuple[int, int]) -> None:

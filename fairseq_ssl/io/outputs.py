@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from fairseq_ssl.errors import DataError, OutputError, UsageError
@@ -193,14 +192,16 @@ def atomic_folder(output: Path) -> Iterator[Path]:
 
     The name of the temporary folder has ``.tmp`` appended. Files of an interrupted run are deleted.
     """
-    temporary = output.with_name(f"{output.name}.tmp")
+    target, temporary = _target(output), temporary_path(output)
     with exclusive(output), write_errors(output):
+        if target.exists() and not target.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         try:
             if temporary.exists():
                 shutil.rmtree(temporary)
             temporary.mkdir()
             yield temporary
-            _replace_folder(temporary, output)
+            _replace_folder(temporary, target)
         except OutputError as error:
             if str(temporary) not in str(error):
                 raise
@@ -234,7 +235,8 @@ def build_once(
         return
     try:
         with exclusive(made, wait=True):
-            if not is_done():
+            if not is_done():  # the older signature does not fit the new file, if it is killed
+                made.with_name(f"{made.name}.json").unlink(missing_ok=True)
                 make()
     except OutputError as error:
         raise OutputError(f"{error}{hint}") from None
@@ -264,6 +266,7 @@ class ResumableFiles:
         self.task = json.loads(json_text(task))
         self.journal = journal(paths[0])
         self.state: dict[str, Any] = {}
+        self._finished = False
         self.current = self.paths[0]  # the file that is being written, for errors
         self._open = ExitStack()
         self._saved = time.monotonic()
@@ -280,18 +283,14 @@ class ResumableFiles:
     def __enter__(self) -> ResumableFiles:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the files. After an error, save the state, or delete the files without a state."""
         failed = self.current
         with suppress(OSError), self._open:  # on a full disk the last saved state is kept
-            if kind is not None and self.state:
+            unfinished = kind is not None and not self._finished
+            if unfinished and self.state:
                 self._save()
-            elif kind is not None:
+            elif unfinished:
                 for path in [*self.tmp, self.journal]:
                     path.unlink(missing_ok=True)
         self.current = failed
@@ -322,6 +321,7 @@ class ResumableFiles:
             self._save()
         signature.write_beside(self.paths[0])
         self._save(finished=True)
+        self._finished = True  # from here on, the next run completes the renames
         complete(self.paths)
 
     def _open_file(self, path: Path) -> IO[bytes]:

@@ -18,7 +18,14 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import scorer_loader
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    JobState,
+    ProgressFactory,
+    check_outside,
+    run_job,
+    silent_progress,
+)
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, file_fingerprint
 from fairseq_ssl.io.text_files import (
     compress_chunk,
@@ -119,9 +126,7 @@ def train_filter(
         raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:
         raise UsageError("There are no features. Set `vectors`, `masked_models` or `translation`.")
-    for config in (*(features.masked or ()), features.translation):
-        if config is not None:
-            scorer_loader(config)  # check the models before hours of counting
+    _check_inputs(features, (*bitext, *clean), output)
     pairs = [(source, target) for source, target in read_parallel(clean)]
     if len(pairs) < SVM_FOLDS:
         raise DataError(f"{clean[0]} has {len(pairs)} lines. Training needs {SVM_FOLDS} or more.")
@@ -147,6 +152,16 @@ def train_filter(
     columns = zip(extractor.names, means, classifier.weights.tolist(), strict=True)
     summaries = tuple(FeatureSummary(name, *mean, weight) for name, mean, weight in columns)
     return TrainingSummary(summaries, len(pairs), len(noisy), accuracy)
+
+
+def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
+    """Check the models before hours of counting, and that the output does not replace a file."""
+    files: list[str | Path] = [*texts, *(features.vectors or ()), *(features.counts or ())]
+    for config in (*(features.masked or ()), features.translation):
+        if config is not None:
+            files += config.models
+            scorer_loader(config)
+    check_outside(output, files)
 
 
 def _word_counts(

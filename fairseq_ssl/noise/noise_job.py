@@ -226,7 +226,7 @@ def noise_file(
     )
     written = run_job(
         list(paths.values()),
-        job.params(),
+        job.params,
         job.chunks,
         job.signature,
         overwrite=overwrite,
@@ -278,10 +278,7 @@ class _NoiseJob:
 
     def __post_init__(self) -> None:
         self.totals: Counter[str] = Counter()
-
-    def params(self) -> dict[str, Any]:
-        """Return all parameters that the outputs depend on."""
-        return {
+        self.params: dict[str, Any] = {
             "noise": ",".join(map(str, self.method)),
             "seed": self.seed,
             "input": str(self.text),
@@ -293,16 +290,16 @@ class _NoiseJob:
             **self.resources.fingerprints(),
             "version": __version__,
         }
+        """Parameters that determine the content of the outputs."""
 
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters and counts."""
-        params = {key: value for key, value in self.params().items() if key != "version"}
+        params = {key: value for key, value in self.params.items() if key != "version"}
         return Signature("noise", {**params, **{name: self.totals[name] for name in TOTALS}})
 
     def summary(self) -> NoiseSummary:
         """Return the result of `noise_file`: a short signature, the output paths and the counts."""
-        params = self.params()
-        signature = Signature("noise", {"noise": params["noise"], "seed": self.seed})
+        signature = Signature("noise", {"noise": self.params["noise"], "seed": self.seed})
         counts = [self.totals[name] for name in TOTALS]
         return NoiseSummary(signature, tuple(self.outputs.values()), *counts)
 

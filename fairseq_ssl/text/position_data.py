@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import (
@@ -85,7 +85,7 @@ def write_position_data(
         settings["separator"] = separator
     _check_output(source, output, overwrite)
     splits: dict[str, tuple[int, int]] = {}
-    with atomic_folder(output.resolve()) as folder:
+    with atomic_folder(output) as folder:
         for split in corpus.splits:
             reader = PairReader(split)
             pairs = counted(operation(reader), progress(split.name, "pairs written"))
@@ -102,17 +102,14 @@ def write_position_data(
 
 def _check_output(source: Path, output: Path, overwrite: bool) -> None:
     """Raise UsageError if the output is the corpus or a folder that was not written here."""
-    resolved, corpus = output.resolve(), source.resolve()
-    replaced = {str(resolved), f"{resolved}.tmp", f"{resolved}.tmp.old"}
-    if not replaced.isdisjoint(map(str, (corpus, *corpus.parents))):
-        raise UsageError(f"{output} would replace the input. Choose a different folder.")
+    check_outside(output, [source])
     if not output.exists():
         return
     if not overwrite:
         raise UsageError(
             f"{output} exists. Set `overwrite` to replace it, or choose another output."
         )
-    beside = resolved.with_name(f"{resolved.name}.json")
+    beside = Path(f"{output.resolve()}.json")
     if not (
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
     ):

@@ -78,3 +78,14 @@ def test_full_disk_leaves_no_output(
     assert main([*words, "-o", str(tmp_path / "mean.pt")]) == 1
     assert "could not be written" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_is_not_replaced_by_the_average(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(tmp_path / name) for name in ("checkpoint1.pt", "checkpoint2.pt")]
+    for path in paths:
+        torch.save({"model": {"weight": torch.ones(2)}}, path)
+    assert main(["average", *paths, "-o", paths[1]]) == 2
+    assert "checkpoint2.pt is an input. Choose another output." in capsys.readouterr().err
+    assert len([*tmp_path.iterdir()]) == 2

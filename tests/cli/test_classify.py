@@ -168,6 +168,14 @@ def test_extra_texts_that_are_valid_texts_are_rejected(
     assert not (text / "data").exists()
 
 
+def test_force_does_not_replace_the_folder_of_the_input(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepare(text, "--valid-share", "0.2", "-o", str(text), "--force") == 2
+    assert "would replace the input. Choose a different folder" in capsys.readouterr().err
+    assert (text / "train").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

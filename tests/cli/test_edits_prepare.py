@@ -105,3 +105,11 @@ def test_an_existing_folder_is_replaced_only_with_force(
     assert "made exists" in capsys.readouterr().err
     assert prepare("--force", "--size", "2") == 0
     assert len(EditDictionary.read(Path("made/edits.txt")).grams) == 2
+
+
+def test_force_does_not_replace_the_folder_of_the_input(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepare("-o", str(folder), "--force") == 2
+    assert "would replace the input. Choose a different folder" in capsys.readouterr().err
+    assert Path("train.src").exists()

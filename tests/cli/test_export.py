@@ -149,6 +149,14 @@ def test_existing_output_is_kept_without_force(
     assert read_checkpoint(output)["model"]
 
 
+def test_force_does_not_replace_the_checkpoint(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trained / "checkpoint_last.pt"
+    assert main(["export", str(path), "--to", "fairseq", "-o", str(path), "--force"]) == 2
+    assert "checkpoint_last.pt is an input. Choose another output." in capsys.readouterr().err
+
+
 def test_force_replaces_a_model_and_nothing_else(
     trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -169,6 +169,7 @@ def test_interrupted_run_resumes(
         ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse needs --translation"),
         ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "Expected above 0"),
         ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Set --force"),
+        ((*FIT, *VECTORS, "-o", "s.vec", "--force"), 2, "s.vec would replace the input"),
         ((*FIT, "--vectors", "s.vec", "no.vec", "--jobs", "1", "-o", "made"), 1, "no.vec"),
         ((*FIT, *VECTORS, "-o", "made", "--tokenize", "spm", "none"), 2, "--tokenize is 'spm'"),
         (

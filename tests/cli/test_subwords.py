@@ -132,6 +132,10 @@ def test_wrong_files(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "is a file. Name files before --tags" in message
     message = refused(capsys, 1, "subwords", "encode", tmp_path / "bpe", text)
     assert "nor does bpe.model or bpe.codes" in message
+    (tmp_path / "other.model").touch()
+    for step in (("encode", tmp_path / "other", text), ("dictionary", tmp_path / "other")):
+        message = refused(capsys, 2, "subwords", *step, "-o", tmp_path / "other.model")
+        assert "other.model is an input" in message
     (tmp_path / "bad").write_bytes(b"a\n\xff\n")
     for kind in KINDS:
         words = ("--size", "30", "--kind", kind, "-o", tmp_path / "bpe")

@@ -21,6 +21,7 @@ from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, 
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.io.jobs import Progress
 from tests.conftest import environment
 
 PAIRS = [(f"w {n % 700}", f"w {n % 300}" if n % 3 else f"w {n % 700}") for n in range(2500)]
@@ -311,3 +312,17 @@ def test_files_without_outputs() -> None:
 def test_pairs_have_two_sides(pairs: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         list(filter_pairs(pairs, "clean"))
+
+
+def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
+    source, output = tmp_path / "raw", tmp_path / "kept"
+    source.write_text("a b\n", encoding="utf-8")
+
+    def append(task: str, unit: str, total: int | None = None) -> Progress:
+        with source.open("a", encoding="utf-8") as file:
+            file.write("c d\n")
+        return lambda count, share=None, note="": None
+
+    assert filter_files([source], [output], "clean", progress=append)
+    with pytest.raises(UsageError, match="kept exists, and is not an output of this job"):
+        filter_files([source], [output], "clean")

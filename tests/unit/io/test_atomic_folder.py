@@ -78,3 +78,24 @@ def test_a_file_in_place_of_a_folder_is_reported(tmp_path: Path) -> None:
         atomic_folder(tmp_path / "file" / "out"),
     ):
         pytest.fail("there is no folder to write to")
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to("disk")
+    for text in ("first", "second"):
+        with atomic_folder(tmp_path / "out") as aside:
+            (aside / "file").write_text(text)
+        assert (tmp_path / "out").readlink() == Path("disk")
+        assert contents(tmp_path / "disk") == {"file": text}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "out"]
+
+
+def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("file")
+    with (
+        pytest.raises(DataError, match=r"out could not be written: Not a directory\."),
+        atomic_folder(tmp_path / "out"),
+    ):
+        pytest.fail("the folder could not be renamed")
+    assert contents(tmp_path) == {"out": "file"}

@@ -114,6 +114,20 @@ def test_waiting_run_finds_the_file_complete(tmp_path: Path) -> None:
     assert calls == [1]
 
 
+def test_a_file_that_is_not_finished_has_no_older_signature(tmp_path: Path) -> None:
+    made, signature = tmp_path / "out", tmp_path / "out.json"
+    write(signature, "of the older file")
+
+    def make() -> None:
+        write(made, "new")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_once(made, lambda: False, make)
+    assert made.exists()
+    assert not signature.exists()
+
+
 def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("file")

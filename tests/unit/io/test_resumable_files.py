@@ -174,3 +174,25 @@ def test_a_run_killed_while_renaming_is_completed(paths: list[Path]) -> None:
     assert [path.read_text() for path in paths] == ["one\n", "1\n"]
     assert not note.exists()
     complete(paths)
+
+
+@pytest.mark.parametrize("state", [{}, {"at": 1}])
+def test_a_run_interrupted_while_renaming_is_completed(
+    state: dict[str, int], paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = Path.replace
+
+    def interrupt(self: Path, target: Path) -> Path:
+        if self.name == "b.tmp":
+            raise KeyboardInterrupt
+        return replace(self, target)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(Path, "replace", interrupt)
+        with ResumableFiles(paths, TASK, afresh=False) as files:
+            files.append([b"one\n", b"1\n"], state)
+            files.finish(Signature("test", TASK))
+    assert [path.exists() for path in paths] == [True, False]
+    complete(paths)
+    assert [path.read_text() for path in paths] == ["one\n", "1\n"]
+    assert is_done(paths, TASK)

@@ -8,6 +8,7 @@ import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
 
 LINES = [f"the {word} sat on the mat with {word}s" for word in ("cat", "dog", "cow", "hen")] * 25
@@ -165,3 +166,17 @@ def test_an_output_without_a_name(tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("a b\n")
     with pytest.raises(UsageError, match="`output` is the folder"):
         noise_file(tmp_path / "clean", ".", "direct")
+
+
+def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
+    source, output = tmp_path / "clean", tmp_path / "noisy"
+    source.write_text("the cat\n", encoding="utf-8")
+
+    def append(task: str, unit: str, total: int | None = None) -> Progress:
+        with source.open("a", encoding="utf-8") as file:
+            file.write("the dog\n")
+        return lambda count, share=None, note="": None
+
+    assert noise_file(source, output, "spelling", progress=append)
+    with pytest.raises(UsageError, match="noisy exists, and is not an output of this job"):
+        noise_file(source, output, "spelling")
