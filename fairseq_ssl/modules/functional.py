@@ -26,7 +26,7 @@ def has_bfloat16_kernels() -> bool:
     Without AVX-512, matrix products in bfloat16 take a hundred times as long as in float32, and
     LSTMs under autocast raise a RuntimeError.
     """
-    has_onednn = torch.backends.mkldnn.is_available()
+    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return True
     logger.warning(
