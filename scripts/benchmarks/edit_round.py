@@ -28,8 +28,8 @@ WORDS, LABELS = 28_996, 5_001
 GOALS = {"float32": 1.5, "int8": 4.0, "onnx": 1.5, "onnx-int8": 4.0}
 
 
-def tagger(args: argparse.Namespace) -> Any:
-    """Return an edit tagger of the kind in `args`."""
+def random_tagger(config: EditTaggerConfig) -> tuple[EditTagger, argparse.Namespace]:
+    """Return an edit tagger with random weights, and what its task has."""
     words = OovDictionary()
     for number in range(WORDS - len(words)):
         words.add_symbol(f"w{number}")
@@ -39,11 +39,18 @@ def tagger(args: argparse.Namespace) -> Any:
     unit = argparse.Namespace(edit_unit="subword")
     task = argparse.Namespace(source_dictionary=words, edits=edits, cfg=unit)
     torch.manual_seed(1)
-    config = EditTaggerConfig(
-        edit_unfactorized=not args.factorized, edit_detection=args.screened is not None
-    )
     model: EditTagger = EditTagger.build_model(config, task).eval()
     model.prepare_for_inference_(None)
+    return model, task
+
+
+def tagger(args: argparse.Namespace) -> Any:
+    """Return an edit tagger of the kind in `args`."""
+    model, task = random_tagger(
+        EditTaggerConfig(
+            edit_unfactorized=not args.factorized, edit_detection=args.screened is not None
+        )
+    )
     if not args.kind.startswith("onnx"):
         if args.kind == "int8":
             model.quantize_()

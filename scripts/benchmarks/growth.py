@@ -21,6 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import back_translation
+import edit_round
 import edits_extraction
 import filter_corpus
 import harness
@@ -28,10 +29,17 @@ import mixing_memory
 import noise_offline
 import numpy as np
 
+from fairseq_ssl.generation.tagger_export import write_onnx
+from fairseq_ssl.models.edit_tagger import EditTaggerConfig
+
 LIMIT = 1.02
 """Goal of the exponent."""
 FEW = 10
 """Lines of a text whose time is that of the start."""
+COMMANDS = (
+    *("back-translate", "noise", "filter", "edits", "m2", "errant", "gleu"),
+    *("rerank", "correct", "mixing"),
+)
 
 
 def largest_process(words: list[str], log: Path) -> float:
@@ -73,11 +81,29 @@ def other_commands(folder: Path) -> dict[str, list[str]]:
         "filter": ["filter", "source", "target", "--filter", chain, "-o", "made", "made.target"],
         "edits": ["edits", "label", "source", "target", "--dictionary", "dictionary", "-o", "made"],
         "m2": ["score", "m2", "target", "--gold", "gold"],
+        "errant": ["score", "errant", "target", "--gold", "gold", "--untyped"],
+        "gleu": ["score", "gleu", "target", "--source", "source", "--reference", "target"],
+        "correct": [
+            *("correct", "source", "--model", "../tagger", "--engine", "onnx", "--tokenized"),
+            *("--device", "cpu", "--threads", "1", "-o", "made"),
+        ],
         "rerank": [
             *("rerank", "features", "list", "--source", "source", "--translation", "../model.pt"),
             *("--data-dir", "..", "--device", "cpu", "-o", "made"),
         ],
     }
+
+
+def write_tagger(folder: Path) -> None:
+    """Write a small edit tagger with random weights in ONNX format."""
+    config = EditTaggerConfig(
+        encoder_layers=2,
+        encoder_embed_dim=64,
+        encoder_ffn_embed_dim=128,
+        encoder_attention_heads=4,
+        edit_unfactorized=True,
+    )
+    write_onnx(*edit_round.random_tagger(config), folder, "float32")
 
 
 def run_command(
@@ -89,7 +115,8 @@ def run_command(
     """
     folder.mkdir(exist_ok=True)
     text = noise_offline.text(lines, args.length).decode()
-    source = text.replace("word", "w" if args.what == "rerank" else "word").splitlines()[:lines]
+    plain = args.what in ("rerank", "correct")
+    source = text.replace("word", "w" if plain else "word").splitlines()[:lines]
     (folder / "source").write_text("".join(f"{line}\n" for line in source))
     (folder / "target").write_text("".join(f"{line} word1\n" for line in source))
     gold = f"A {args.length} {args.length}|||M|||word1|||REQUIRED|||-NONE-|||0"
@@ -102,8 +129,9 @@ def run_command(
                 for at, line in enumerate(source)
             )
     words = [sys.executable, "-m", "fairseq_ssl", *other_commands(folder)[args.what]]
-    resumable = args.what in ("noise", "filter", "rerank")
-    words += ["--jobs", "1", *(["--force"] if resumable else [])]
+    resumable = args.what in ("noise", "filter", "rerank", "correct")
+    words += [] if args.what == "gleu" else ["--jobs", "1"]
+    words += ["--force"] if resumable else []
 
     def run() -> int:
         filter_corpus.run(words, folder, memory)
@@ -178,7 +206,7 @@ def main() -> None:
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument(
         "--what",
-        choices=("back-translate", "noise", "filter", "edits", "m2", "rerank", "mixing"),
+        choices=COMMANDS,
         default="back-translate",
         help="command",
     )
@@ -207,6 +235,8 @@ def main() -> None:
         )
         if args.what == "rerank":
             back_translation.random_model(folder, args)
+        if args.what == "correct":
+            write_tagger(folder / "tagger")
         for _ in range(args.pairs):
             found = exponent(args, folder)
             comparison.rates.append((LIMIT, found))
