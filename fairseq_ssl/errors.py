@@ -80,6 +80,17 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def system_error(error: BaseException) -> OSError | None:
+    """Return the first OSError in the chain of an exception and its causes, or None.
+
+    On a full disk, torch raises a RuntimeError that is caused by an OSError.
+    """
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, OSError):
+        found = found.__cause__ or found.__context__
+    return found
+
+
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     """Raise UsageError if the argument `name` is none of the choices."""
     known = list(choices)

@@ -20,8 +20,8 @@ from fairseq_ssl.checkpoints.model_folder import (
     read_json,
     write_checksums,
 )
-from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.outputs import atomic_folder, system_error
+from fairseq_ssl.errors import DataError, import_optional, system_error
+from fairseq_ssl.io.outputs import atomic_folder
 
 if TYPE_CHECKING:
     from fairseq_ssl.checkpoints.files import State, TrainingData

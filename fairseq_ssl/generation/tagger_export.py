@@ -18,9 +18,9 @@ from fairseq_ssl.checkpoints.files import architecture, read_checkpoint
 from fairseq_ssl.checkpoints.model_folder import check_replaceable, write_checksums
 from fairseq_ssl.checkpoints.onnx_folder import OnnxConfig
 from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
-from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, UsageError, import_optional, system_error
 from fairseq_ssl.inference.loading import load_models
-from fairseq_ssl.io.outputs import atomic_folder, system_error
+from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.modules.edit_layers import WordSpans
 from fairseq_ssl.signature import Signature
 

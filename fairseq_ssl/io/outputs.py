@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import stat
 import threading
@@ -16,7 +17,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from fairseq_ssl.errors import DataError, OutputError, UsageError
+from fairseq_ssl.errors import DataError, OutputError, UsageError, system_error
 from fairseq_ssl.io.text_files import json_text, line_writer, parse_json
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         if not wait:
             raise _busy(output)
         time.sleep(POLL)
+    _check_beside(path)
     lock = path.with_name(f"{path.name}.lock")
     created = [parent for parent in path.parents if not parent.exists()]
     try:
@@ -119,17 +121,6 @@ def output_error(output: Path, error: OSError) -> OutputError:
     return OutputError(f"{output} could not be written: {reason}.{advice}")
 
 
-def system_error(error: BaseException) -> OSError | None:
-    """Return the first OSError in the chain of an exception and its causes, or None.
-
-    On a full disk, torch raises a RuntimeError that is caused by an OSError.
-    """
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__
-    return found
-
-
 def is_device(output: Path) -> bool:
     """Return True for devices and pipes, such as /dev/null."""
     try:
@@ -145,6 +136,14 @@ def _target(output: Path) -> Path:
         return output.resolve()
     except (OSError, RuntimeError):  # circular links
         return output.absolute()
+
+
+def _check_beside(output: Path) -> None:
+    """Raise UsageError if a signature beside the output would replace another file."""
+    beside = output.with_name(f"{output.name}.json")
+    with suppress(OSError), beside.open("rb") as file:
+        if not re.match(rb'\{\s*"method": ', file.read(100)):
+            raise UsageError(f"{beside} is not a signature. Rename it, or choose another output.")
 
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:

@@ -19,6 +19,7 @@ from fairseq_ssl.io.outputs import (
     exclusive,
     output_error,
 )
+from fairseq_ssl.signature import Signature
 
 WRITER = """
 import sys
@@ -115,8 +116,8 @@ def test_waiting_run_finds_the_file_complete(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_finished_has_no_older_signature(tmp_path: Path) -> None:
-    made, signature = tmp_path / "out", tmp_path / "out.json"
-    write(signature, "of the older file")
+    made = tmp_path / "out"
+    signature = Signature("older").write_beside(made)
 
     def make() -> None:
         write(made, "new")
@@ -186,3 +187,16 @@ def test_a_removed_lock_file_is_created_again(
     with exclusive(tmp_path / "out"):
         assert lock.exists()
     assert len(calls) == 2
+
+
+def test_a_signature_replaces_only_a_signature(tmp_path: Path) -> None:
+    output, beside = tmp_path / "data", tmp_path / "data.json"
+    beside.write_text('{"text": "a record of the user"}\n')
+    with pytest.raises(UsageError, match=r"data\.json is not a signature"):
+        write(output, "text")
+    assert not output.exists()
+    beside.unlink()
+    for _ in range(2):
+        write(output, "text")
+        Signature("noise").write_beside(output)
+    assert '"method": "noise"' in beside.read_text()
