@@ -110,7 +110,8 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
                     whole = program.model_proto
                     whole.graph.ClearField("value_info")  # onnxruntime 1.23 rejects its shapes
                     types = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
-                    runtime.quantize_dynamic(whole, path, **types)
+                    # Sums of products with 8-bit weights overflow on processors without VNNI.
+                    runtime.quantize_dynamic(whole, path, reduce_range=True, **types)
                 else:
                     program.save(str(path))
         except Exception as error:  # the exporter raises many exception types
