@@ -34,7 +34,7 @@ gpus() {
     exit 2
   fi
   if ((GPUS == 1)); then LAUNCH="${LAUNCH:-single}"; else LAUNCH="${LAUNCH:-node}"; fi
-  _check_single
+  _check_single || exit
 }
 
 divided() {
@@ -61,14 +61,14 @@ divided() {
 launch_train() {
   # shellcheck disable=SC2086  # split into words
   set -- "$@" ${FLAGS:-}
+  # Errors return, because an exit would end an interactive shell, and would skip the last lines of `quietly`.
+  _check_nodes || return
   if [[ -n "${RECORDING:-}" ]]; then # for `build`: the launcher does not affect the result
     _print_command fairseq-train "$@" --distributed-world-size "$(_world_size)"
     return
   fi
   if [[ -n "${OTHER_NODE:-}" && "${LAUNCH:-single}" != torchrun && -z "${DRY_RUN:-}" ]]; then return; fi
-  _check_single
-  _check_world_size
-  _check_jobs
+  _check_single && _check_world_size && _check_jobs || return
   local LOGGING=()
   _log_to "$@"
   set -- "$@" "${LOGGING[@]}"
@@ -89,10 +89,8 @@ launch_train() {
     torchrun)
       local processes="${PROCESSES:-gpu}"
       [[ -z "${GPUS:-}" ]] || processes="${PROCESSES:-$((GPUS / NODES))}"
-      "${run[@]}" torchrun --nnodes "${NODES:?number of nodes}" \
-        --node-rank "${NODE_RANK:?this node, from 0}" \
-        --nproc-per-node "$processes" \
-        --master-addr "${MASTER_ADDR:?host of node 0}" --master-port "${MASTER_PORT:-29500}" \
+      "${run[@]}" torchrun --nnodes "$NODES" --node-rank "$NODE_RANK" --nproc-per-node "$processes" \
+        --master-addr "$MASTER_ADDR" --master-port "${MASTER_PORT:-29500}" \
         --no-python bash -c "$(_one_rank)" rank "$@"
       ;;
     slurm)
@@ -116,15 +114,35 @@ launch_train() {
   esac
 }
 
-# Exit with an error if GPUS is above 1, but a training would use one GPU.
+# Fail if GPUS is above 1, but a training would use one GPU.
 _check_single() {
   if [[ "${LAUNCH:-single}" == single ]] && ((${GPUS:-1} > 1)); then
     echo "GPUS is $GPUS, but LAUNCH=single uses one GPU. Set another LAUNCH, or GPUS=1." >&2
-    exit 2
+    return 2
   fi
 }
 
-# Exit with an error if GPUS, by which recipes divide the batch, is not the number of processes.
+# Fail if a setting of LAUNCH=torchrun is missing, or if nodes would have different numbers of GPUS.
+_check_nodes() {
+  [[ "${LAUNCH:-}" == torchrun ]] || return 0
+  local name
+  for name in NODES NODE_RANK MASTER_ADDR; do
+    if [[ -z "${!name:-}" ]]; then
+      echo "LAUNCH=torchrun needs NODES, NODE_RANK and MASTER_ADDR. Set $name." >&2
+      return 2
+    fi
+  done
+  if [[ ! "$NODES" =~ ^[1-9][0-9]{0,3}$ ]]; then
+    echo "NODES is '$NODES'. Expected a number, 1 or more." >&2
+    return 2
+  fi
+  if [[ -z "${PROCESSES:-}" ]] && ((${GPUS:-0} % NODES)); then
+    echo "GPUS is $GPUS, which is not divisible by NODES=$NODES. Expected the same number on each node." >&2
+    return 2
+  fi
+}
+
+# Fail if GPUS, by which recipes divide the batch, is not the number of processes.
 _check_world_size() {
   local processes="${GPUS:-}"
   case "${LAUNCH:-single}" in
@@ -133,15 +151,15 @@ _check_world_size() {
   esac
   if [[ -n "${GPUS:-}" && "$processes" != 0 && "$processes" != "$GPUS" ]]; then
     echo "GPUS is $GPUS, but LAUNCH=$LAUNCH starts $processes processes on all nodes. Set GPUS=$processes." >&2
-    exit 2
+    return 2
   fi
 }
 
-# Exit with an error if several trainings would use the same port and GPUs of all nodes.
+# Fail if several trainings would use the same port and GPUs of all nodes.
 _check_jobs() {
   if [[ "${LAUNCH:-}" == torchrun || "${LAUNCH:-}" == slurm ]] && ((${JOBS:-1} > 1)); then
     echo "JOBS is $JOBS, but a training with LAUNCH=$LAUNCH uses all GPUs. Set JOBS=1." >&2
-    exit 2
+    return 2
   fi
 }
 
@@ -150,6 +168,7 @@ _log_to() { # ARGUMENTS...
   local word previous="" folder=checkpoints
   for word in "$@"; do
     if [[ "$previous" == --save-dir ]]; then folder="$word"; fi
+    if [[ "$word" == --save-dir=* ]]; then folder="${word#*=}"; fi
     previous="$word"
   done
   if [[ -n "${TENSORBOARD:-}" ]]; then LOGGING+=(--tensorboard-logdir "$folder/tensorboard"); fi

@@ -308,9 +308,10 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
     direction = f"{source}-{target}"
     if direction not in names:
+        lacks = f"has no direction {direction}" if source and target else "has several directions"
         raise UsageError(
-            f"The checkpoint has no direction {direction}. Set `source_lang` and "
-            f"`target_lang` to {' or '.join(sorted(names))}."
+            f"The checkpoint {lacks}. Set `source_lang` and `target_lang` to "
+            f"{' or '.join(sorted(names))}."
         )
     prefix = f"{DIRECTION_PREFIX}{direction}."
     model = weights_below(state, prefix)

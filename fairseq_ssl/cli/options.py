@@ -7,7 +7,6 @@ import functools
 import logging
 import math
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -441,7 +440,6 @@ def one_device(name: str | None) -> str:
     import torch
 
     logging.disable(logging.INFO)
-    warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
     device = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         torch.empty(0, device=device)

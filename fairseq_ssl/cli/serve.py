@@ -53,8 +53,9 @@ def run(args: argparse.Namespace) -> None:
         import_optional(package, "fairseq-ssl serve", "serve")
     limits = ServerLimits(args.max_length, args.max_requests, args.batch_size)
     with open_listener(args.host, args.port) as listener:
-        work = {"device": options.one_device(args.device), "threads": args.threads}
-        config = corrector_config(args, **work, batch_size=args.batch_size)
+        device = options.one_device(args.device or ("cpu" if args.engine == "onnx" else None))
+        work = {"device": device, "threads": args.threads, "batch_size": args.batch_size}
+        config = corrector_config(args, **work)
         fairseq_ssl.register()
         app = correction_app(Corrector(config), limits)
         listener.listen()

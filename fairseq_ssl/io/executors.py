@@ -22,21 +22,22 @@ from fairseq_ssl.errors import DataError, check_positive, import_optional
 
 SPEECH_LOGGER = "fairseq.tasks.text_to_speech"
 """Logger of fairseq's message about tensorboardX, which this package does not need."""
-HYDRA_DEPRECATIONS = (
+LIBRARY_WARNINGS = (
+    r"Support for mismatched key_padding_mask",
     r"hydra\.experimental\.",
     r"\s*The version_base parameter",
     r"In '.*': Usage of deprecated keyword in package header",
     r"\s*'.*' is validated against ConfigStore",
     r"\s*The strict flag in the compose API",
 )
-"""Regular expressions of Hydra's deprecation warnings about fairseq's code."""
+"""Regular expressions of deprecation warnings of PyTorch and Hydra about fairseq's code."""
 
 
 def silence_library_warnings() -> None:
-    """Hide fairseq's tensorboardX message, and Hydra's deprecation warnings and debug messages."""
+    """Hide fairseq's tensorboardX message, warnings about its code, and Hydra's debug messages."""
     logging.getLogger(SPEECH_LOGGER).addFilter(_is_shown)
     logging.getLogger("hydra").setLevel(logging.INFO)
-    for message in HYDRA_DEPRECATIONS:
+    for message in LIBRARY_WARNINGS:
         warnings.filterwarnings("ignore", message, UserWarning)
 
 

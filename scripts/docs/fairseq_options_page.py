@@ -25,6 +25,8 @@ registered classes. Options that a class inherits from fairseq are not repeated.
 
 METAVARS: dict[Any, str] = {int: "N", float: "X"}
 """Placeholder of an option's values, by type."""
+SWITCH = {"True": "on", "False": "off"}
+"""Values of options without an argument."""
 
 
 def page() -> str:
@@ -64,7 +66,7 @@ def section(name: str, cls: Any, flag: str) -> Iterator[str]:
     yield f"### {name}"
     yield prose(inspect.getdoc(cls) or "")
     if flag == "--arch":
-        yield from architectures(name)
+        yield from architectures(name, cls)
     else:
         yield f"Select it with `{flag} {name}`."
     stock = next(base for base in cls.__mro__ if not is_own(base))
@@ -92,26 +94,27 @@ def actions_of(cls: Any) -> list[argparse.Action]:
     return parser._actions
 
 
-def architectures(model: str) -> Iterator[str]:
+def architectures(model: str, cls: Any) -> Iterator[str]:
     """Yield a table of the architectures of a model, with the values in which they differ."""
     from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 
     names = [arch for arch, owner in ARCH_MODEL_NAME_REGISTRY.items() if owner == model]
+    config = getattr(cls, "__dataclass", None)
+    defaults = vars(config()) if config else {}
     values = {}
     for arch in names:
         args = argparse.Namespace()
-        ARCH_CONFIG_REGISTRY[arch](args)
-        values[arch] = vars(args)
+        ARCH_CONFIG_REGISTRY[arch](args)  # sets only values that differ from the dataclass
+        values[arch] = defaults | vars(args)
     if len(names) < 2:
         yield f"Select it with `--arch {model}`."
         return
-    keys = [
-        key for key in values[names[0]] if len({str(values[arch].get(key)) for arch in names}) > 1
-    ]
+    keys = [key for key in values[names[0]] if len({str(values[arch][key]) for arch in names}) > 1]
     flags = [f"`--{key.replace('_', '-')}`" for key in keys]
     rows = [f"| architecture | {' | '.join(flags)} |", "| --- |" + " --- |" * len(keys)]
     for arch in names:
-        cells = [escape(str(values[arch].get(key, ""))) for key in keys]
+        words = [str(values[arch][key]) for key in keys]
+        cells = [escape(SWITCH.get(word, word)) for word in words]
         rows.append(f"| `--arch {arch}` | {' | '.join(cells)} |")
     yield "Architectures, and the defaults in which they differ:"
     yield "\n".join(rows)

@@ -420,3 +420,13 @@ def test_a_missing_package_is_named(
     assert main(["serve", "--model", "none"]) == 1
     shown = capsys.readouterr().err
     assert f"the package {package}. Install it with: pip install 'fairseq-ssl[serve]'" in shown
+
+
+def test_onnx_models_are_served_on_the_cpu_of_a_machine_with_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.empty", lambda *sizes, device: None)
+    code = main(["serve", "--model", str(tmp_path), "--engine", "onnx", "--port", "0"])
+    assert code == 1
+    assert f"{tmp_path}/config.json cannot be read" in capsys.readouterr().err

@@ -160,6 +160,8 @@ def test_flags_and_logs_of_all_trainings() -> None:
     own = ["--lr", "1", "--fp16", "--tensorboard-logdir", "runs/a/tensorboard"]
     words = ["fairseq-train", "data", "--save-dir", "runs/a", *own, "--wandb-project", "pairs"]
     assert done.stdout.split() == [*words, "--distributed-world-size", "1"]
+    done = shell("launch_train data --save-dir=runs/a", DRY_RUN="1", **settings)
+    assert "--tensorboard-logdir runs/a/tensorboard" in done.stdout
     recorded = shell("launch_train data --save-dir runs/a", RECORDING="1", **settings).stdout
     assert "--fp16" in recorded
     assert "tensorboard" not in recorded, "logs must not change the record of a target"
@@ -182,6 +184,30 @@ def test_another_number_of_processes_than_gpus_is_rejected(
     expected = f"GPUS is 4, but LAUNCH={settings['LAUNCH']} starts {started} processes"
     assert done.stderr.startswith(expected)
     assert shell(launch, GPUS=started, **settings).returncode == 0
+
+
+def test_the_message_of_a_failed_check_is_shown(tmp_path: Path) -> None:
+    """launch_train fails without ending an interactive shell, and quietly shows the message."""
+    settings = {"LAUNCH": "cpu", "GPUS": "8"}
+    assert shell("launch_train data || echo on", **settings).stdout == "on\n"
+    done = shell(f"quietly {tmp_path}/log launch_train data", **settings)
+    assert done.returncode == 1
+    assert done.stderr.startswith("GPUS is 8, but LAUNCH=cpu starts 2 processes")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"GPUS": "5"}, "GPUS is 5, which is not divisible by NODES=2."),
+        ({"NODES": ""}, "LAUNCH=torchrun needs NODES, NODE_RANK and MASTER_ADDR. Set NODES."),
+        ({"NODES": "two"}, "NODES is 'two'. Expected a number, 1 or more."),
+    ],
+)
+def test_settings_of_torchrun_are_checked(settings: dict[str, str], message: str) -> None:
+    nodes = {"NODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "first", "LAUNCH": "torchrun"}
+    done = shell("launch_train data", DRY_RUN="1", **(nodes | settings))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
 
 
 def test_processes_on_a_cpu_divide_the_batch() -> None:

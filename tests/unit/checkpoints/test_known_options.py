@@ -12,7 +12,7 @@ import torch
 import fairseq_ssl
 from fairseq_ssl.checkpoints.averaging import average
 from fairseq_ssl.checkpoints.conversion import one_direction, to_stock
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 
 fairseq_ssl.register()
 CODE = "__import__('os').system('touch canary')"
@@ -123,6 +123,8 @@ def test_one_direction_has_declared_options_only() -> None:
     }
     assert single["cfg"]["task"]["source_lang"] == "de"
     assert list(single["model"]) == ["w"]
+    with pytest.raises(UsageError, match=r"has several directions\. .* to de-en or en-de"):
+        one_direction(original, None, None)
     original["cfg"]["model"].bytenet_dilations = CODE
     with pytest.raises(DataError, match=r"model\.bytenet_dilations of the checkpoint"):
         one_direction(original, "de", "en")

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.io.executors import LocalExecutor, silence_library_warnings
 
 
 def squared(number: int) -> int:
@@ -103,3 +104,13 @@ def test_items_are_read_lazily() -> None:
 def test_jobs_are_one_or_more() -> None:
     with pytest.raises(UsageError, match="`jobs` is 0"):
         LocalExecutor(0)
+
+
+def test_warnings_about_the_masks_of_fairseq_are_hidden() -> None:
+    with warnings.catch_warnings(record=True) as shown:
+        silence_library_warnings()
+        warnings.warn(
+            "Support for mismatched key_padding_mask and attn_mask is deprecated.", stacklevel=1
+        )
+        warnings.warn("another one", stacklevel=1)
+    assert [str(one.message) for one in shown] == ["another one"]
