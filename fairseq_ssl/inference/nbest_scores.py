@@ -28,9 +28,11 @@ from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
     Chunks,
+    Fingerprints,
     JobState,
     ProgressFactory,
     file_or_stream,
+    fingerprints,
     run_job,
     silent_progress,
 )
@@ -191,6 +193,7 @@ class _NBestJob:
             self.files["source_subwords"],
             self.files["subwords"],
             self.output is not None and self.output.suffix == ".gz",
+            fingerprints(*self.config.models, self.config.unigrams),
         )
         if self.files["source"] is not None:
             with open_text(self.files["source"]):
@@ -242,6 +245,8 @@ class NBestScorer:
     subwords: Path | None = None
     """Subword model of the candidates (None: tokens are separated by spaces)."""
     compressed: bool = False
+    files: Fingerprints = ()
+    """Fingerprints of the models. If they change, a process loads the models again."""
 
     def __call__(self, block: RowBlock) -> ScoredBlock:
         """Return the lines of a block with the scores of this process's scorer."""
@@ -256,7 +261,7 @@ class NBestScorer:
                         "different `name`."
                     )
         pairs = self._pairs(block, candidates)
-        scorer = _scorer(self.load, self.scoring, worker_number())
+        scorer = _scorer(self.load, self.scoring, worker_number(), self.files)
         scored = check_known_tokens(scorer.score(pairs), block.place(0, 0))
         text = "".join(
             format_candidate(
@@ -296,7 +301,7 @@ class NBestScorer:
 
 
 @lru_cache(maxsize=4)
-def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int) -> Scorer:
+def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int, files: Fingerprints) -> Scorer:
     """Return the scorer of this process. It is loaded only once."""
     return load(scoring, worker)
 

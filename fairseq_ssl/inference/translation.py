@@ -12,6 +12,7 @@ from typing import Protocol
 from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
+from fairseq_ssl.io.jobs import Fingerprints
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields
 
 MAX_LENGTH_PENALTY = 20
@@ -169,10 +170,13 @@ class BlockTranslator:
     config: DecodingConfig
     outputs: tuple[str, ...] = (OUTPUT,)
     compressed: tuple[bool, ...] = (False,)
+    files: Fingerprints = ()
+    """Fingerprints of the models. If they change, a process loads the models again."""
 
     def __call__(self, block: ByteBlock) -> TranslatedBlock:
         """Translate a block with the decoder of this process."""
-        return self.translate(block, process_decoder(self.load, self.config, worker_number()))
+        decoder = process_decoder(self.load, self.config, worker_number(), self.files)
+        return self.translate(block, decoder)
 
     def translate(self, block: ByteBlock, decoder: Decoder) -> TranslatedBlock:
         """Translate a block with `decoder`, which is seeded by the index of the block."""
@@ -216,6 +220,8 @@ class BlockTranslator:
 
 
 @lru_cache(maxsize=1)
-def process_decoder(load: DecoderLoader, config: DecodingConfig, worker: int) -> Decoder:
+def process_decoder(
+    load: DecoderLoader, config: DecodingConfig, worker: int, files: Fingerprints
+) -> Decoder:
     """Return the decoder of this process. It is loaded only once, until `cache_clear`."""
     return load(config, worker)
