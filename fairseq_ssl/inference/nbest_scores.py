@@ -199,6 +199,7 @@ class _NBestJob:
             with open_text(self.files["source"]):
                 pass  # workers read the file, but only this process can show notices about it
         report = self.progress("rerank features", "candidates")
+        last = state.get("last", 0)
         self.seconds = state.get("time", 0.0)
         begin = time.monotonic() - self.seconds
         for result in self.executor.imap(scorer, self._blocks(position)):
@@ -206,10 +207,26 @@ class _NBestJob:
             self.totals.update(counts)
             self.seconds = time.monotonic() - begin
             report(result.candidates, result.share or None)
+            last = max(last, result.last)
             now = {"position": result.ends[0], "totals": self.totals, "time": self.seconds}
-            yield [result.output], now
+            yield [result.output], {**now, "last": last}
         if not self.totals["candidates"]:
             raise DataError(f"{self.files['list'] or 'stdin'} is empty. Expected an n-best list.")
+        self._compare_source(last)
+
+    def _compare_source(self, last: int) -> None:
+        """Log a warning if the source has lines after the sentence `last`, as for a wrong file.
+
+        This is not an error, since the list can be a part of a longer one.
+        """
+        if (source := self.files["source"]) is None:
+            return
+        lines = sum(1 for _ in read_lines(source))
+        if lines > last + 1:
+            logger.warning(
+                f"{source} has {lines} lines, but the last sentence of the list has the index "
+                f"{last}. Check that it is the source of this list."
+            )
 
     def _blocks(self, position: int) -> Iterator[RowBlock]:
         path = self.files["list"]
@@ -230,6 +247,8 @@ class ScoredBlock:
     tokens: int
     cut: int
     share: float
+    last: int
+    """Highest index of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +293,9 @@ class NBestScorer:
             for (number, candidate), row in zip(candidates, scored.values, strict=True)
         )
         output = compress_chunk(text.encode("utf-8"), self.compressed)
-        return ScoredBlock(output, block.ends, len(lines), scored.tokens, scored.cut, block.share)
+        last = max(number for number, _ in candidates)
+        counts = len(lines), scored.tokens, scored.cut
+        return ScoredBlock(output, block.ends, *counts, block.share, last)
 
     def _pairs(
         self, block: RowBlock, candidates: Sequence[tuple[int, Candidate]]
