@@ -79,6 +79,15 @@ def line_list(lines: Iterable[str], name: str) -> list[str]:
     return texts
 
 
+def checked_pairs(pairs: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of lines. Raise TypeError for an item that is not a pair of strings."""
+    for number, pair in enumerate(pairs, 1):
+        sides = pair if isinstance(pair, tuple | list) else ()
+        if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+            raise TypeError(f"Pair {number} is {pair!r}. Expected two strings.")
+        yield sides[0], sides[1]
+
+
 def join_lines(lines: Iterable[str], name: str) -> str:
     """Return lines as the text of a file. Raise an error unless each of them is one line of text.
 
