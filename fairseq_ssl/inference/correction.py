@@ -90,6 +90,7 @@ class CorrectionConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "spelling"], ["models"])
+        object.__setattr__(self, "weights", tuple(self.weights))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         if self.engine not in ENGINES:
@@ -103,6 +104,8 @@ class CorrectionConfig:
                 f"There are {len(self.weights)} `weights` for {len(self.models)} models. Expected "
                 "one per model."
             )
+        if self.weights and not (min(self.weights) >= 0 < sum(self.weights) < float("inf")):
+            raise UsageError(f"`weights` is {self.weights}. Expected 0 or more, a sum above 0.")
         if self.engine == "onnx" and self.device != "cpu":
             raise UsageError(f"`device` is {self.device!r}, but the engine onnx needs cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import operator
 import shutil
 import sys
@@ -316,6 +317,7 @@ def _grams(one: Corrector) -> list[str]:
         ({"iterations": 0}, "`iterations` is 0"),
         ({"batch_size": 0}, "`batch_size` is 0"),
         ({"weights": (1.0, 2.0)}, "2 `weights` for 1 models"),
+        *[({"weights": (weight,)}, "`weights` is") for weight in (-1.0, 0.0, math.nan, math.inf)],
     ],
 )
 def test_invalid_configs(fields: dict[str, Any], message: str) -> None:
@@ -323,6 +325,7 @@ def test_invalid_configs(fields: dict[str, Any], message: str) -> None:
         CorrectionConfig((Path("a.pt"),), **fields)
     with pytest.raises(UsageError, match="`models` is empty"):
         CorrectionConfig(())
+    assert hash(CorrectionConfig((Path("a.pt"),), weights=[2.0]))  # type: ignore[arg-type]
 
 
 def test_edits_are_explained_by_errant(folder: Path, model: Path, tmp_path: Path) -> None:
