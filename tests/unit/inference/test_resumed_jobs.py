@@ -54,9 +54,10 @@ def test_the_time_includes_interrupted_runs(files: Path, monkeypatch: pytest.Mon
 def test_another_language_model_for_fluency_boost_is_another_job(files: Path) -> None:
     model = files / "lm.pt"
     model.touch()
-    before = translation(files, beam=4, nbest=4, fluency_boost_lm=model).params
+    boost = {"fluency_boost_lm": model, "fluency_boost_data": files}
+    before = translation(files, beam=4, nbest=4, **boost).params
     os.utime(model, ns=(1, 1))
-    assert translation(files, beam=4, nbest=4, fluency_boost_lm=model).params != before
+    assert translation(files, beam=4, nbest=4, **boost).params != before
 
 
 class RecordingExecutor:
