@@ -18,7 +18,7 @@ from fairseq_ssl.inference.back_translation import (
     back_translate_file,
     needs_fairseq,
 )
-from fairseq_ssl.inference.translation import DecodingConfig
+from fairseq_ssl.inference.translation import CANDIDATE, GRANULARITIES, DecodingConfig
 from fairseq_ssl.io.executors import Executor, RayExecutor
 
 EXAMPLES = """\
@@ -171,8 +171,8 @@ def _add_noise(search: argparse._ArgumentGroup) -> None:
     )
     search.add_argument(
         "--noisy-beam-granularity",
-        choices=("candidate", "hypothesis"),
-        default="candidate",
+        choices=GRANULARITIES,
+        default=CANDIDATE,
         help="draw noise per candidate or per hypothesis (default: %(default)s)",
     )
     search.add_argument(

@@ -86,13 +86,11 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--tokenizer",
         choices=TOKENIZERS,
-        default=TOKENIZERS[0],
-        help="tokenizer of raw text, as in the training data (default: %(default)s)",
+        help=f"tokenizer of raw text, as in the training data (default: {TOKENIZERS[0]})",
     )
     text.add_argument(
         "--lang",
         dest="language",
-        default="en",
         metavar="LANG",
         help="language of the tokenizer (default: en)",
     )
@@ -168,6 +166,9 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
     """Return the config of the options of `add_corrector` and `add_explain`."""
     if args.spacy_model and not args.explain:
         raise UsageError("--spacy-model needs --explain.")
+    for name, value in (("--tokenizer", args.tokenizer), ("--lang", args.language)):
+        if args.tokenized and value is not None:
+            raise UsageError(f"{name} cannot be used with --tokenized. Remove one of them.")
     if args.spacy_model:
         fields["spacy_model"] = args.spacy_model
     return CorrectionConfig(
@@ -176,8 +177,8 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
         args.weights,
         args.engine,
         int8=args.int8,
-        tokenizer=None if args.tokenized else args.tokenizer,
-        language=args.language,
+        tokenizer=None if args.tokenized else args.tokenizer or TOKENIZERS[0],
+        language="en" if args.language is None else args.language,
         spelling=args.spelling,
         iterations=args.iterations,
         explain=args.explain,

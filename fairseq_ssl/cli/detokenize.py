@@ -44,5 +44,7 @@ def run(args: argparse.Namespace) -> None:
 def _plain(args: argparse.Namespace) -> Iterator[str]:
     plain = moses_detokenizer(args.subwords, args.moses)
     lines = options.input_lines(args.file)
-    for line in read_generated_lines(lines, args.field) if args.field else lines:
+    if args.field:
+        lines = read_generated_lines(lines, args.field, str(args.file or "stdin"))
+    for line in lines:
         yield plain(" ".join(token for token in line.split() if token != args.drop))

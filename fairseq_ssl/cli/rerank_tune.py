@@ -146,7 +146,7 @@ def _data(args: argparse.Namespace) -> dict[str, Any]:
         "references": args.reference,
         "metric": args.metric,
         "tokenize": args.tokenize,
-        "features": args.features.split(",") if args.features else None,
+        "features": None if args.features is None else args.features.split(","),
         "rewrite": moses_detokenizer(args.subwords, args.moses),
         "progress": progress,
     }

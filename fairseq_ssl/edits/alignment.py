@@ -53,8 +53,14 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
     return _trace_back(source, target, i, j, first, table)
 
 
-def token_edits(changes: Sequence[Change]) -> list[TokenEdit]:
-    """Return edits as replacements of tokens. Adjacent edits become one."""
+def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
+    """Return the replacements of tokens that turn `source` into `target`.
+
+    Adjacent edits become one. If the sentences are too long to align, return one edit.
+    """
+    changes = align_tokens(source, target)
+    if changes is None:
+        return [TokenEdit(0, len(source), tuple(target))]
     edits: list[TokenEdit] = []
     for change in changes:
         start = change.position if change.kept else change.position - 1

@@ -22,7 +22,7 @@ from fairseq_ssl.io.blocks import PairBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, resolve_paths, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import optional_path
+from fairseq_ssl.io.text_files import checked_pairs, optional_path
 from fairseq_ssl.signature import Signature
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
@@ -79,7 +79,7 @@ def build_dictionary(
     _check_sizes(size, max_ngram)
     loaded = _transforms(transforms, groups)
     counts = GramCounts()
-    for source, target in pairs:
+    for source, target in checked_pairs(pairs):
         counts.add(source, target, max_ngram, loaded if groups else None)
     return EditDictionary.of_counts(counts.grams, size, max_ngram, loaded)
 

@@ -31,6 +31,7 @@ from fairseq_ssl.io.jobs import (
     TextInput,
     check_distinct,
     file_or_stream,
+    fingerprints,
     run_job,
     silent_progress,
 )
@@ -310,11 +311,13 @@ class _BackTranslationJob:
         self.text.resume(state, self.totals)
         process_decoder.cache_clear()  # an earlier call could have loaded a file that changed
         outputs = self.outputs or {OUTPUT: Path()}
+        config = _prepare(self.config, self.engine)
         translator = BlockTranslator(
             DECODERS[self.engine],
-            _prepare(self.config, self.engine),
+            config,
             tuple(outputs),
             tuple(path.suffix == ".gz" for path in outputs.values()),
+            fingerprints(*config.model, config.fluency_boost_lm),
         )
         report = self.progress("back-translate", "sentences")
         self.seconds = state.get("time", 0.0)

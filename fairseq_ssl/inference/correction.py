@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.edits.alignment import align_tokens, token_edits
+from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
     Chunks,
+    Fingerprints,
     JobState,
     ProgressFactory,
     TextInput,
     check_distinct,
     file_or_stream,
+    fingerprints,
     run_job,
     silent_progress,
 )
@@ -88,6 +90,7 @@ class CorrectionConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "spelling"], ["models"])
+        object.__setattr__(self, "weights", tuple(self.weights))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         if self.engine not in ENGINES:
@@ -101,6 +104,8 @@ class CorrectionConfig:
                 f"There are {len(self.weights)} `weights` for {len(self.models)} models. Expected "
                 "one per model."
             )
+        if self.weights and not (min(self.weights) >= 0 < sum(self.weights) < float("inf")):
+            raise UsageError(f"`weights` is {self.weights}. Expected 0 or more, a sum above 0.")
         if self.engine == "onnx" and self.device != "cpu":
             raise UsageError(f"`device` is {self.device!r}, but the engine onnx needs cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
@@ -212,7 +217,7 @@ class Corrector(loading.ConfiguredModel):
         for sentence, spelled, correction in found:
             if list(correction.tokens) == sentence.tokens:
                 continue
-            changes = _token_edits(sentence.tokens, correction.tokens)
+            changes = token_edits(sentence.tokens, list(correction.tokens))
             replaced += line_edits(line, sentence, changes)
             typed = self._typed(sentence.tokens, correction.tokens, changes)
             edits += [
@@ -246,13 +251,6 @@ def _annotator(model: str) -> Annotator:
             f"need. Install one: python -m spacy download {MODEL}. Or set `spacy_model` to the "
             "folder of a pipeline."
         ) from None
-
-
-def _token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
-    """Return the edits between two sentences, or one edit if they are too long to align."""
-    changes = align_tokens(source, list(target))
-    whole = TokenEdit(0, len(source), tuple(target))
-    return [whole] if changes is None else token_edits(changes)
 
 
 def _edit(
@@ -310,11 +308,13 @@ class BlockCorrector:
     format_line: LineFormatter
     compressed: bool = False
     source: Path | None = None
+    files: Fingerprints = ()
+    """Fingerprints of the models. If they change, a process loads the models again."""
 
     def __call__(self, block: ByteBlock) -> CorrectedBlock:
         """Return the corrected lines of a block."""
         lines = block_lines(block, self.source)
-        corrected = _corrector(self.config, worker_number()).correct(lines)
+        corrected = _corrector(self.config, worker_number(), self.files).correct(lines)
         changed = sum(one.text != one.source for one in corrected)
         edits = sum(len(one.edits) for one in corrected)
         counts = Counter(lines=len(lines), changed=changed, edits=edits)
@@ -323,7 +323,7 @@ class BlockCorrector:
 
 
 @lru_cache(maxsize=1)
-def _corrector(config: CorrectionConfig, worker: int) -> Corrector:
+def _corrector(config: CorrectionConfig, worker: int, files: Fingerprints) -> Corrector:
     return Corrector(config)
 
 
@@ -438,7 +438,8 @@ class _CorrectionJob:
         self.text.resume(state, self.totals)
         _corrector.cache_clear()  # an earlier call could have loaded a file that changed
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
-        correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path)
+        files = fingerprints(*self.config.models, self.config.spelling)
+        correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path, files)
         report = self.progress("correct", "lines")
         self.seconds = state.get("time", 0.0)
         begin = time.monotonic() - self.seconds

@@ -28,9 +28,11 @@ from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
     Chunks,
+    Fingerprints,
     JobState,
     ProgressFactory,
     file_or_stream,
+    fingerprints,
     run_job,
     silent_progress,
 )
@@ -191,11 +193,13 @@ class _NBestJob:
             self.files["source_subwords"],
             self.files["subwords"],
             self.output is not None and self.output.suffix == ".gz",
+            fingerprints(*self.config.models, self.config.unigrams),
         )
         if self.files["source"] is not None:
             with open_text(self.files["source"]):
                 pass  # workers read the file, but only this process can show notices about it
         report = self.progress("rerank features", "candidates")
+        last = state.get("last", 0)
         self.seconds = state.get("time", 0.0)
         begin = time.monotonic() - self.seconds
         for result in self.executor.imap(scorer, self._blocks(position)):
@@ -203,10 +207,26 @@ class _NBestJob:
             self.totals.update(counts)
             self.seconds = time.monotonic() - begin
             report(result.candidates, result.share or None)
+            last = max(last, result.last)
             now = {"position": result.ends[0], "totals": self.totals, "time": self.seconds}
-            yield [result.output], now
+            yield [result.output], {**now, "last": last}
         if not self.totals["candidates"]:
             raise DataError(f"{self.files['list'] or 'stdin'} is empty. Expected an n-best list.")
+        self._compare_source(last)
+
+    def _compare_source(self, last: int) -> None:
+        """Log a warning if the source has lines after the sentence `last`, as for a wrong file.
+
+        This is not an error, since the list can be a part of a longer one.
+        """
+        if (source := self.files["source"]) is None:
+            return
+        lines = sum(1 for _ in read_lines(source))
+        if lines > last + 1:
+            logger.warning(
+                f"{source} has {lines} lines, but the last sentence of the list has the index "
+                f"{last}. Check that it is the source of this list."
+            )
 
     def _blocks(self, position: int) -> Iterator[RowBlock]:
         path = self.files["list"]
@@ -227,6 +247,8 @@ class ScoredBlock:
     tokens: int
     cut: int
     share: float
+    last: int
+    """Highest index of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +264,8 @@ class NBestScorer:
     subwords: Path | None = None
     """Subword model of the candidates (None: tokens are separated by spaces)."""
     compressed: bool = False
+    files: Fingerprints = ()
+    """Fingerprints of the models. If they change, a process loads the models again."""
 
     def __call__(self, block: RowBlock) -> ScoredBlock:
         """Return the lines of a block with the scores of this process's scorer."""
@@ -256,7 +280,7 @@ class NBestScorer:
                         "different `name`."
                     )
         pairs = self._pairs(block, candidates)
-        scorer = _scorer(self.load, self.scoring, worker_number())
+        scorer = _scorer(self.load, self.scoring, worker_number(), self.files)
         scored = check_known_tokens(scorer.score(pairs), block.place(0, 0))
         text = "".join(
             format_candidate(
@@ -269,7 +293,9 @@ class NBestScorer:
             for (number, candidate), row in zip(candidates, scored.values, strict=True)
         )
         output = compress_chunk(text.encode("utf-8"), self.compressed)
-        return ScoredBlock(output, block.ends, len(lines), scored.tokens, scored.cut, block.share)
+        last = max(number for number, _ in candidates)
+        counts = len(lines), scored.tokens, scored.cut
+        return ScoredBlock(output, block.ends, *counts, block.share, last)
 
     def _pairs(
         self, block: RowBlock, candidates: Sequence[tuple[int, Candidate]]
@@ -296,7 +322,7 @@ class NBestScorer:
 
 
 @lru_cache(maxsize=4)
-def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int) -> Scorer:
+def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int, files: Fingerprints) -> Scorer:
     """Return the scorer of this process. It is loaded only once."""
     return load(scoring, worker)
 

@@ -9,14 +9,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from fairseq_ssl.errors import UsageError, check_positive
+from fairseq_ssl.errors import UsageError, check_choice, check_positive
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
+from fairseq_ssl.io.jobs import Fingerprints
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields
 
 MAX_LENGTH_PENALTY = 20
 """Maximum exponent of a length. Higher powers exceed the range of floats."""
 MAX_SOURCE_TOKENS = 10_000
+CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
+GRANULARITIES = (CANDIDATE, HYPOTHESIS)
+"""Units for which noisy beam search draws a random number."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,14 @@ class DecodingConfig:
     """Maximum number of source tokens of a batch, including padding."""
     noisy_beam_beta: float = 0.0
     """Noise strength of noisy beam search (0: standard beam search)."""
-    noisy_beam_granularity: str = "candidate"
+    noisy_beam_granularity: str = CANDIDATE
+    """``candidate``, a hypothesis extended by a word, or ``hypothesis``."""
     fluency_boost_lm: str | Path | None = None
     """Language model checkpoint. Only hypotheses less fluent than the source are kept."""
     fluency_boost_data: str | Path | None = None
     """Data folder of the language model."""
     fluency_boost_ratio: float = 1.05
+    """Minimum ratio of source fluency to hypothesis fluency, above 0."""
     fairseq_options: tuple[str, ...] = ()
     """Additional command-line options of fairseq-generate."""
     compute_type: str = "float32"
@@ -79,6 +85,14 @@ class DecodingConfig:
         _check_range("temperature", self.temperature, 0.01, 100)
         _check_range("lenpen", self.lenpen, -MAX_LENGTH_PENALTY, MAX_LENGTH_PENALTY)
         _check_range("noisy_beam_beta", self.noisy_beam_beta, 0, 1000)
+        check_choice("noisy_beam_granularity", self.noisy_beam_granularity, GRANULARITIES)
+        if not self.fluency_boost_ratio > 0:
+            ratio = self.fluency_boost_ratio
+            raise UsageError(f"`fluency_boost_ratio` is {ratio}. Expected a number above 0.")
+        if self.fluency_boost_lm and not self.fluency_boost_data:
+            raise UsageError(
+                "`fluency_boost_lm` needs `fluency_boost_data`, the folder with its dict.txt."
+            )
         for name in ("seed", "sampling_topk"):
             if getattr(self, name) < 0:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 0 or more.")
@@ -169,10 +183,13 @@ class BlockTranslator:
     config: DecodingConfig
     outputs: tuple[str, ...] = (OUTPUT,)
     compressed: tuple[bool, ...] = (False,)
+    files: Fingerprints = ()
+    """Fingerprints of the models. If they change, a process loads the models again."""
 
     def __call__(self, block: ByteBlock) -> TranslatedBlock:
         """Translate a block with the decoder of this process."""
-        return self.translate(block, process_decoder(self.load, self.config, worker_number()))
+        decoder = process_decoder(self.load, self.config, worker_number(), self.files)
+        return self.translate(block, decoder)
 
     def translate(self, block: ByteBlock, decoder: Decoder) -> TranslatedBlock:
         """Translate a block with `decoder`, which is seeded by the index of the block."""
@@ -216,6 +233,8 @@ class BlockTranslator:
 
 
 @lru_cache(maxsize=1)
-def process_decoder(load: DecoderLoader, config: DecodingConfig, worker: int) -> Decoder:
+def process_decoder(
+    load: DecoderLoader, config: DecodingConfig, worker: int, files: Fingerprints
+) -> Decoder:
     """Return the decoder of this process. It is loaded only once, until `cache_clear`."""
     return load(config, worker)

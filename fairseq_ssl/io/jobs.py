@@ -36,6 +36,8 @@ Chunks = Sequence[bytes | Path]
 """The next bytes of each output, or files that contain them."""
 JobState = Mapping[str, Any]
 """State for resuming a job, as JSON types."""
+Fingerprints = tuple[int, ...]
+"""Sizes and times of files. As part of a cache key, they let changed files be read again."""
 
 Item = TypeVar("Item")
 LINES = 1000
@@ -318,6 +320,11 @@ class TextInput:
         start = self.position or seek_block(file, first, self.size)
         file.seek(start)
         return start, end
+
+
+def fingerprints(*paths: str | Path | None) -> Fingerprints:
+    """Return the sizes and the times of files and folders. None is skipped."""
+    return tuple(part for path in paths if path is not None for part in file_fingerprint(path))
 
 
 def parallel_map(

@@ -64,19 +64,37 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
 
 def check_strings(lines: Iterable[object], name: str) -> None:
     """Raise TypeError unless all lines are strings. `name` is the name of the text in messages."""
-    for number, line in enumerate(lines, 1):
+    for _ in checked_lines(lines, name):
+        pass
+
+
+def checked_lines(lines: Iterable[object], name: str) -> Iterator[str]:
+    """Yield the lines of a text. Raise TypeError for a string, or other values."""
+    if isinstance(lines, str):
+        raise TypeError("Expected a list of lines, not a string.")
+    try:
+        iterator = iter(lines)
+    except TypeError:
+        raise TypeError(f"Expected a list of lines, not {lines!r}.") from None
+    for number, line in enumerate(iterator, 1):
         if not isinstance(line, str):
             kind = type(line).__name__
             raise TypeError(f"Line {number} of {name} is {line!r}, a {kind}. Expected a string.")
+        yield line
 
 
 def line_list(lines: Iterable[str], name: str) -> list[str]:
-    """Return the lines of a text as a list. Raise TypeError for a string, or other values."""
-    if isinstance(lines, str):
-        raise TypeError("Expected a list of lines, not a string.")
-    texts = list(lines)
-    check_strings(texts, name)
-    return texts
+    """Return `checked_lines` as a list."""
+    return list(checked_lines(lines, name))
+
+
+def checked_pairs(pairs: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of lines. Raise TypeError for an item that is not a pair of strings."""
+    for number, pair in enumerate(pairs, 1):
+        sides = pair if isinstance(pair, tuple | list) else ()
+        if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+            raise TypeError(f"Pair {number} is {pair!r}. Expected two strings.")
+        yield sides[0], sides[1]
 
 
 def join_lines(lines: Iterable[str], name: str) -> str:

@@ -15,7 +15,7 @@ from fairseq_ssl.errors import DataError, check_choice
 from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
-from fairseq_ssl.io.outputs import file_fingerprint
+from fairseq_ssl.io.jobs import Fingerprints, fingerprints
 from fairseq_ssl.io.text_files import convert_fields
 from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
@@ -134,7 +134,7 @@ class FeatureExtractor:
         """Return unit vectors of a PHSIC feature: [pairs, source_dim], [pairs, target_dim]."""
         sides = [[pair[side] for pair in pairs] for side in (0, 1)]
         if name == WORDS:
-            files = _fingerprints(*(self.vectors or ()), *(self.counts or ()))
+            files = fingerprints(*(self.vectors or ()), *(self.counts or ()))
             vectors = [
                 _sentence_vectors(self, side, files)(
                     [self.words(line, side) for line in sides[side]]
@@ -162,7 +162,7 @@ class FeatureExtractor:
 
         assert self.translation is not None
         segmenters = [subword_segmenter(path) for path in self.subwords]
-        files = _fingerprints(*self.translation.models, self.translation.data_dir)
+        files = fingerprints(*self.translation.models, self.translation.data_dir)
         scorer = _translation_scorer(self.translation, worker_number(), files)
         tokens = [
             (segmenters[0](source).split(), segmenters[1](target).split())
@@ -174,7 +174,7 @@ class FeatureExtractor:
     def _states(self, side: int, lines: Sequence[str]) -> Values:
         assert self.masked is not None
         segment = subword_segmenter(self.subwords[side])
-        files = _fingerprints(*self.masked[side].models, self.masked[side].data_dir)
+        files = fingerprints(*self.masked[side].models, self.masked[side].data_dir)
         states = _masked_states(self.masked[side], worker_number(), files)
         return np.asarray(states.means([segment(line).split() for line in lines]))
 
@@ -203,14 +203,6 @@ class BlockWordCounts:
             for side in (0, 1)
         )
         return source, target
-
-
-Fingerprints = tuple[int, ...]
-"""Sizes and times of files. As part of a cache key, they let changed files be read again."""
-
-
-def _fingerprints(*paths: str | Path | None) -> Fingerprints:
-    return tuple(part for path in paths if path is not None for part in file_fingerprint(path))
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""Helpers of several architectures: default option values, and the base class of decoders."""
+"""Helpers of several architectures: options and their checks, and the base class of decoders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor
+
+from fairseq_ssl.errors import ConfigurationError, flag
 
 
 def fill_defaults(args: Any, **defaults: Any) -> None:
@@ -27,6 +29,18 @@ def fill_sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> 
         encoder_ffn_embed_dim=inner_dim,
         encoder_attention_heads=heads,
     )
+
+
+def check_sizes(args: Any) -> None:
+    """Raise ConfigurationError for invalid sizes of an encoder."""
+    for name in ("encoder_layers", "encoder_attention_heads"):
+        if (value := getattr(args, name)) < 1:
+            raise ConfigurationError(f"{flag(name)} is {value}; expected 1 or more.")
+    if args.encoder_embed_dim % args.encoder_attention_heads:
+        raise ConfigurationError(
+            f"--encoder-embed-dim {args.encoder_embed_dim} is not a multiple of "
+            f"--encoder-attention-heads {args.encoder_attention_heads}."
+        )
 
 
 class FeatureDecoder(FairseqIncrementalDecoder):

@@ -14,7 +14,7 @@ from torch.nn import functional
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.inference.loading import check_registered
-from fairseq_ssl.models.common import fill_sizes
+from fairseq_ssl.models.common import check_sizes, fill_sizes
 from fairseq_ssl.models.word_encoder import (
     POOLINGS,
     EncodedWords,
@@ -182,11 +182,7 @@ class EditTagger(BaseFairseqModel):
                 "An edit_tagger needs a task with an edit dictionary, such as edit_labeling. Set "
                 "--task."
             )
-        if cfg.encoder_embed_dim % cfg.encoder_attention_heads:
-            raise ConfigurationError(
-                f"--encoder-embed-dim {cfg.encoder_embed_dim} is not a multiple of "
-                f"--encoder-attention-heads {cfg.encoder_attention_heads}."
-            )
+        check_sizes(cfg)
         words, encoder = getattr(task, "words", None), None
         if words is not None and not task.encoder.is_native:
             encoder = build_pretrained_encoder(cfg, task.encoder, words.padding)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.common import FeatureDecoder, fill_defaults, fill_sizes
+from fairseq_ssl.models.common import FeatureDecoder, check_sizes, fill_defaults, fill_sizes
 from fairseq_ssl.modules.attention import (
     EncodedSource,
     IncrementalTarget,
@@ -350,11 +350,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
             "Source and target have different dictionaries, but this model needs a joint one. "
             "Binarize the data with fairseq-preprocess --joined-dictionary."
         )
-    if cfg.encoder_embed_dim % cfg.encoder_attention_heads:
-        raise ConfigurationError(
-            f"--encoder-embed-dim {cfg.encoder_embed_dim} is not a multiple of "
-            f"--encoder-attention-heads {cfg.encoder_attention_heads}."
-        )
+    check_sizes(cfg)
     for name, first, second in (
         ("pseudo_future_layer", "input", "output"),
         ("pseudo_future_alignment", "position", "prefix"),

@@ -34,6 +34,8 @@ DEFAULTS = {
 """Defaults of the options, as in the thesis, which does not specify the embedding init."""
 SHIFT_OPTIONS = ("shape_max_shift", "shape_shared_shift", "shape_shift_warmup")
 """Options of shifted positions. Without shifts, they are 0 or False."""
+RELATIVE_OPTIONS = ("shape_relative_limit", "shape_relative_one_table")
+"""Options of relative positions. Without relative positions, they have their defaults."""
 
 
 @register_model("shape_transformer")
@@ -199,6 +201,8 @@ def _check(args: Any) -> None:
         _check_no_shift(args)
     if args.shape_positions == "relative":
         _check_attention(args)
+    else:
+        _check_not_relative(args)
 
 
 def _check_no_shift(args: Any) -> None:
@@ -208,6 +212,16 @@ def _check_no_shift(args: Any) -> None:
             raise ConfigurationError(
                 f"{flag(name)} cannot be used with --shape-positions {args.shape_positions}, which "
                 "has no shifts. Remove it, or use --shape-positions shifted."
+            )
+
+
+def _check_not_relative(args: Any) -> None:
+    """Reject options of relative positions, which would have no effect."""
+    for name in RELATIVE_OPTIONS:
+        if getattr(args, name) != DEFAULTS[name]:
+            raise ConfigurationError(
+                f"{flag(name)} cannot be used with --shape-positions {args.shape_positions}, which "
+                "has no relative positions. Remove it, or use --shape-positions relative."
             )
 
 

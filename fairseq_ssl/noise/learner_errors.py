@@ -14,7 +14,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, check_positive, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import json_text, parse_json, read_parallel
+from fairseq_ssl.io.text_files import checked_pairs, json_text, parse_json, read_parallel
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
 
@@ -207,7 +207,7 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
     ({'the': 1}, 1)
     """
     counter = LearnerErrorCounter()
-    for written, corrected in pairs:
+    for written, corrected in checked_pairs(pairs):
         counter.add(written, corrected)
     return counter.words().common(min_count)
 

@@ -101,10 +101,10 @@ def write_report(
     for name, paths in outputs.items():
         files.outputs.setdefault((name, test_set or TEST_SET), []).extend(paths)
     if files.is_empty():
-        inputs = [*folders, *(path for paths in outputs.values() for path in paths)]
+        where = f" in {', '.join(map(str, folders))}" if folders else ""
         raise DataError(
-            f"There are no outputs, scores or figures in {', '.join(map(str, inputs))}. Expected "
-            "folders written by a recipe or by fairseq-ssl score, or systems as NAME=FILE."
+            f"There are no outputs, scores or figures{where}. Expected folders written by a recipe "
+            "or by fairseq-ssl score, or output files of systems, with their names."
         )
     _check_output(output, files, comparison)
     chosen = _choose_set(files, test_set, comparison)

@@ -264,8 +264,8 @@ def _collect_folder(folder: Path) -> ReportFiles:
     files = ReportFiles()
     if not folder.is_dir():
         raise DataError(
-            f"{folder} is not a folder. Expected a folder with outputs or scores, or the output "
-            "file of a system as NAME=FILE."
+            f"{folder} is not a folder. Expected a folder with outputs or scores. Pass the output "
+            "file of a system with the name of the system."
         )
     root = folder.resolve()
     for path in sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path)):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, check_positive
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import checked_lines, read_lines
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import LineRewriter
 
@@ -77,7 +77,8 @@ class NBest:
             rewrite: function from tokens of fairseq-generate to text
             right_to_left: reverse the tokens of fairseq-generate
         """
-        groups = parse_list(lines, name, score, rewrite, right_to_left)
+        texts = checked_lines(lines, name)
+        groups = parse_list(texts, name, score, rewrite, right_to_left)
         return cls(list(check_indices(groups, name)), name)
 
     @classmethod

@@ -76,7 +76,9 @@ class TuningData:
         if not references:
             raise UsageError("There are no references. Expected at least one list of references.")
         sums = sum_metric(metric, tokenize)
-        names = list(features) if features else _shared_features(nbest)
+        names = _shared_features(nbest) if features is None else list(features)
+        if features is not None and not names:
+            raise UsageError("`features` is empty. Expected at least one name of a score.")
         known = nbest.sentences[0].candidates[0].scores
         for name in names if weights is None else {**dict.fromkeys(names), **weights}:
             if name not in known:

@@ -20,7 +20,8 @@ from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
-from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, BeamNoise, NoisyGenerator
+from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyGenerator
+from fairseq_ssl.inference.translation import CANDIDATE, HYPOTHESIS
 from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from fairseq_ssl.text.tokenization import (
 )
 
 
-def read_generated_lines(lines: Iterable[str], field: str) -> Iterator[str]:
+def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text") -> Iterator[str]:
     """Return the texts of one kind in the output of fairseq-generate, in the order of the data.
 
     Only the first text of each sentence is returned.
@@ -24,6 +24,7 @@ def read_generated_lines(lines: Iterable[str], field: str) -> Iterator[str]:
     Args:
         lines: output of fairseq-generate.
         field: prefix of the lines, such as S, T or H.
+        name: name of the file in messages.
     """
     texts: dict[int, str] = {}
     for line in lines:
@@ -32,12 +33,14 @@ def read_generated_lines(lines: Iterable[str], field: str) -> Iterator[str]:
             texts.setdefault(int(match[1]), line.split("\t", 2 if field == "H" else 1)[-1])
     if not texts:
         raise DataError(
-            f"There is no line that begins with {field}-0. Expected the output of fairseq-generate."
+            f"There is no line that begins with {field}-0 in {name}. Expected the output of "
+            "fairseq-generate."
         )
     missing = next((index for index in range(len(texts)) if index not in texts), None)
     if missing is not None:
         raise DataError(
-            f"There is no line {field}-{missing}. The output of fairseq-generate is incomplete."
+            f"There is no line {field}-{missing} in {name}. The output of fairseq-generate is "
+            "incomplete."
         )
     return iter([texts[index] for index in sorted(texts)])
 

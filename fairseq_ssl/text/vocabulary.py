@@ -57,8 +57,13 @@ def read_counts(path: str | Path) -> Counter[str]:
 def write_counts(counts: Mapping[str, int], path: str | Path) -> None:
     """Write word counts, sorted by descending count and then alphabetically."""
     with atomic_lines(path) as file:
-        for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-            file.write(f"{word} {count}\n")
+        file.writelines(count_lines(counts))
+
+
+def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield the lines of a file of word counts, in the order of `write_counts`."""
+    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{word} {count}\n"
 
 
 def check_tag(tag: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import operator
 import shutil
 import sys
@@ -215,6 +216,8 @@ def test_ensembles_of_different_encoders(folder: Path, corpus: Path, model: Path
         (["--weights", "0"], 2, "0 is out of range"),
         (["--weights", "a"], 2, "a is out of range"),
         (["--spacy-model", "x"], 2, "--spacy-model needs --explain"),
+        (["--tokenized", "--tokenizer", "spacy"], 2, "--tokenizer cannot be used with --tokenized"),
+        (["--tokenized", "--lang", "de"], 2, "--lang cannot be used with --tokenized"),
         (["--explain", "--spacy-model", "none"], 1, "Or set --spacy-model to the folder"),
         (["--json", "--diff"], 2, "not allowed with"),
         (["--keep-bias", "2"], 2, "2 is out of range. Expected -1 to 1."),
@@ -314,6 +317,7 @@ def _grams(one: Corrector) -> list[str]:
         ({"iterations": 0}, "`iterations` is 0"),
         ({"batch_size": 0}, "`batch_size` is 0"),
         ({"weights": (1.0, 2.0)}, "2 `weights` for 1 models"),
+        *[({"weights": (weight,)}, "`weights` is") for weight in (-1.0, 0.0, math.nan, math.inf)],
     ],
 )
 def test_invalid_configs(fields: dict[str, Any], message: str) -> None:
@@ -321,6 +325,7 @@ def test_invalid_configs(fields: dict[str, Any], message: str) -> None:
         CorrectionConfig((Path("a.pt"),), **fields)
     with pytest.raises(UsageError, match="`models` is empty"):
         CorrectionConfig(())
+    assert hash(CorrectionConfig((Path("a.pt"),), weights=[2.0]))  # type: ignore[arg-type]
 
 
 def test_edits_are_explained_by_errant(folder: Path, model: Path, tmp_path: Path) -> None:

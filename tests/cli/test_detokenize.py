@@ -43,7 +43,7 @@ def test_a_missing_line_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "generate.txt"
     file.write_text("H-0\t-1\ta\nH-2\t-1\tb\n")
     assert main(["detokenize", str(file), "--field", "H"]) == 1
-    assert "There is no line H-1" in capsys.readouterr().err
+    assert f"There is no line H-1 in {file}." in capsys.readouterr().err
     assert main(["detokenize", str(tmp_path / "none")]) == 1
     assert "does not exist" in capsys.readouterr().err
 
@@ -54,7 +54,7 @@ def test_other_input_than_fairseq_generate_is_an_error(
     file = tmp_path / "text"
     file.write_text("plain\n")
     assert main(["detokenize", str(file), "--field", "H"]) == 1
-    assert "no line that begins with H-0" in capsys.readouterr().err
+    assert f"no line that begins with H-0 in {file}." in capsys.readouterr().err
     file.write_bytes(b"fine\n\xff\n")
     assert main(["detokenize", str(file)]) == 1
     assert "text:2 is not valid UTF-8" in capsys.readouterr().err

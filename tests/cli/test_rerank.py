@@ -312,6 +312,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
             "one, but 2 sentences in",
         ),
         (["tune", "{}/l", "--reference", "{}/ref", "--features", "u"], 2, "l:1 has no score 'u'"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--features", ""], 2, "l:1 has no score ''"),
         (
             ["tune", "{}/l", "--reference", "{}/ref", "--features", "t"],
             1,

@@ -106,6 +106,17 @@ def test_scores_of_several_models_are_merged(
     assert slor == pytest.approx([row[1] for row in values], abs=1e-5)
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_source_with_more_lines_is_a_warning(
+    here: Path, capsys: pytest.CaptureFixture[str], more: int
+) -> None:
+    with Path("source").open("a") as file:
+        file.writelines(["a\n"] * more)
+    made_by(*TRANSLATED)
+    message = "source has 61 lines, but the last sentence of the list has the index 59."
+    assert (message in capsys.readouterr().err) == bool(more)
+
+
 def test_text_is_tokenized_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = made_by(*TRANSLATED)
     Path("source").write_text(Path("source").read_text().replace(" ", ""))

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
-from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive
 from fairseq_ssl.io.text_files import open_bytes
-from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, with_suffix
+from fairseq_ssl.text.subwords import TrainedSubwords, replace_model, with_suffix
 
 SUFFIX = ".model"
 MAX_LINE_BYTES_TRAINED = 4192
@@ -106,11 +105,9 @@ def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubw
     processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
     ids = range(processor.get_piece_size())
     rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
-    with exclusive(prefix):
-        with atomic_lines(with_suffix(prefix, VOCABULARY_SUFFIX)) as file:
-            file.writelines(rows)
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(model)
+    with replace_model(prefix, SUFFIX) as (temporary, vocabulary):
+        vocabulary.write_text("".join(rows), "utf-8")
+        temporary.write_bytes(model)
     notes = (
         (f"{text.long} lines of more than {MAX_LINE_BYTES_TRAINED} bytes skipped",)
         if text.long

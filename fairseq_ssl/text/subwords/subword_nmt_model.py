@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, with_suffix
-from fairseq_ssl.text.vocabulary import read_counts, write_counts
+from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, replace_model, with_suffix
+from fairseq_ssl.text.vocabulary import count_lines, read_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
@@ -83,11 +82,9 @@ def train(
         raise DataError("There is too little text to train on. No pair of letters is repeated.")
     path = with_suffix(prefix, SUFFIX)
     subwords = _count_subwords(words, codes, str(path))
-    with exclusive(prefix):
-        # Write the vocabulary first, so that it exists whenever the merges exist.
-        write_counts(subwords, with_suffix(prefix, VOCABULARY_SUFFIX))
-        with atomic_lines(path) as file:
-            file.writelines(f"{line}\n" for line in codes)
+    with replace_model(prefix, SUFFIX) as (temporary, vocabulary):
+        vocabulary.write_text("".join(count_lines(subwords)), "utf-8")
+        temporary.write_text("".join(f"{line}\n" for line in codes), "utf-8")
     notes: tuple[str, ...] = ()
     if merges < size:
         notes = (f"{merges} merges instead of {size}, since no other pair is repeated",)

@@ -62,6 +62,11 @@ def test_invalid_pairs_and_labels_are_rejected(monkeypatch: pytest.MonkeyPatch) 
         extract("a b c", "d e f")
 
 
+def test_a_string_is_not_a_pair() -> None:
+    with pytest.raises(TypeError, match=r"Pair 1 is 'ab'\. Expected two strings\."):
+        build_dictionary(["ab"])  # type: ignore[list-item]
+
+
 def test_files_equal_pairs(tmp_path: Path) -> None:
     source, target, output = (tmp_path / name for name in ("s", "t", "edits"))
     for path, side in ((source, 0), (target, 1)):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.noisy_beam import GRANULARITIES, BeamNoise, NoisyGenerator
+from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyGenerator
+from fairseq_ssl.inference.translation import GRANULARITIES
 
 fairseq_ssl.register()
 from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402

@@ -158,6 +158,9 @@ def test_models_keep_the_threads_of_torch_except_in_worker_processes(
         ({"beam": 2.5}, "`beam` is 2.5. Expected an integer, 1 or more"),
         ({"beam": None}, "`beam` is None. Expected an integer"),
         ({"threads": 0}, "`threads` is 0. Expected 1 or more"),
+        ({"noisy_beam_granularity": "word"}, "`noisy_beam_granularity` is 'word'"),
+        ({"fluency_boost_ratio": 0}, "`fluency_boost_ratio` is 0. Expected a number above 0"),
+        ({"fluency_boost_lm": "lm.pt"}, "`fluency_boost_lm` needs `fluency_boost_data`"),
     ],
 )
 def test_invalid_decoding_options(fields: dict[str, Any], message: str) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairseq_ssl.inference import correction, nbest_scores
+from fairseq_ssl.inference import back_translation, correction, nbest_scores
 from fairseq_ssl.inference.back_translation import _BackTranslationJob
-from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, ScoringConfig
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, Scored, ScoringConfig
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import TextInput, silent_progress
@@ -53,6 +54,82 @@ def test_the_time_includes_interrupted_runs(files: Path, monkeypatch: pytest.Mon
 def test_another_language_model_for_fluency_boost_is_another_job(files: Path) -> None:
     model = files / "lm.pt"
     model.touch()
-    before = translation(files, beam=4, nbest=4, fluency_boost_lm=model).params
+    boost = {"fluency_boost_lm": model, "fluency_boost_data": files}
+    before = translation(files, beam=4, nbest=4, **boost).params
     os.utime(model, ns=(1, 1))
-    assert translation(files, beam=4, nbest=4, fluency_boost_lm=model).params != before
+    assert translation(files, beam=4, nbest=4, **boost).params != before
+
+
+class RecordingExecutor:
+    """Executor of this process that records its functions, as a Ray worker receives them."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, Any]] = []
+
+    def imap(self, work: Any, items: Any) -> Iterator[Any]:
+        for item in items:
+            self.calls.append((work, item))
+            yield work(item)
+
+
+class FakeModel:
+    """Decoder, corrector and scorer that counts how often it is loaded."""
+
+    loaded = 0
+
+    def __init__(self, *config: Any) -> None:
+        FakeModel.loaded += 1
+
+    def set_seed(self, seed: int) -> None:
+        pass
+
+    def decode(self, sentences: Any, ids: Any) -> list[list[str]]:
+        return [[""] for _ in sentences]
+
+    def correct(self, lines: Any) -> list[correction.CorrectedLine]:
+        return [correction.CorrectedLine(line, line, ()) for line in lines]
+
+    def score(self, pairs: Any) -> Scored:
+        return Scored([(0.0, 0.0) for _ in pairs], 1, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["translation", "correction", "scores"])
+def test_a_worker_that_is_kept_loads_changed_models(
+    files: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setitem(back_translation.DECODERS, "fairseq", FakeModel)  # type: ignore[arg-type]
+    monkeypatch.setattr(back_translation, "_prepare", lambda config, engine: config)
+    monkeypatch.setattr(correction, "Corrector", FakeModel)
+    monkeypatch.setattr(nbest_scores, "scorer_loader", lambda config: FakeModel)
+    (files / "list").write_text("0 ||| a ||| s= 1\n")
+    executor = RecordingExecutor()
+    work: Any = (executor, silent_progress)
+    models, text = (files / "model.pt",), TextInput(files / "text")
+    for _ in range(2):
+        (files / "model.pt").write_text(f"{FakeModel.loaded}")
+        os.utime(files / "model.pt", ns=(FakeModel.loaded, FakeModel.loaded))
+        nbest = dict.fromkeys(("source", "source_subwords", "subwords", "unigrams"))
+        job: Any = {
+            "translation": _BackTranslationJob(DecodingConfig(models), "fairseq", text, {}, *work),
+            "correction": correction._CorrectionJob(
+                text, correction.CorrectionConfig(models), as_text, "text", [], *work
+            ),
+            "scores": nbest_scores._NBestJob(
+                ScoringConfig(LANGUAGE_MODEL, models, "lm"),
+                None,
+                {"list": files / "list", **nbest},
+                1024,
+                *work,
+            ),
+        }[kind]
+        assert list(job.chunks({}))
+    before = FakeModel.loaded
+    ((work, item), _) = executor.calls
+    work(item)
+    assert FakeModel.loaded == before + 1
+    work(item)
+    assert FakeModel.loaded == before + 1
+
+
+def as_text(line: correction.CorrectedLine) -> str:
+    return line.text

@@ -47,7 +47,7 @@ def load(config: DecodingConfig, worker: int) -> Decoder:
     return DECODER
 
 
-CONFIG = DecodingConfig((), seed=3, max_source_tokens=4)
+CONFIG = DecodingConfig(("model.pt",), seed=3, max_source_tokens=4)
 TRANSLATOR = BlockTranslator(load, CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
 
 

@@ -348,6 +348,11 @@ def test_glorot_embeddings_are_uniform() -> None:
                 ("shape_shift_warmup", 9),
             )
         ],
+        *[
+            ({"shape_positions": positions, name: value}, f"{flag(name)} cannot .* {positions}")
+            for positions in ("absolute", "shifted")
+            for name, value in (("shape_relative_limit", 8), ("shape_relative_one_table", True))
+        ],
         ({"shape_positions": "relative", "cross_self_attention": True}, "--cross-self-attention"),
         (
             {"shape_positions": "relative", "encoder_xformers_att_config": "{}"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fairseq_ssl.noise.learner_errors import (
     MAX_GRAM_TOKENS,
     LearnerErrorCounter,
     LearnerErrors,
+    count_learner_errors,
 )
 from fairseq_ssl.signature import Signature
 
@@ -170,6 +172,12 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="could not be written: No space left"):
         COUNTED.write(tmp_path / "words.json", Signature("learner-errors"))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), 1])
+def test_items_that_are_not_pairs_are_rejected(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"Pair 2 is {wrong!r}. Expected two strings.")):
+        count_learner_errors([("a", "b"), wrong])
 
 
 def test_missing_rapidfuzz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

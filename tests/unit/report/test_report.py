@@ -266,7 +266,11 @@ def test_folder_without_results_is_rejected(
 ) -> None:
     write(tmp_path / "runs/notes.md", "nothing")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 1
-    assert "no outputs, scores or figures" in capsys.readouterr().err
+    assert f"no outputs, scores or figures in {tmp_path}/runs." in capsys.readouterr().err
+    with pytest.raises(DataError, match=r"no outputs, scores or figures\. .* with their names"):
+        write_report(tmp_path / "r.html", {})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"is not a folder.* with the name of the system"):
+        write_report(tmp_path / "r.html", [tmp_path / "runs/notes.md"])
 
 
 def test_an_unknown_metric_and_a_system_without_files(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ def test_wrong_requests_are_rejected() -> None:
         rerank.WeightSearch("gird")
     with pytest.raises(UsageError, match="`metric` is 'ter'"):
         rerank.tune(nbest, [["a"]], "ter", folds=0)
+    with pytest.raises(UsageError, match="`features` is empty"):
+        rerank.tune(nbest, [REFERENCE], features=[])
     with pytest.raises(UsageError, match="no references"):
         rerank.tune(nbest, [], folds=0)
     with pytest.raises(

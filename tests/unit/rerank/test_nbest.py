@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.rerank.nbest import (
     Candidate,
+    NBest,
     SentenceCandidates,
     format_nbest,
     merge_sentences,
@@ -81,6 +83,20 @@ def test_empty_lists_are_rejected() -> None:
         list(parse_list([], "list", "s", str))
     with pytest.raises(DataError, match="list is not an n-best list"):
         list(parse_list(["S-0\ta"], "list", "s", str))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("0 ||| a ||| s= 1", "Expected a list of lines, not a string"),
+        (None, "Expected a list of lines, not None"),
+        (["0 ||| a ||| s= 1", None], "Line 2 of the list is None, a NoneType"),
+        ([3], "Line 1 of the list is 3, a int"),
+    ],
+)
+def test_lines_that_are_not_strings_are_rejected(lines: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        NBest.parse(lines)
 
 
 def test_lists_are_streamed() -> None:

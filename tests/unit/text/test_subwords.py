@@ -20,6 +20,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
+    MODEL_SUFFIXES,
     SUBWORD_KINDS,
     SUBWORD_NMT,
     subword_dictionary,
@@ -40,7 +41,8 @@ def random_lines(count: int) -> list[str]:
 def train(kind: str, prefix: Path, tags: tuple[str, ...], size: int = 40) -> Path:
     package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
     trained = package.train(random_lines(300), prefix, size, tags)
-    Path(f"{trained.model}.json").write_text(json.dumps({"tags": tags}), encoding="utf-8")
+    signature = json.dumps({"method": "subwords", "tags": tags})
+    Path(f"{trained.model}.json").write_text(signature, encoding="utf-8")
     return prefix
 
 
@@ -280,6 +282,26 @@ def test_missing_package_is_reported(
     package = sentencepiece_model if module == "sentencepiece" else subword_nmt_model
     with pytest.raises(MissingPackageError, match=message):
         package.train(["ab ab"], tmp_path / "model", 5)
+
+
+@pytest.mark.parametrize("kind", SUBWORD_KINDS)
+def test_a_killed_run_leaves_no_model_with_another_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    prefix, vocabulary = train(kind, tmp_path / "bpe", ()), tmp_path / "bpe.vocab"
+    before = vocabulary.read_bytes()
+    rename = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if target.suffix in MODEL_SUFFIXES:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        train(kind, prefix, (), {SUBWORD_NMT: 2}.get(kind, 36))
+    assert vocabulary.read_bytes() != before
+    assert not any(Path(f"{prefix}{suffix}").exists() for suffix in MODEL_SUFFIXES)
 
 
 def test_a_model_that_was_trained_again_is_loaded_again(tmp_path: Path) -> None:
