@@ -31,8 +31,8 @@ from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
     ProgressFactory,
+    check_distinct,
     file_or_stream,
-    resolve_paths,
     run_job,
     silent_progress,
 )
@@ -197,10 +197,7 @@ def _check(
         raise UsageError(
             f"There are {sides} inputs but {len(outputs)} outputs. Expected one output per input."
         )
-    files = resolve_paths(outputs)
-    sources = set(resolve_paths(inputs))  # both sides may be one file
-    if len({*files, *sources}) < len(files) + len(sources):
-        raise UsageError("The inputs and the outputs must be different files.")
+    check_distinct(inputs, outputs)
 
 
 @dataclass

@@ -215,7 +215,7 @@ def back_translate_file(
     outputs = {
         name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
     }
-    check_distinct(text.path, outputs.values())
+    check_distinct([text.path], outputs.values())
     for path in config.model:
         DECODERS[engine].check_model(Path(path))
     job = _BackTranslationJob(config, engine, text, outputs, executor or LocalExecutor(1), progress)

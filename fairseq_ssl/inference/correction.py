@@ -370,7 +370,7 @@ def correct_file(
     text = TextInput(optional_path(source), size=block * 1024)
     path, stream = file_or_stream(output)
     outputs = [path] if path else []
-    check_distinct(text.path, outputs)
+    check_distinct([text.path], outputs)
     job = _CorrectionJob(
         text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress
     )
