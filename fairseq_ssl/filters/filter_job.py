@@ -36,7 +36,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import file_fingerprint, temporary_path
+from fairseq_ssl.io.outputs import temporary_path
 from fairseq_ssl.io.text_files import (
     check_strings,
     compress_chunk,
@@ -45,7 +45,7 @@ from fairseq_ssl.io.text_files import (
     path_list,
     stdin_text,
 )
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 
 MEMORY = 2**30
 """Default size of the hash table of ``duplicates``, in bytes."""

@@ -34,9 +34,8 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import join_lines, optional_path
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "fairseq": FairseqDecoder,

@@ -27,10 +27,9 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
 from fairseq_ssl.metrics.edit_extraction import MODEL, Annotator
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
     LineEdit,

@@ -23,14 +23,13 @@ from fairseq_ssl.io.outputs import (
     ResumableFiles,
     complete,
     exclusive,
-    file_fingerprint,
     is_device,
     is_done,
     journal,
     write_chunk,
 )
 from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 
 Chunks = Sequence[bytes | Path]
 """The next bytes of each output, or files that contain them."""
@@ -153,9 +152,10 @@ def _write(
     except PermissionError:
         raise DataError(f"{files.current} cannot be written: permission denied.") from None
     except OSError as error:
+        resume = " to resume it" if files.journal.exists() else ""
         raise DataError(
             f"{files.current} could not be written: {error.strerror or error}. Free some space, "
-            "and run the same job again to resume it."
+            f"and run the same job again{resume}."
         ) from None
 
 

@@ -262,7 +262,7 @@ class ResumableFiles:
             afresh: delete the files of an interrupted run instead of resuming
         """
         self.paths = list(paths)
-        self.task = json.loads(json_text(task))
+        self.task = json.loads(json_text({**task, "files": [path.name for path in paths]}))
         self.journal = journal(paths[0])
         self.state: dict[str, Any] = {}
         self._finished = False
@@ -285,13 +285,13 @@ class ResumableFiles:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the files. After an error, save the state, or delete the files without a state."""
         failed = self.current
-        with suppress(OSError), self._open:  # on a full disk the last saved state is kept
-            unfinished = kind is not None and not self._finished
-            if unfinished and self.state:
-                self._save()
-            elif unfinished:
-                for path in [*self.tmp, self.journal]:
-                    path.unlink(missing_ok=True)
+        with suppress(OSError), self._open:
+            if kind is not None and not self._finished:
+                with suppress(OSError):  # on a full disk the last saved state is kept
+                    self._save() if self.state else self.journal.unlink(missing_ok=True)
+                if not self.journal.exists():
+                    for path in [*self.tmp, temporary_path(self.journal)]:
+                        path.unlink(missing_ok=True)
         self.current = failed
 
     @property
@@ -404,9 +404,11 @@ def journal(path: Path) -> Path:
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """Rename the remaining temporary files if the journal states that the run is finished."""
+    """Rename the remaining temporary files if the journal states that a run has finished them."""
     try:
-        finished = bool(paths) and parse_json(journal(paths[0]).read_text("utf-8"))["finished"]
+        note = parse_json(journal(paths[0]).read_text("utf-8"))
+        same = note["task"]["files"] == json.loads(json_text([path.name for path in paths]))
+        finished = same and note["finished"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return
     if finished:
@@ -426,22 +428,6 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     values = json.loads(json_text(task))
     same = isinstance(found, dict) and all(found.get(key) == values[key] for key in values)
     return same and all(path.exists() for path in paths)
-
-
-def file_fingerprint(path: str | Path) -> list[int]:
-    """Return the size in bytes and the modification time in nanoseconds of a file.
-
-    For a folder, return the total size and the latest time of its files, without subfolders.
-    """
-    path = Path(path)
-    try:
-        parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
-        stats = [part.stat() for part in parts]
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    return [sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)]
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

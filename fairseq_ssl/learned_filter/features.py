@@ -15,11 +15,11 @@ from fairseq_ssl.errors import DataError, check_choice
 from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import convert_fields
 from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
+from fairseq_ssl.signature import file_fingerprint
 from fairseq_ssl.text.subwords.model import subword_segmenter
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import read_counts

@@ -26,7 +26,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import atomic_folder, exclusive, file_fingerprint
+from fairseq_ssl.io.outputs import atomic_folder, exclusive
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     open_text,
@@ -49,7 +49,7 @@ from fairseq_ssl.learned_filter.pair_filter import (
     PairFilter,
     noise_pairs,
 )
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 FilePair = tuple[str | Path, str | Path]
