@@ -8,7 +8,7 @@ from typing import Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.outputs import atomic_path
+from fairseq_ssl.io.outputs import atomic_path, signature_path
 from fairseq_ssl.io.text_files import json_text
 
 
@@ -30,7 +30,7 @@ class Signature:
 
     def write_beside(self, path: Path) -> Path:
         """Write the signature as JSON to `path` plus the suffix ``.json``. Return the new path."""
-        beside = path.with_name(path.name + ".json")
+        beside = signature_path(path)
         content = {"method": self.method, "version": self.version, **self.parameters}
         with atomic_path(beside) as temporary:
             temporary.write_text(f"{json_text(content)}\n", encoding="utf-8", newline="\n")
