@@ -53,7 +53,8 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "--jobs: 0 is out of range" in refused(capsys, 2, *words, "--jobs", "0")
     assert "is an input" in refused(capsys, 2, *words, "-o", file)
     for name, output in (("out.tmp", "out"), ("out.tmp.gz", "out.gz"), ("out.json", "out")):
-        words = ("tokenize", tmp_path / name, "--moses", "en", "-o", tmp_path / output)
-        assert f"{name} would be overwritten" in refused(capsys, 2, *words)
+        both = (tmp_path / name, "-o", tmp_path / output)
+        message = refused(capsys, 2, "tokenize", *both, "--moses", "en")
+        assert f"{name} would be overwritten" in message
     assert "does not exist" in refused(capsys, 1, "tokenize", tmp_path / "x", "--moses", "en")
     assert file.read_text(encoding="utf-8") == "a\n"
