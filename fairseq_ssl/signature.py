@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.io.outputs import atomic_path
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.outputs import atomic_path, signature_path
 from fairseq_ssl.io.text_files import json_text
 
 
@@ -29,11 +30,27 @@ class Signature:
 
     def write_beside(self, path: Path) -> Path:
         """Write the signature as JSON to `path` plus the suffix ``.json``. Return the new path."""
-        beside = path.with_name(path.name + ".json")
+        beside = signature_path(path)
         content = {"method": self.method, "version": self.version, **self.parameters}
         with atomic_path(beside) as temporary:
             temporary.write_text(f"{json_text(content)}\n", encoding="utf-8", newline="\n")
         return beside
+
+
+def file_fingerprint(path: str | Path) -> list[int]:
+    """Return the size in bytes and the modification time in nanoseconds of a file.
+
+    For a folder, return the total size and the latest time of its files, without subfolders.
+    """
+    path = Path(path)
+    try:
+        parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
+        stats = [part.stat() for part in parts]
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    return [sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)]
 
 
 def _is_short(value: Any) -> bool:

@@ -27,10 +27,9 @@ from fairseq_ssl.data.two_view_dataset import (
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_positive
 from fairseq_ssl.inference.loading import load_models, torch_device
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import line_list, parse_json
 from fairseq_ssl.modules.window_classifiers import Imitators
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 

@@ -12,6 +12,7 @@ from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
+from fairseq_ssl.io.jobs import check_distinct
 
 EXAMPLES = """\
   fairseq-ssl filter learned fit bitext.en bitext.de --clean newstest.en newstest.de \\
@@ -236,9 +237,7 @@ def _apply(args: argparse.Namespace) -> None:
 
     scores = args.scores or args.output[0].with_name(f"{args.output[0].name}.scores")
     pairs, outputs = (args.source, args.target), (args.output[0], args.output[1])
-    paths = [*pairs, *outputs, scores]
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise UsageError("The inputs, the outputs and the scores must be different files.")
+    check_distinct(pairs, [*outputs, scores])
     score_pairs(
         args.filter,
         pairs,

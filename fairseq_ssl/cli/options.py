@@ -15,6 +15,7 @@ import fairseq_ssl
 from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
+from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.signature import Signature
@@ -113,11 +114,11 @@ def check_new(output: Path, overwrite: bool) -> None:
 
 
 def check_output(output: Path | None, *inputs: Path | None) -> None:
-    """Raise UsageError if the output is one of the inputs, or if two inputs are stdin."""
+    """Raise UsageError if the output would overwrite an input, or if two inputs are stdin."""
     if list(map(str, inputs)).count(STDIN) > 1:
         raise UsageError("Two inputs are stdin. Name a file for one of them.")
-    if output and output.resolve() in {path.resolve() for path in inputs if path}:
-        raise UsageError(f"{output} is an input. Choose another output.")
+    if output:
+        check_beside(output, inputs)
 
 
 def one_writer(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
@@ -402,9 +403,7 @@ def add_precision(parser: Options) -> None:
 
 def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
     """Return ``cpu`` or ``cuda``. Raise UsageError for --device cuda without a GPU."""
-    if args.device == "cpu":
-        return "cpu"
-    has_gpu = gpus() > 0
+    has_gpu = args.device != "cpu" and gpus() > 0
     if args.device == "cuda" and not has_gpu:
         raise UsageError("--device is cuda, but no CUDA device is available. Drop it, or pass cpu.")
     return "cuda" if has_gpu else "cpu"

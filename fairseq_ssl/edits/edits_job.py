@@ -20,7 +20,7 @@ from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suff
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import ProgressFactory, resolve_paths, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_beside, resolve_paths, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import checked_pairs, optional_path
 from fairseq_ssl.signature import Signature
@@ -311,9 +311,8 @@ def _check_sizes(size: int, max_ngram: int) -> None:
 
 def _check_outputs(outputs: dict[str, Path | None], *inputs: Path | None) -> None:
     """Raise UsageError if an output is an input, or two outputs are the same file."""
-    read, written = resolve_paths(inputs), resolve_paths(outputs.values())
-    for name, path in outputs.items():
-        if path and path.resolve() in read:
-            raise UsageError(f"{path} is an input. Choose another file for `{name}`.")
-    if len(set(written)) < len(written):
+    written = [path for path in outputs.values() if path]
+    if len(set(resolve_paths(written))) < len(written):
         raise UsageError(f"`output` and `label_dict` are both {outputs['output']}. Use two files.")
+    for path in written:
+        check_beside(path, [*inputs, *(one for one in written if one != path)])

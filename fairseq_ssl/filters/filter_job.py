@@ -31,12 +31,12 @@ from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
     ProgressFactory,
+    check_distinct,
     file_or_stream,
-    resolve_paths,
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import file_fingerprint, temporary_path
+from fairseq_ssl.io.outputs import temporary_path
 from fairseq_ssl.io.text_files import (
     check_strings,
     compress_chunk,
@@ -45,7 +45,7 @@ from fairseq_ssl.io.text_files import (
     path_list,
     stdin_text,
 )
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 
 MEMORY = 2**30
 """Default size of the hash table of ``duplicates``, in bytes."""
@@ -197,10 +197,7 @@ def _check(
         raise UsageError(
             f"There are {sides} inputs but {len(outputs)} outputs. Expected one output per input."
         )
-    files = resolve_paths(outputs)
-    sources = set(resolve_paths(inputs))  # both sides may be one file
-    if len({*files, *sources}) < len(files) + len(sources):
-        raise UsageError("The inputs and the outputs must be different files.")
+    check_distinct(inputs, outputs)
 
 
 @dataclass

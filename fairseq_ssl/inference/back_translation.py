@@ -35,9 +35,8 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import join_lines, optional_path
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "fairseq": FairseqDecoder,
@@ -216,7 +215,7 @@ def back_translate_file(
     outputs = {
         name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
     }
-    check_distinct(text.path, outputs.values())
+    check_distinct([text.path], outputs.values())
     for path in config.model:
         DECODERS[engine].check_model(Path(path))
     job = _BackTranslationJob(config, engine, text, outputs, executor or LocalExecutor(1), progress)

@@ -29,10 +29,9 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
 from fairseq_ssl.metrics.edit_extraction import MODEL, Annotator
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
     LineEdit,
@@ -370,7 +369,7 @@ def correct_file(
     text = TextInput(optional_path(source), size=block * 1024)
     path, stream = file_or_stream(output)
     outputs = [path] if path else []
-    check_distinct(text.path, outputs)
+    check_distinct([text.path], outputs)
     job = _CorrectionJob(
         text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress
     )

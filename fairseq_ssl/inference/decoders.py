@@ -23,8 +23,8 @@ from fairseq_ssl.inference.loading import (
 )
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
 from fairseq_ssl.io.executors import is_worker
-from fairseq_ssl.io.outputs import build_once, file_fingerprint, is_done
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.io.outputs import build_once, is_done
+from fairseq_ssl.signature import Signature, file_fingerprint
 
 MODEL_FILE = "model.bin"
 """File with the weights in the folder of a CTranslate2 model."""

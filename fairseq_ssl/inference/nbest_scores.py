@@ -36,7 +36,6 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     open_text,
@@ -45,7 +44,7 @@ from fairseq_ssl.io.text_files import (
     stdin_text,
 )
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)

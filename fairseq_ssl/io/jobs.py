@@ -23,14 +23,13 @@ from fairseq_ssl.io.outputs import (
     ResumableFiles,
     complete,
     exclusive,
-    file_fingerprint,
     is_device,
     is_done,
     journal,
     write_chunk,
 )
 from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 
 Chunks = Sequence[bytes | Path]
 """The next bytes of each output, or files that contain them."""
@@ -155,9 +154,10 @@ def _write(
     except PermissionError:
         raise DataError(f"{files.current} cannot be written: permission denied.") from None
     except OSError as error:
+        resume = " to resume it" if files.journal.exists() else ""
         raise DataError(
             f"{files.current} could not be written: {error.strerror or error}. Free some space, "
-            "and run the same job again to resume it."
+            f"and run the same job again{resume}."
         ) from None
 
 
@@ -177,11 +177,28 @@ def file_or_stream(output: str | Path | IO[bytes]) -> tuple[Path | None, IO[byte
     return None, output
 
 
-def check_distinct(source: Path | None, outputs: Iterable[Path]) -> None:
-    """Raise UsageError if the input and the outputs are not different files."""
-    paths = resolve_paths((source, *outputs))
-    if len(set(paths)) < len(paths):
-        raise UsageError("The input and the outputs must be different files.")
+def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> None:
+    """Raise UsageError if an output, or a file next to it, is an input or another output."""
+    read, written = resolve_paths(inputs), resolve_paths(outputs)
+    if len({*read, *written}) < len(set(read)) + len(written):
+        raise UsageError("The inputs and the outputs must be different files.")
+    for output in written:
+        check_beside(output, {*read, *written} - {output})
+
+
+def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
+    """Raise UsageError if an output, its temporary file or its signature is an input."""
+    path = output.resolve()
+    names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
+    names.add(f"{path.stem}.tmp{path.suffix}")
+    for one in resolve_paths(inputs):
+        if one == path:
+            raise UsageError(f"{output} is an input. Choose another output.")
+        if one.parent == path.parent and one.name in names:
+            raise UsageError(
+                f"{one.name} would be overwritten, since {output.name} needs a file of this name "
+                "next to it. Rename the file, or choose another output."
+            )
 
 
 def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:

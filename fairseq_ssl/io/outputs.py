@@ -57,7 +57,7 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         if not wait:
             raise _busy(output)
         time.sleep(POLL)
-    _check_beside(path)
+    _check_beside(output)
     lock = path.with_name(f"{path.name}.lock")
     created = [parent for parent in path.parents if not parent.exists()]
     try:
@@ -94,6 +94,7 @@ def atomic_path(output: Path, suffix: str = "") -> Iterator[Path]:
         temporary = target.with_name(f"{target.name.removesuffix(suffix)}.tmp{suffix}")
         try:
             yield temporary
+            signature_path(output).unlink(missing_ok=True)  # of an older output
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -140,10 +141,16 @@ def _target(output: Path) -> Path:
 
 def _check_beside(output: Path) -> None:
     """Raise UsageError if a signature beside the output would replace another file."""
-    beside = output.with_name(f"{output.name}.json")
+    beside = signature_path(output)
     with suppress(OSError), beside.open("rb") as file:
         if not re.match(rb'\{\s*"method": ', file.read(100)):
             raise UsageError(f"{beside} is not a signature. Rename it, or choose another output.")
+
+
+def signature_path(output: Path) -> Path:
+    """Return the path of the signature of an output."""
+    named = output if output.name else _target(output)
+    return named.with_name(f"{named.name}.json")
 
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
@@ -155,6 +162,9 @@ def _locked(output: Path, lock: Path, wait: bool) -> int:
                 descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
             except FileNotFoundError:  # another run has just removed the folder
                 continue
+            if os.fstat(descriptor).st_size:
+                os.close(descriptor)
+                raise UsageError(f"{lock} is not a lock. Rename it, or choose another output.")
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except OSError as error:
@@ -235,7 +245,7 @@ def build_once(
     try:
         with exclusive(made, wait=True):
             if not is_done():  # the older signature does not fit the new file, if it is killed
-                made.with_name(f"{made.name}.json").unlink(missing_ok=True)
+                signature_path(made).unlink(missing_ok=True)
                 make()
     except OutputError as error:
         raise OutputError(f"{error}{hint}") from None
@@ -262,7 +272,7 @@ class ResumableFiles:
             afresh: delete the files of an interrupted run instead of resuming
         """
         self.paths = list(paths)
-        self.task = json.loads(json_text(task))
+        self.task = json.loads(json_text({**task, "files": [path.name for path in paths]}))
         self.journal = journal(paths[0])
         self.state: dict[str, Any] = {}
         self._finished = False
@@ -285,13 +295,16 @@ class ResumableFiles:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the files. After an error, save the state, or delete the files without a state."""
         failed = self.current
-        with suppress(OSError), self._open:  # on a full disk the last saved state is kept
-            unfinished = kind is not None and not self._finished
-            if unfinished and self.state:
-                self._save()
-            elif unfinished:
-                for path in [*self.tmp, self.journal]:
-                    path.unlink(missing_ok=True)
+        with suppress(OSError), self._open:
+            if kind is not None and not self._finished:
+                with suppress(OSError):  # on a full disk the last saved state is kept
+                    if self.state:
+                        self._save()
+                    else:
+                        self.journal.unlink(missing_ok=True)
+                if not self.journal.exists():
+                    for path in [*self.tmp, temporary_path(self.journal)]:
+                        path.unlink(missing_ok=True)
         self.current = failed
 
     @property
@@ -404,9 +417,11 @@ def journal(path: Path) -> Path:
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """Rename the remaining temporary files if the journal states that the run is finished."""
+    """Rename the remaining temporary files if the journal states that a run has finished them."""
     try:
-        finished = bool(paths) and parse_json(journal(paths[0]).read_text("utf-8"))["finished"]
+        note = parse_json(journal(paths[0]).read_text("utf-8"))
+        same = note["task"]["files"] == json.loads(json_text([path.name for path in paths]))
+        finished = same and note["finished"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return
     if finished:
@@ -418,30 +433,13 @@ def complete(paths: Sequence[Path]) -> None:
 
 def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     """Return True if the files exist and the signature of the first one matches `task`."""
-    beside = paths[0].with_name(f"{paths[0].name}.json")
     try:
-        found = parse_json(beside.read_text("utf-8"))
+        found = parse_json(signature_path(paths[0]).read_text("utf-8"))
     except (OSError, ValueError):
         return False
     values = json.loads(json_text(task))
     same = isinstance(found, dict) and all(found.get(key) == values[key] for key in values)
     return same and all(path.exists() for path in paths)
-
-
-def file_fingerprint(path: str | Path) -> list[int]:
-    """Return the size in bytes and the modification time in nanoseconds of a file.
-
-    For a folder, return the total size and the latest time of its files, without subfolders.
-    """
-    path = Path(path)
-    try:
-        parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
-        stats = [part.stat() for part in parts]
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    return [sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)]
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

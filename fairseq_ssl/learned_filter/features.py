@@ -20,7 +20,7 @@ from fairseq_ssl.io.text_files import convert_fields
 from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
-from fairseq_ssl.text.subwords.model import subword_segmenter
+from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import read_counts
 
@@ -120,6 +120,18 @@ class FeatureExtractor:
         """Names of the features, in column order."""
         resources = {WORDS: self.vectors, STATES: self.masked, ENTROPY: self.translation}
         return tuple(name for name, resource in resources.items() if resource is not None)
+
+    @property
+    def models(self) -> tuple[ScoringConfig, ...]:
+        """The masked language models and the translation model."""
+        return (*(self.masked or ()), *([self.translation] if self.translation else []))
+
+    @property
+    def files(self) -> list[str | Path]:
+        """Files that the features are computed from, and folders of models."""
+        files = [*(self.vectors or ()), *(self.counts or ())]
+        files += [model_file(path) for path in self.subwords if path is not None]
+        return files + [path for config in self.models for path in config.models]
 
     @property
     def embedded(self) -> tuple[str, ...]:

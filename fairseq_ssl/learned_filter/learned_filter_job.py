@@ -26,7 +26,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import atomic_folder, exclusive, file_fingerprint
+from fairseq_ssl.io.outputs import atomic_folder, exclusive
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     open_text,
@@ -49,7 +49,7 @@ from fairseq_ssl.learned_filter.pair_filter import (
     PairFilter,
     noise_pairs,
 )
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 FilePair = tuple[str | Path, str | Path]
@@ -156,12 +156,9 @@ def train_filter(
 
 def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
     """Check the models before hours of counting, and that the output does not replace a file."""
-    files: list[str | Path] = [*texts, *(features.vectors or ()), *(features.counts or ())]
-    for config in (*(features.masked or ()), features.translation):
-        if config is not None:
-            files += config.models
-            scorer_loader(config)
-    check_outside(output, files)
+    for config in features.models:
+        scorer_loader(config)
+    check_outside(output, [*texts, *features.files])
 
 
 def _word_counts(
@@ -226,10 +223,11 @@ def score_pairs(
     """
     folder, pairs, output = Path(folder), _path_pair(pairs), Path(output)
     options = dict(computing or {})
-    filter_json = folder / FILTER
+    pair_filter = PairFilter.read(folder, options)
     params = {
         "filter": str(folder),
-        "filter_is": file_fingerprint(filter_json) if filter_json.exists() else None,
+        "filter_is": file_fingerprint(folder / FILTER),
+        "resources_are": [file_fingerprint(path) for path in pair_filter.features.files],
         "inputs": list(map(str, pairs)),
         "inputs_are": [file_fingerprint(path) for path in pairs],
         "half": options.get("fp16", False),
@@ -242,7 +240,7 @@ def score_pairs(
         positions, done = state.get("positions", [0, 0]), state.get("done", 0)
         if state:
             logger.warning("resuming after line %s", done)
-        work = BlockScorer(PairFilter.read(folder, options))
+        work = BlockScorer(pair_filter)
         report = progress("filter learned apply", "pairs")
         blocks = _pair_blocks(pairs, positions, done + 1)
         for scored in (executor or LocalExecutor(1)).imap(work, blocks):
@@ -335,7 +333,7 @@ def _scores_params(scores: Path) -> dict[str, Any]:
     """Return the parameters from the signature of `score_pairs`, or {} if there is none."""
     try:
         content = parse_json(scores.with_name(f"{scores.name}.json").read_bytes())
-        names = ("filter", "filter_is", "inputs", "inputs_are", "half")
+        names = ("filter", "filter_is", "resources_are", "inputs", "inputs_are", "half")
         return {name: content[name] for name in names}
     except (FileNotFoundError, ValueError, LookupError, TypeError):
         return {}

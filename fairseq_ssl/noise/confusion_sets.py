@@ -13,7 +13,7 @@ from typing import Protocol
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_beside, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
@@ -269,8 +269,7 @@ def _check_arguments(
         raise UsageError("Expected either text files to count words in, or a file of `counts`.")
     if is_unsupported:
         raise UsageError("`keep_unknown` needs aspell. SymSpell suggests words of the text only.")
-    if output.resolve() in {path.resolve() for path in (*inputs, counts) if path}:
-        raise UsageError(f"{output} is an input. Choose another file for `output`.")
+    check_beside(output, [*inputs, counts])
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
 

@@ -245,8 +245,7 @@ def count_learner_errors_file(
     """
     check_positive("min_count", min_count)
     source, target, output = Path(source), Path(target), Path(output)
-    check_distinct(source, [output])
-    check_distinct(target, [output])
+    check_distinct([source, target], [output])
     with exclusive(output):
         counter = LearnerErrorCounter()
         report = progress("learner errors", "pairs")

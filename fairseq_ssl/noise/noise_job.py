@@ -254,7 +254,7 @@ def _check(
         raise UsageError(
             "`skip_bad_lines` needs `clean`, the clean lines that match the noisy lines."
         )
-    check_distinct(text.path, paths.values())
+    check_distinct([text.path], paths.values())
 
 
 def _check_seed(seed: int) -> None:

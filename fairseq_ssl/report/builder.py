@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError, check_choice
-from fairseq_ssl.io.jobs import resolve_paths
+from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import convert_fields, optional_path, path_list
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
@@ -134,9 +134,7 @@ def _check_output(output: str | Path, files: ReportFiles, comparison: Comparison
     """Raise UsageError if the page would replace one of the texts that it shows."""
     texts = [comparison.source, comparison.gold, *comparison.references]
     texts += [path for paths in files.outputs.values() for path in paths]
-    read = resolve_paths(Path(text) for text in texts if text is not None)
-    if Path(output).resolve() in read:
-        raise UsageError(f"{output} is an input. Choose another output.")
+    check_beside(Path(output), [Path(text) for text in texts if text is not None])
 
 
 def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison) -> str | None:

@@ -265,8 +265,7 @@ def count_spelling_file(
     texts, output = path_list(texts), Path(output)
     if not texts:
         raise UsageError("`texts` is empty. Expected one file or more.")
-    for path in texts:
-        check_distinct(path, [output])
+    check_distinct(texts, [output])
     with exclusive(output):
         lines = counted(chain.from_iterable(map(read_lines, texts)), progress("spelling", "lines"))
         counts = SpellingCounts.of(lines)

@@ -141,7 +141,7 @@ def test_rare_words_are_dropped(text: Path, tmp_path: Path) -> None:
         (["{text}.missing"], 1, "clean.en.missing does not exist"),
         (["--counts", "{text}"], 1, "clean.en:1 is 'their house is there'; expected a word"),
         (["{text}", "--checker", "aspell", "--lang", "xx"], 1, "aspell failed: Error: No word"),
-        (["{text}", "-o", "{text}"], 2, "clean.en is an input. Choose another file"),
+        (["{text}", "-o", "{text}"], 2, "clean.en is an input. Choose another output"),
     ],
 )
 def test_wrong_options_are_rejected(

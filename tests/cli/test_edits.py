@@ -270,7 +270,7 @@ def test_share_without_insertions_is_undefined(
         (
             ["dictionary", "source", "target", "-o", "x", "--label-dict", "target"],
             2,
-            "target is an input. Choose another file for --label-dict.",
+            "target is an input. Choose another output.",
         ),
         (
             ["dictionary", "source", "target", "-o", "x", "--label-dict", "x"],

@@ -162,6 +162,17 @@ def test_interrupted_run_resumes(
         assert Path(f"kept.{name}").read_bytes() == Path(f"whole.{name}").read_bytes()
 
 
+def test_changed_vectors_are_another_job(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
+    words = [*APPLY, "--keep", "30", "-o", "kept.s", "kept.t"]
+    assert main(words) == 0
+    before = _lines(Path("kept.s.scores"))
+    Path("s.vec").write_bytes(Path("t.vec").read_bytes().replace(b"t", b"s"))
+    assert "kept.s.scores exists, and is not an output of this job" in refused(capsys, 2, *words)
+    assert main([*words, "--force"]) == 0
+    assert _lines(Path("kept.s.scores")) != before
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

@@ -233,6 +233,8 @@ def test_bad_lines_are_reported_or_skipped(
         (["clean", "--method", "spelling", "--shard", "1/3"], 2, "--shard needs an -o file"),
         (["x.gz", "--method", "spelling", "--shard", "1/3", "-o", "x"], 2, "not compressed"),
         (["clean", "--method", "spelling", "-o", "clean"], 2, "must be different files"),
+        (["x.tmp", "--method", "spelling", "-o", "x"], 2, "x.tmp would be overwritten"),
+        (["clean", "--method", "spelling", "-o", "x", "--clean", "x.json"], 2, "x.json would be"),
         (["clean", "--method", "spelling", "--changed-positions", "x"], 2, "need an -o file"),
         (["clean", "--method", "spelling", "--address", "x"], 2, "--address needs --engine ray"),
         (["clean", "--method", "spelling", "--engine", "ray", "--jobs", "2"], 2, "Ray uses all"),

@@ -52,5 +52,9 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "--moses" in refused(capsys, 2, "tokenize", file)
     assert "--jobs: 0 is out of range" in refused(capsys, 2, *words, "--jobs", "0")
     assert "is an input" in refused(capsys, 2, *words, "-o", file)
+    for name, output in (("out.tmp", "out"), ("out.tmp.gz", "out.gz"), ("out.json", "out")):
+        both = (tmp_path / name, "-o", tmp_path / output)
+        message = refused(capsys, 2, "tokenize", *both, "--moses", "en")
+        assert f"{name} would be overwritten" in message
     assert "does not exist" in refused(capsys, 1, "tokenize", tmp_path / "x", "--moses", "en")
     assert file.read_text(encoding="utf-8") == "a\n"

@@ -310,7 +310,7 @@ def m2_to_text(
     targets = {target: annotator} if annotator is not None else {}
     if annotator is None:
         targets = {target.with_name(f"{target.name}.{one}"): one for one in known}
-    check_distinct(path, [source, *targets])
+    check_distinct([path], [source, *targets])
     appliers = {
         output: EditApplier(str(path), one, chosen or EditFilter(), drop_overlaps)
         for output, one in targets.items()

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import parse_json
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.subwords import (
     VOCABULARY_SUFFIX,
     TrainedSubwords,

@@ -200,3 +200,26 @@ def test_a_signature_replaces_only_a_signature(tmp_path: Path) -> None:
         write(output, "text")
         Signature("noise").write_beside(output)
     assert '"method": "noise"' in beside.read_text()
+
+
+def test_a_signature_next_to_a_link_replaces_only_a_signature(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    link, beside = tmp_path / "link", tmp_path / "link.json"
+    link.symlink_to("data/file")
+    beside.write_text('{"text": "a record of the user"}\n')
+    with pytest.raises(UsageError, match=r"link\.json is not a signature"):
+        write(link, "text")
+
+
+def test_a_lock_replaces_only_a_lock(tmp_path: Path) -> None:
+    lock = tmp_path / "poetry.lock"
+    lock.write_text("[[package]]\n")
+    with pytest.raises(UsageError, match=r"poetry\.lock is not a lock"):
+        write(tmp_path / "poetry", "text")
+    assert lock.read_text() == "[[package]]\n"
+
+
+def test_a_new_output_does_not_keep_the_signature_of_the_older_one(tmp_path: Path) -> None:
+    beside = Signature("older").write_beside(tmp_path / "out")
+    write(tmp_path / "out", "new")
+    assert not beside.exists()  # a run that is killed here has not written its own

@@ -142,6 +142,19 @@ def test_older_files_do_not_get_the_signature_of_a_failed_run(
     assert not is_done(paths, TASK)
 
 
+def test_a_full_disk_before_the_first_save_leaves_no_files(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with suppress(OSError), ResumableFiles(paths, TASK, afresh=False) as files:
+        files.append([b"one\n", b"1\n"], {"at": 1})
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert not list(paths[0].parent.iterdir())
+
+
 def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9")
     task = {"output": str(path)}
@@ -174,6 +187,18 @@ def test_a_run_killed_while_renaming_is_completed(paths: list[Path]) -> None:
     assert [path.read_text() for path in paths] == ["one\n", "1\n"]
     assert not note.exists()
     complete(paths)
+
+
+def test_a_run_killed_while_renaming_is_not_completed_with_other_files(paths: list[Path]) -> None:
+    stopped(paths)
+    note = outputs.journal(paths[0])
+    note.write_text(json.dumps({**json.loads(note.read_text()), "finished": True}))
+    others = [paths[0], paths[1].with_name("c")]
+    complete(others)
+    with pytest.raises(UsageError, match=r"files was \['a', 'b'\] and is \['a', 'c'\]"):
+        ResumableFiles(others, TASK, afresh=False)
+    complete(paths)
+    assert [path.read_text() for path in paths] == ["one\n", "1\n"]
 
 
 @pytest.mark.parametrize("state", [{}, {"at": 1}])
