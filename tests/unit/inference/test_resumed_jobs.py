@@ -97,7 +97,7 @@ class FakeModel:
 def test_a_worker_that_is_kept_loads_changed_models(
     files: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setitem(back_translation.DECODERS, "fairseq", FakeModel)  # type: ignore[arg-type]
+    monkeypatch.setitem(back_translation.DECODERS, "fairseq", FakeModel)
     monkeypatch.setattr(back_translation, "_prepare", lambda config, engine: config)
     monkeypatch.setattr(correction, "Corrector", FakeModel)
     monkeypatch.setattr(nbest_scores, "scorer_loader", lambda config: FakeModel)
