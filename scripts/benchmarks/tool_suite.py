@@ -243,6 +243,27 @@ TOOLS = (
         section=GROWTH,
     ),
     Entry(
+        "growth.errant",
+        f"{EXPONENT} `score errant --untyped`, 10,000 to 100,000 lines, 158 to 523 MiB",
+        "growth",
+        "--what errant --sizes 10000 30000 100000 --length 20 --pairs 1",
+        section=GROWTH,
+    ),
+    Entry(
+        "growth.gleu",
+        f"{EXPONENT} `score gleu`, 10,000 to 100,000 lines, 39 to 101 MiB",
+        "growth",
+        "--what gleu --sizes 10000 30000 100000 --length 20 --pairs 1",
+        section=GROWTH,
+    ),
+    Entry(
+        "growth.correct",
+        f"{EXPONENT} `correct` with a tiny edit tagger, 1,000 to 10,000 lines",
+        "growth",
+        "--what correct --sizes 1000 3000 10000 --length 20 --pairs 1",
+        section=GROWTH,
+    ),
+    Entry(
         "growth.rerank",
         f"{EXPONENT} `rerank features`, 10,000 to 100,000 candidates, 324 to 339 MiB",
         "growth",
