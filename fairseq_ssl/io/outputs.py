@@ -140,11 +140,14 @@ def _target(output: Path) -> Path:
 
 
 def _check_beside(output: Path) -> None:
-    """Raise UsageError if a signature beside the output would replace another file."""
+    """Raise UsageError if a signature or the results of an analysis would replace another file."""
     beside = signature_path(output)
     with suppress(OSError), beside.open("rb") as file:
-        if not re.match(rb'\{\s*"method": ', file.read(100)):
-            raise UsageError(f"{beside} is not a signature. Rename it, or choose another output.")
+        if not re.match(rb'\{\s*"(method|signature)": ', file.read(100)):
+            raise UsageError(
+                f"{beside} would be replaced, and was not written by fairseq-ssl. Rename it, or "
+                "choose another output."
+            )
 
 
 def signature_path(output: Path) -> Path:

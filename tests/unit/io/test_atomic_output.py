@@ -192,7 +192,7 @@ def test_a_removed_lock_file_is_created_again(
 def test_a_signature_replaces_only_a_signature(tmp_path: Path) -> None:
     output, beside = tmp_path / "data", tmp_path / "data.json"
     beside.write_text('{"text": "a record of the user"}\n')
-    with pytest.raises(UsageError, match=r"data\.json is not a signature"):
+    with pytest.raises(UsageError, match=r"data\.json would be replaced"):
         write(output, "text")
     assert not output.exists()
     beside.unlink()
@@ -207,7 +207,7 @@ def test_a_signature_next_to_a_link_replaces_only_a_signature(tmp_path: Path) ->
     link, beside = tmp_path / "link", tmp_path / "link.json"
     link.symlink_to("data/file")
     beside.write_text('{"text": "a record of the user"}\n')
-    with pytest.raises(UsageError, match=r"link\.json is not a signature"):
+    with pytest.raises(UsageError, match=r"link\.json would be replaced"):
         write(link, "text")
 
 
@@ -223,3 +223,9 @@ def test_a_new_output_does_not_keep_the_signature_of_the_older_one(tmp_path: Pat
     beside = Signature("older").write_beside(tmp_path / "out")
     write(tmp_path / "out", "new")
     assert not beside.exists()  # a run that is killed here has not written its own
+
+
+def test_results_of_an_analysis_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('{\n  "signature": "token-wins|version:0.2.0"\n}\n')
+    with exclusive(tmp_path / "t"):
+        pass
