@@ -192,7 +192,8 @@ def learned_filter_case(path: Convert) -> Result:
     pairs = path("pairs.s"), path("pairs.t")
     features = FeatureExtractor(vectors=(path("s.vec"), path("t.vec")))
     trained = train_filter(pairs, pairs, path("filter"), features)
-    os.utime("filter/filter.json", (0, 0))
+    for file in Path("filter").iterdir():
+        os.utime(file, (0, 0))
     pair_filter = PairFilter.read(path("filter"), {})
     scored = score_pairs(path("filter"), pairs, path("scores.txt"))
     kept = keep_best(pairs, path("scores.txt"), (path("kept.s"), path("kept.t")), 50)
