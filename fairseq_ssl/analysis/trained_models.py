@@ -72,10 +72,10 @@ class TrainedModels:
         """Load a checkpoint with `data`, a data folder of fairseq-preprocess."""
         if not Path(data).exists():
             raise DataError(f"{data} does not exist. Expected a folder of fairseq-preprocess.")
-        place = torch_device(device)
+        on_device = torch_device(device)
         models, _, task = load_models([path], data=str(data))
         require_one_direction(models[0], path)
-        return cls(path, models[0].to(place).eval(), task, place)
+        return cls(path, models[0].to(on_device).eval(), task, on_device)
 
     def split(self, name: str) -> Any:
         """Return the fairseq dataset of a split, such as ``valid``. It is loaded once."""

@@ -162,13 +162,13 @@ def load_tagger(
         device: ``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``.
         options: options of the task edit_labeling, such as `edit_iterations`.
     """
-    place = torch_device(device, worker_number())
+    on_device = torch_device(device, worker_number())
     models, cfg, task = load_models(paths, data=str(data_dir or ""), **options)
     if not hasattr(task, "build_corrector"):
         raise DataError(
             f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
         )
-    return task.build_corrector(models, cfg).to(place)
+    return task.build_corrector(models, cfg).to(on_device)
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}

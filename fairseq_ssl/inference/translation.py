@@ -236,5 +236,5 @@ class BlockTranslator:
 def process_decoder(
     load: DecoderLoader, config: DecodingConfig, worker: int, files: Fingerprints
 ) -> Decoder:
-    """Return the decoder of this process. It is loaded only once, until `cache_clear`."""
+    """Return the decoder of this process. It is loaded once, and again if `files` change."""
     return load(config, worker)

@@ -57,7 +57,7 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         if not wait:
             raise _busy(output)
         time.sleep(POLL)
-    _check_beside(output)
+    _check_signature(output)
     lock = path.with_name(f"{path.name}.lock")
     created = [parent for parent in path.parents if not parent.exists()]
     try:
@@ -139,7 +139,7 @@ def _target(output: Path) -> Path:
         return output.absolute()
 
 
-def _check_beside(output: Path) -> None:
+def _check_signature(output: Path) -> None:
     """Raise UsageError if a signature or the results of an analysis would replace another file."""
     beside = signature_path(output)
     with suppress(OSError), beside.open("rb") as file:

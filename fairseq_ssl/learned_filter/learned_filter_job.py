@@ -26,7 +26,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import atomic_folder, exclusive
+from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     open_text,
@@ -332,7 +332,7 @@ def _read_scores(path: Path) -> Iterator[NDArray[np.float64]]:
 def _scores_params(scores: Path) -> dict[str, Any]:
     """Return the parameters from the signature of `score_pairs`, or {} if there is none."""
     try:
-        content = parse_json(scores.with_name(f"{scores.name}.json").read_bytes())
+        content = parse_json(signature_path(scores).read_bytes())
         names = ("filter", "filter_is", "resources_are", "inputs", "inputs_are", "half")
         return {name: content[name] for name in names}
     except (FileNotFoundError, ValueError, LookupError, TypeError):

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
-from fairseq_ssl.io.outputs import atomic_folder
+from fairseq_ssl.io.outputs import atomic_folder, signature_path
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import (
     PairReader,
@@ -109,7 +109,7 @@ def _check_output(source: Path, output: Path, overwrite: bool) -> None:
         raise UsageError(
             f"{output} exists. Set `overwrite` to replace it, or choose another output."
         )
-    beside = Path(f"{output.resolve()}.json")
+    beside = signature_path(output.resolve())
     if not (
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
     ):

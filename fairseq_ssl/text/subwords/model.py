@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.outputs import signature_path
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.subwords import (
@@ -171,7 +172,7 @@ def model_file(model: str | Path) -> Path:
 
 def _trained_tags(path: Path) -> list[str]:
     """Return the tags in the signature of a model, or an empty list if there is no signature."""
-    signature = with_suffix(path, ".json")
+    signature = signature_path(path)
     if not signature.is_file():
         return []
     try:
