@@ -49,10 +49,11 @@ def reconstruction_loss(
 ) -> Tensor:
     """Return the loss of each sentence x [batch], given candidate translations y_k.
 
-    marginal: -log sum_k P(y_k | x) P(x | y_k). Its gradient weights each candidate by its share of
-    the sum. reinforce: the backward model is trained on all candidates, the forward model by policy
-    gradient with the reward log P(x | y_k), standardized over the candidates (He et al., 2016).
-    top1: -log P(x | y_1) of the best candidate, which is back-translation.
+    marginal: -log sum_k P(y_k | x) P(x | y_k), for different y_k. Its gradient weights each
+    candidate by its share of the sum. reinforce: the backward model is trained on all candidates,
+    the forward model by policy gradient with the reward log P(x | y_k), standardized over the
+    candidates (He et al., 2016). top1: -log P(x | y_1) of the best candidate, which is
+    back-translation.
 
     Args:
         forward: [batch, beam], log P(y_k | x), best first. Missing candidates are minus infinity.

@@ -16,6 +16,7 @@ from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
 from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.two_way_model import TwoWayModel
+from fairseq_ssl.modules.reconstruction import MARGINAL
 from fairseq_ssl.tasks.translation_mixins import allow_several_splits
 
 logger = logging.getLogger(__name__)
@@ -195,16 +196,22 @@ class ReconstructionTranslationTask(TranslationTask):
     ) -> Any:
         """Translate the monolingual sentences, then train on the batch and the candidates."""
         candidates = {}
+        # The marginal likelihood is a sum over different translations.
+        distinct = criterion.weighting == MARGINAL and self._is_sampling
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
             weight = criterion.weight(name, update_num)
             if name in sample and weight:
                 beam = criterion.candidate_count(self.cfg.reconstruction_beam)
                 hypotheses = self._translate(sample[name], model, direction)
                 padding = self.directions[direction].target_dictionary.pad()
-                collated = collate_candidates(hypotheses, padding, beam)
+                collated = collate_candidates(hypotheses, padding, beam, distinct)
                 candidates[name] = {**collated, "weight": weight}
         sample = {**sample, "candidates": candidates} if candidates else sample
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    @property
+    def _is_sampling(self) -> bool:
+        return self.cfg.reconstruction_search == "sampling"
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
         """Return the candidate translations of each sentence.
@@ -223,13 +230,12 @@ class ReconstructionTranslationTask(TranslationTask):
     def _build_candidate_generator(self, model: Any, direction: str) -> Any:
         task = self.directions[direction]
         slope, offset = self._max_len(direction)
-        sampling = self.cfg.reconstruction_search == "sampling"
         args = Namespace(
             beam=self.cfg.reconstruction_beam,
             max_len_a=slope,
             max_len_b=offset,
             unnormalized=True,
-            sampling=sampling,
+            sampling=self._is_sampling,
         )
         return task.build_generator([model], args)
 

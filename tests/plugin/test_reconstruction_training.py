@@ -221,6 +221,21 @@ def test_other_weightings_train(folder: Path, weighting: str) -> None:
     assert float(log["source_text_loss"]) != 0
 
 
+def test_a_repeated_sample_is_one_term_of_the_marginal_likelihood(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("--reconstruction-search", "sampling", "--reconstruction-weight", "0.3")
+    task, model, criterion = built(folder, "transformer_tiny", *flags, both=False)
+    sample = batches(task)[0]
+    first = [found[:1] for found in task._translate(sample[SOURCE], model, "words-digits")]
+    losses = []
+    for times in (1, 3):
+        monkeypatch.setattr(task, "_translate", lambda *_, n=times: [one * n for one in first])
+        log = task.train_step(sample, model, criterion, Step(model), 1)[2]
+        losses.append(float(log["source_text_loss"]))
+    assert losses[1] == pytest.approx(losses[0])
+
+
 def test_an_epoch_has_all_pairs_and_continues_the_text(folder: Path) -> None:
     task, _, _ = built(folder, "transformer_tiny", both=False)
     data = task.datasets["train"]
