@@ -176,6 +176,9 @@ pair_filters() { # genuine|synthetic
     echo --filter "clean:min=1:max=250:ratio=$ratio"
     return
   fi
+  # Japanese is not segmented, so that here `clean` only drops pairs with an empty side. A source without
+  # a translation, such as one that is too long, has an empty one.
+  echo --filter "clean:min=1:max=10000:ratio=10000:max-word-length=10000"
   [[ "$1" == synthetic ]] && most=250 characters=500
   if [[ "$TARGET" == ja ]]; then
     echo --filter "max-length:source=$most:target=$characters:target-unit=characters"

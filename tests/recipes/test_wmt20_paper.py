@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fairseq_ssl.filters import filter_pairs
 from tests.conftest import ROOT
 from tests.recipes.recipe import called, printed, said, script, step
 
@@ -88,6 +90,16 @@ def test_slor_knows_the_unigrams_of_the_text_of_the_language_model() -> None:
     assert "--srcdict" not in unigrams
     (score,) = (words for words in said(dry("rerank", SETS="valid:v"), "rerank") if " lm " in words)
     assert "--unigrams work/wmt20/paper/data/lm/unigrams/dict.txt" in score
+
+
+@pytest.mark.parametrize("settings", [GERMAN, JAPANESE, {"SOURCE": "ja", "TARGET": "en"}])
+def test_a_source_without_a_translation_is_not_trained_on(settings: dict[str, str]) -> None:
+    """`back-translate` writes an empty line for a source that is too long."""
+    commands = dry("generate", SYSTEMS="tagged", **settings)
+    (words,) = (words for words in called(commands, "fairseq-ssl") if words[0] == "filter")
+    chain = ",".join(after for word, after in pairwise(words) if word == "--filter")
+    pairs = [("a", "b"), ("", "b"), ("a", "")]
+    assert list(filter_pairs(pairs, chain)) == pairs[:1]
 
 
 def test_english_to_japanese_has_235_million_of_the_synthetic_pairs() -> None:
