@@ -6,8 +6,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 # Translate MONO with MODEL to FOLDER/made, with the sources in FOLDER/given.
 generate() { # FOLDER MONO MODEL FLAGS...
+  local longest=()
+  # Japanese is filtered by characters. The filter drops longer translations, but not truncated ones.
+  [[ "$2" == mono.ja ]] && longest=(--max-source-tokens 500 --max-len-b 500)
   quietly "$1.log" run fairseq-ssl back-translate "$TEXT/$2" --model "$3" \
-    --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${LENGTHS[@]}" "${@:4}" \
+    --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${LENGTHS[@]}" "${longest[@]}" "${@:4}" \
     ${SHARD:+--shard "$SHARD"} -o "$1/made" --source-output "$1/given"
 }
 

@@ -205,6 +205,9 @@ def test_back_translation_is_that_of_section_5_3_3() -> None:
     assert all("--beam 6 --lenpen 1.0" in words for words in made)
     assert ["--noisy-beam-beta 6" in words for words in made] == [False, True, False]
     assert ["/text/mono.de " in words for words in made] == [True, True, False]
+    japanese = said(dry("paper", "generate", SOURCE="en", TARGET="ja"), "back-translate")
+    limits = ["--max-source-tokens 500 --max-len-b 500 " in words for words in japanese]
+    assert limits == [True, True, False], "sources of 500 characters are kept"
     decoding = called(dry("paper", "decode", SEEDS="1"), "fairseq-generate")
     for words in decoding:
         args = options.parse_args_and_arch(options.get_generation_parser(), words)
