@@ -17,7 +17,7 @@ from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
 from fairseq_ssl.inference.loading import load_tagger
-from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import spelling_corrector
@@ -156,10 +156,7 @@ def tune_edit_confidence(
     tuner = _Tuner(load_tagger(models, data_dir, device, **given), sources, targets)
     options = tuner.search(metric, batch_size, progress)
     report = progress("edits tune", "decodings", len(options))
-    trials = []
-    for one in options:
-        trials.append(Trial(one, tuner.decode(one)))
-        report(1)
+    trials = [Trial(one, tuner.decode(one)) for one in counted(options, report)]
     best = max(trials, key=lambda trial: trial.scores[metric])
     params = {
         **{"source": str(source), "models": list(map(str, models)), "metric": metric},

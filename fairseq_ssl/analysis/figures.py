@@ -43,11 +43,10 @@ def heat_map(
     rows: Sequence[str],
     columns: Sequence[str],
     limits: tuple[float, float],
-    colormap: str = "RdYlGn",
 ) -> None:
     """Draw a table of numbers as a heat map. None is drawn as n/a on white."""
     numbers = [[float("nan") if cell is None else cell for cell in row] for row in cells]
-    ax.imshow(numbers, cmap=colormap, vmin=limits[0], vmax=limits[1], aspect="auto")
+    ax.imshow(numbers, cmap="RdYlGn", vmin=limits[0], vmax=limits[1], aspect="auto")
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)
     ax.spines[:].set_visible(False)

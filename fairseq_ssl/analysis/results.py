@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.outputs import atomic_lines
-from fairseq_ssl.io.text_files import path_list
+from fairseq_ssl.io.text_files import json_text, path_list
 from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.signature import Signature
 
@@ -55,7 +54,7 @@ class AnalysisResult(ABC):
             **self.results,
         }
         with atomic_lines(path) as file:
-            file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+            file.write(f"{json_text(content)}\n")
         return path, figure
 
 

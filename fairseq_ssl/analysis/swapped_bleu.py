@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +26,7 @@ from fairseq_ssl.analysis.trained_models import (
     translate,
 )
 from fairseq_ssl.data.binarized import IdSeparator
+from fairseq_ssl.data.two_view_dataset import sample_lines
 from fairseq_ssl.errors import DataError, check_positive
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import bleu
@@ -95,7 +95,7 @@ def score_swapped(
     def score(path: Path) -> dict[str, Any]:
         trained = TrainedModels.load(path, data, device)
         dataset = trained.pairs(subset)
-        chosen = _sample(len(dataset), lines, seed)
+        chosen = sample_lines([len(dataset)], lines, seed).tolist()
         references = list(map(plain, first_references(trained, dataset, chosen, separator)))
         run: dict[str, Any] = {"checkpoint": str(path), "lines": len(chosen)}
         for kind in KEYS[:2]:
@@ -121,13 +121,6 @@ def score_swapped(
         "sacrebleu": next(iter(runs.values()))[0]["sacrebleu"],
     }
     return SwappedBleu(Signature("swapped-bleu", parameters), {"models": models})
-
-
-def _sample(size: int, count: int, seed: int) -> list[int]:
-    """Return a random sample of up to `count` integers below `size`, in increasing order."""
-    order = np.random.default_rng(seed).permutation(size)
-    chosen: list[int] = np.sort(order[:count]).tolist()
-    return chosen
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class TrainedModels:
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
             sample = dataset.collater([dataset[index] for index in batch])
-            yield utils.move_to_cuda(sample, self.device) if self.device.type == "cuda" else sample
+            yield utils.move_to_cuda(sample, self.device)
 
     def inputs(self, sources: Sequence[torch.Tensor]) -> Any:
         """Return an inference dataset of sources, each a tensor of ids [time] with </s>."""

@@ -125,7 +125,8 @@ def initial_weights(
     config = read_config(folder)
     kind = _kind(config, folder)
     _check_config(config, sizes, folder)
-    rows = _rows(read_vocabulary(folder), config, folder)
+    rows = read_vocabulary(folder)
+    _check_rows(rows, config, folder)
     source = _Source(read_weights(folder), str(config["model_type"]), folder)
     words = source.take(WORDS, config["vocab_size"], sizes.dim)
     initial = {
@@ -196,14 +197,13 @@ def first_position(config: Mapping[str, Any]) -> int:
     return int(config["pad_token_id"]) + 1 if config["model_type"] == "roberta" else 0
 
 
-def _rows(rows: dict[str, int], config: Mapping[str, Any], folder: Path) -> dict[str, int]:
+def _check_rows(rows: dict[str, int], config: Mapping[str, Any], folder: Path) -> None:
     last = max(rows, key=rows.__getitem__, default=None)
     if last is not None and rows[last] >= config["vocab_size"]:
         raise DataError(
             f"{folder}: the symbol {last!r} has the row {rows[last]} but vocab_size in {CONFIG} is "
             f"{config['vocab_size']}. Expected the files of one model."
         )
-    return rows
 
 
 def _row(rows: Mapping[str, int], symbol: str, folder: Path) -> int:

@@ -95,17 +95,13 @@ def inference_config(
     return config
 
 
-def named_values(options: Any) -> Any:
+def _named_values(options: Any) -> Any:
     """Return the options of a Namespace as a dictionary. Other values are returned unchanged."""
     return vars(options) if isinstance(options, argparse.Namespace) else options
 
 
-def _is_in(registry: Mapping[str, Any], name: Any) -> bool:
-    return isinstance(name, str) and name in registry
-
-
 def _registered(registry: Mapping[str, Any], name: Any, default: str) -> str:
-    return str(name) if _is_in(registry, name) else default
+    return name if isinstance(name, str) and name in registry else default
 
 
 def _known(
@@ -243,10 +239,10 @@ def exported(state: State, arch: str, task: Mapping[str, Any]) -> State:
 
 def _criterion(state: State) -> dict[str, Any]:
     """Return the options of the criterion, also of checkpoints with `args` instead of `cfg`."""
-    options = named_values((state.get("cfg") or {}).get("criterion"))
+    options = _named_values((state.get("cfg") or {}).get("criterion"))
     if isinstance(options, dict):
         return options
-    options = dict(named_values(state.get("args") or {}))
+    options = dict(_named_values(state.get("args") or {}))
     return {**options, "_name": options.get("criterion")}
 
 

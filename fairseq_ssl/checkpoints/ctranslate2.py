@@ -38,9 +38,10 @@ EMBEDDINGS = {
 """Variables with a row for each word, and the side whose vocabulary they use."""
 TOKENS = ("unk_token", "bos_token", "eos_token", "decoder_start_token")
 
-VARIABLE_DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-"""Data types of variables. The file stores the index of the data type."""
 VARIABLE_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes of a value by data type."""
+VARIABLE_DTYPES = tuple(VARIABLE_SIZES)
+"""Data types of variables. The file stores the index of the data type."""
 FLOATS = ("float32", "float16", "bfloat16")
 MAX_RANK = 4
 CHUNK = 1 << 22
@@ -98,11 +99,7 @@ def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
     """Return the variables without their values, the variable of each alias, and the revision."""
     size = os.fstat(file.fileno()).st_size
     version = _number(file, "I")
-    supported = int(
-        import_optional(
-            "ctranslate2.specs.model_spec", "Reading a CTranslate2 model", "ctranslate2"
-        ).CURRENT_BINARY_VERSION
-    )
+    supported = int(_package("specs.model_spec").CURRENT_BINARY_VERSION)
     if version != supported:
         raise FormatError(f"{WEIGHTS} has the format {version}, expected {supported}")
     kind = _text(file)
@@ -135,20 +132,22 @@ def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
     return variables, aliases, revision
 
 
+def _package(name: str) -> Any:
+    return import_optional(f"ctranslate2.{name}", "Reading a CTranslate2 model", "ctranslate2")
+
+
 def _check_revision(revision: int, has_checksums: bool) -> None:
     """Raise an error unless the installed package supports the revision of the model.
 
     Older revisions are accepted only with checksums, since the other checks assume the current one.
     """
-    specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
-    supported = int(specs.TransformerSpec.revision.fget(None))
+    supported = int(_package("specs").TransformerSpec.revision.fget(None))
     if not (revision == supported or (has_checksums and 0 < revision < supported)):
         raise FormatError(f"{WEIGHTS} has the revision {revision}, expected {supported}")
 
 
 def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
     """Raise an error unless the variables are those of a Transformer with as many layers."""
-    specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
     layers = tuple(
         len(
             {
@@ -165,7 +164,7 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
     def has(part: str) -> bool:
         return any(part in name for name in whole)
 
-    spec = specs.TransformerSpec.from_config(
+    spec = _package("specs").TransformerSpec.from_config(
         layers,
         int(scalars["encoder/num_heads"]),
         pre_norm=scalars.get("encoder/pre_norm") == 1,
@@ -176,10 +175,8 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
         rms_norm=not has("/beta"),
     )
     known: dict[str, Any] = {}
-    model_spec = import_optional(
-        "ctranslate2.specs.model_spec", "Reading a CTranslate2 model", "ctranslate2"
-    )
-    model_spec.visit_spec(spec, lambda _, name, value: known.update({name: value}))
+    visit = _package("specs.model_spec").visit_spec
+    visit(spec, lambda _, name, value: known.update({name: value}))
     required = {name for name, value in known.items() if not isinstance(value, str)}
     wrong = sorted((whole.keys() - known.keys()) | (required - whole.keys()))
     if wrong:

@@ -10,6 +10,7 @@ import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, print_table, progress
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.inference.scoring import MAX_PENALTY
 
 if TYPE_CHECKING:
     from fairseq_ssl.analysis.results import AnalysisResult
@@ -54,7 +55,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     options.add_integer(decoding, "--beam", "beam size", 4)
     decoding.add_argument(
         "--lenpen",
-        type=options.number(-options.MAX_LENGTH_PENALTY, options.MAX_LENGTH_PENALTY),
+        type=options.number(-MAX_PENALTY, MAX_PENALTY),
         default=1.0,
         metavar="X",
         help="length penalty, -20 to 20 (default: %(default)s)",

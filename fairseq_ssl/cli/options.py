@@ -23,8 +23,6 @@ from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import SUBWORDS
 
 MAX_JOBS = 1000
-MAX_LENGTH_PENALTY = 20
-"""Maximum length penalty. A larger power of a sentence length exceeds the range of a float."""
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
 """Data types of CTranslate2."""
 STDIN = "-"

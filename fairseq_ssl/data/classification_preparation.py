@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.data import two_view_dataset as views
 from fairseq_ssl.errors import DataError, UsageError, check_positive
-from fairseq_ssl.io.jobs import Progress, ProgressFactory, check_outside, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
@@ -26,6 +26,7 @@ from fairseq_ssl.text.labeled_text import (
 )
 from fairseq_ssl.text.subwords import sentencepiece_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
+from fairseq_ssl.text.vocabulary import count_line_words
 
 REJECT, DROP, KEEP = "reject", "drop", "keep"
 HELD_OUT = ("valid", "test")
@@ -265,7 +266,7 @@ def _write(
     if unlabeled:
         texts[views.UNLABELED] = unlabeled
     vocabulary_texts = [*texts["train"], *texts.get(views.UNLABELED, [])]
-    counts = _count_words(word_view(vocabulary_texts, cut))
+    counts = count_line_words(word_view(vocabulary_texts, cut))
     words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, config.minimum))
     known = set(words.dictionary.symbols) if config.drop_unknown else None
     trained = sentencepiece_model.train(
@@ -278,7 +279,7 @@ def _write(
     pieces = views.ViewWriter(
         folder / views.PIECES,
         views.build_dictionary(
-            _count_words(" ".join(model.cut(text)) for text in vocabulary_texts)
+            count_line_words(" ".join(model.cut(text)) for text in vocabulary_texts)
         ),
     )
     labels = sorted({one.label for one in splits["train"]})
@@ -293,12 +294,12 @@ def _write(
         texts[views.EXTRA] = extra
     for name, lines in texts.items():
         report = progress(f"classify prepare, {name}", "texts")
-        unknown[name] = words.write(name, _report_lines(word_view(lines, cut, known), report))
+        unknown[name] = words.write(name, counted(word_view(lines, cut, known), report))
         pieces.write(name, (" ".join(model.cut(text)) for text in lines))
         if name in splits:
             label.write(name, (one.label for one in splits[name]))
     views.link_language_model(folder)
-    _write_text(config, folder, splits, views.VIEWS_FILE)
+    _write_text(config, folder, splits)
     return {
         "classes": len(labels),
         "words": len(words.dictionary),
@@ -308,7 +309,7 @@ def _write(
 
 
 def _write_text(
-    config: PreparationConfig, folder: Path, splits: dict[str, list[LabeledText]], views_file: str
+    config: PreparationConfig, folder: Path, splits: dict[str, list[LabeledText]]
 ) -> None:
     """Write the labeled splits as text, and the tokenization settings as JSON."""
     for name, texts in splits.items():
@@ -319,11 +320,7 @@ def _write_text(
         "lower": config.lower,
         "drop_unknown": config.drop_unknown,
     }
-    (folder / views_file).write_text(json.dumps(settings) + "\n", encoding="utf-8")
-
-
-def _count_words(lines: Iterable[str]) -> Counter[str]:
-    return Counter(chain.from_iterable(line.split() for line in lines))
+    (folder / views.VIEWS_FILE).write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 
 def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> None:
@@ -334,10 +331,3 @@ def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> No
                     f"{name} text {number} has the label {one.label!r}, which is not the label "
                     f"of any training text. Expected one of {', '.join(labels)}."
                 )
-
-
-def _report_lines(lines: Iterable[str], report: Progress) -> Iterator[str]:
-    """Yield the lines and report each as progress."""
-    for line in lines:
-        yield line
-        report(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -30,6 +29,7 @@ from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.vocabulary import count_line_words
 
 EDITS_FILE = "edits.txt"
 EDITS, NONE = "edits", "None"
@@ -84,7 +84,8 @@ def prepare_edit_data(
         options: dict[str, Any] = {"size": size, "max_ngram": max_ngram, "transforms": transforms}
         options |= {"groups": groups, "executor": executor, "progress": progress}
         built = build_dictionary_file(*splits[TRAIN], folder / EDITS_FILE, **options)
-        words = build_dictionary(_count_words(chain.from_iterable(splits.values())))
+        texts = map(read_lines, chain.from_iterable(splits.values()))
+        words = build_dictionary(count_line_words(chain.from_iterable(texts)))
         labels = Dictionary()
         for label in built.dictionary.names:  # the task expects this order
             labels.add_symbol(label)
@@ -117,14 +118,6 @@ def _check_languages(languages: tuple[str, str]) -> None:
             f"`source_lang` and `target_lang` are {' and '.join(languages)}. Expected two "
             f"different names other than {EDITS}."
         )
-
-
-def _count_words(paths: Iterable[Path]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for path in paths:
-        for line in read_lines(path):
-            counts.update(line.split())
-    return counts
 
 
 def _binarize(

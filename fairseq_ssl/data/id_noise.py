@@ -24,7 +24,7 @@ from fairseq_ssl.noise.block_noise import (
     parse_noise,
 )
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.text.tokenization import SUBWORDS
+from fairseq_ssl.text.tokenization import MARKER, SUBWORDS
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class WordBoundaries:
             )
         everywhere = np.ones(len(symbols), dtype=np.bool_)
         if subwords == "sentencepiece":
-            return cls(np.array([word.startswith("\u2581") for word in symbols]), everywhere)
+            return cls(np.array([word.startswith(MARKER) for word in symbols]), everywhere)
         if subwords == "subword-nmt":
             return cls(everywhere, np.array([not word.endswith("@@") for word in symbols]))
         return cls(everywhere, everywhere)

@@ -295,17 +295,3 @@ def link_language_model(folder: Path) -> None:
         for suffix in ("bin", "idx"):
             if (folder / WORDS / f"{split}.{suffix}").exists():
                 (target / f"{name}.{suffix}").symlink_to(Path("..") / WORDS / f"{split}.{suffix}")
-
-
-__all__ = [
-    "EXTRA",
-    "LABEL",
-    "PIECES",
-    "UNLABELED",
-    "VIEWS_FILE",
-    "WORDS",
-    "ViewWriter",
-    "build_dictionary",
-    "link_language_model",
-    "load_segmenter",
-]

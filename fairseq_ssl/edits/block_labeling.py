@@ -18,7 +18,7 @@ from fairseq_ssl.edits.extraction import (
 from fairseq_ssl.edits.labels import Gram, Label, parse_label
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.blocks import PairBlock
+from fairseq_ssl.io.blocks import RowBlock
 
 
 @dataclass
@@ -76,7 +76,7 @@ class GramCounter:
     transforms: Transforms | None
     """Transforms whose edits are not counted."""
 
-    def __call__(self, block: PairBlock) -> GramCounts:
+    def __call__(self, block: RowBlock) -> GramCounts:
         """Return the counts of the block."""
         counts = GramCounts(share=block.share)
         for source, target in block.pairs():
@@ -108,7 +108,7 @@ class BlockLabeler:
     exact: bool
     """Drop pairs whose labels do not restore the target."""
 
-    def __call__(self, block: PairBlock) -> LabeledBlock:
+    def __call__(self, block: RowBlock) -> LabeledBlock:
         """Return the labels and the coverage of a block of source and target lines."""
         extractor, coverage, dropped, lines = LabelExtractor(self.dictionary), Coverage(), 0, []
         names = self.dictionary.names.__getitem__
@@ -136,7 +136,7 @@ class LabelApplier:
     dictionary: EditDictionary | None
     """Reject labels that are not in this dictionary (None: allow all labels)."""
 
-    def __call__(self, block: PairBlock) -> LabeledBlock:
+    def __call__(self, block: RowBlock) -> LabeledBlock:
         """Return the edited source lines of a block of source and label lines."""
         lines, unchanged = [], 0
         for row, (source, names) in enumerate(block.pairs()):

@@ -18,7 +18,7 @@ from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
 from fairseq_ssl.errors import DataError, UsageError, check_positive
-from fairseq_ssl.io.blocks import PairBlock, pair_blocks
+from fairseq_ssl.io.blocks import RowBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, resolve_paths, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
@@ -243,7 +243,7 @@ def _write_lines(
     source: Path,
     target: Path,
     output: Path,
-    work: Callable[[PairBlock], LabeledBlock],
+    work: Callable[[RowBlock], LabeledBlock],
     options: dict[str, Any],
     executor: Executor | None,
     progress: ProgressFactory,
@@ -281,7 +281,7 @@ _Result = TypeVar("_Result", bound=_PairResult)
 def _map_blocks(
     source: Path,
     target: Path,
-    work: Callable[[PairBlock], _Result],
+    work: Callable[[RowBlock], _Result],
     executor: Executor | None,
     progress: ProgressFactory,
 ) -> Iterator[_Result]:

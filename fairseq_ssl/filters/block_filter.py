@@ -16,13 +16,13 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.filters.deduplication import DuplicateFilter
 from fairseq_ssl.filters.rules import (
-    UNKNOWN_SCORE,
     CleanFilter,
     IdenticalFilter,
     LanguageFilter,
     LineSizes,
     MaxLengthFilter,
     Row,
+    identify_language,
 )
 from fairseq_ssl.io.blocks import RowBlock
 
@@ -312,8 +312,7 @@ class LanguageArrays:
             batched = []
         languages = [""] * len(lines)
         for row in set(range(len(lines))).difference(batched):
-            language, score = self.identifier.classify(lines[row])
-            languages[row] = "" if score <= UNKNOWN_SCORE else language
+            languages[row] = identify_language(self.identifier, lines[row])
         if batched:
             found = self._identify_batch([texts[row] for row in batched])
             for row, language in zip(batched, found, strict=True):

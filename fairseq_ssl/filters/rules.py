@@ -333,7 +333,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         expected = (self.source, self.target)[: self.sides]
         return [
             tuple(
-                _language(identifier, line) if language else ""
+                identify_language(identifier, line) if language else ""
                 for line, language in zip(row, expected, strict=True)
             )
             for row in rows
@@ -358,7 +358,8 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         return self.candidates.split("+") if self.candidates else []
 
 
-def _language(identifier: Any, line: str) -> str:
+def identify_language(identifier: Any, line: str) -> str:
+    """Return the language of a line, empty for a line without known features."""
     language, score = identifier.classify(line)
     return "" if score <= UNKNOWN_SCORE else str(language)
 

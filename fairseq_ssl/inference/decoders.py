@@ -242,7 +242,7 @@ class FairseqDecoder:
             raise DataError(f"{model} does not exist. Expected a checkpoint.")
         if model.is_dir():
             hint = "Expected a file."
-            if (model / "model.bin").is_file():
+            if (model / MODEL_FILE).is_file():
                 hint = "A CTranslate2 model needs the engine ctranslate2."
             raise DataError(f"{model} is a folder. {hint}")
 
@@ -298,11 +298,13 @@ class FairseqDecoder:
         Return None as the hypotheses of a single sentence that does not fit.
         """
         import torch
+        from fairseq import utils
 
         sample = data.collater([data[index] for index in batch])
         indices = sample["id"].tolist()
         sample["id"] = torch.tensor([ids[index] for index in indices])
-        sample = {**sample, **_to(self.device, {key: sample[key] for key in ("id", "net_input")})}
+        inputs = {key: sample[key] for key in ("id", "net_input")}
+        sample = {**sample, **utils.move_to_cuda(inputs, self.device)}
         try:
             results = self.task.inference_step(self.generator, self.models, sample)
         except torch.cuda.OutOfMemoryError:
@@ -414,11 +416,3 @@ def _words(options: Mapping[str, Any]) -> list[str]:
             option = f"--{name.replace('_', '-')}"
             words += [option] if value is True else [option, str(value)]
     return words
-
-
-def _to(device: Any, sample: Any) -> Any:
-    if hasattr(sample, "to"):
-        return sample.to(device)
-    if isinstance(sample, dict):
-        return {key: _to(device, value) for key, value in sample.items()}
-    return sample

@@ -20,9 +20,7 @@ from fairseq_ssl.inference.loading import (
     torch_device,
 )
 from fairseq_ssl.inference.scoring import (
-    LANGUAGE_MODEL,
     Scored,
-    Scorer,
     ScoringConfig,
     TokenLists,
     TokenPair,
@@ -232,7 +230,8 @@ class LanguageModelScorer:
 
         The end symbol is included in log P / length and excluded from SLOR.
         """
-        rows, unknown, cut = _rows(pairs, self.dictionary, self.loaded.longest() - 1)
+        ids = [token_ids(self.dictionary, target) for _, target in pairs]
+        rows, unknown, cut = _truncate(ids, self.dictionary.unk(), self.loaded.longest() - 1)
         lengths = np.array([len(row) for row in rows], np.float64)
         words, end = np.zeros(len(rows)), np.zeros(len(rows))
         sizes = [len(row) + 1 for row in rows]
@@ -340,13 +339,6 @@ class MaskedModelScorer:
             return self.masked.loaded.average(each).double().cpu().numpy()
 
 
-def load_language_model_scorer(scoring: ScoringConfig, worker: int) -> Scorer:
-    """Load the left-to-right or masked language models of a config."""
-    if scoring.kind == LANGUAGE_MODEL:
-        return LanguageModelScorer(scoring, worker)
-    return MaskedModelScorer(scoring, worker)
-
-
 def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
     """Return the count of each symbol [symbols], from a file or from the dictionary.
 
@@ -372,14 +364,6 @@ def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
             "the same subwords."
         )
     return counts
-
-
-def _rows(
-    pairs: Sequence[TokenPair], dictionary: Any, max_length: int
-) -> tuple[list[list[int]], int, int]:
-    """Return the ids of the translations, truncated, and the counts of `_truncate`."""
-    rows = [token_ids(dictionary, target) for _, target in pairs]
-    return _truncate(rows, dictionary.unk(), max_length)
 
 
 def _truncate(

@@ -156,8 +156,10 @@ def scorer_loader(config: ScoringConfig) -> ScorerLoader:
         loading.check_models(config)
     if config.kind == TRANSLATION:
         loading.writes_right_to_left(config)
-        return translation_scorer.load_translation_scorer
-    return language_models.load_language_model_scorer
+        return translation_scorer.TranslationScorer
+    if config.kind == LANGUAGE_MODEL:
+        return language_models.LanguageModelScorer
+    return language_models.MaskedModelScorer
 
 
 def with_name(config: ScoringConfig) -> ScoringConfig:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairseq_ssl.errors import UsageError, import_optional
 from fairseq_ssl.inference.correction import CorrectedLine
+from fairseq_ssl.io.text_files import SURROGATE
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 PURPOSE, EXTRA = "The correction server", "serve"
 PAGE = "correction_page.html"
 LINE_END = re.compile(r"(\r\n|\n|\r)")
-SURROGATE = re.compile("[\ud800-\udfff]")
 EXPECTED = 'Expected an object with the string "text" or the list of strings "lines".'
 DISCONNECTED = "The client disconnected."
 STOP_SECONDS = 30

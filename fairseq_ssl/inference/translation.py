@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from fairseq_ssl.errors import UsageError, check_choice, check_positive
+from fairseq_ssl.inference.scoring import MAX_PENALTY
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.jobs import Fingerprints
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields
 
-MAX_LENGTH_PENALTY = 20
-"""Maximum exponent of a length. Higher powers exceed the range of floats."""
 MAX_SOURCE_TOKENS = 10_000
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 GRANULARITIES = (CANDIDATE, HYPOTHESIS)
@@ -83,7 +82,7 @@ class DecodingConfig:
             check_positive(name, getattr(self, name))
         _check_range("max_source_tokens", self.max_source_tokens, 1, MAX_SOURCE_TOKENS)
         _check_range("temperature", self.temperature, 0.01, 100)
-        _check_range("lenpen", self.lenpen, -MAX_LENGTH_PENALTY, MAX_LENGTH_PENALTY)
+        _check_range("lenpen", self.lenpen, -MAX_PENALTY, MAX_PENALTY)
         _check_range("noisy_beam_beta", self.noisy_beam_beta, 0, 1000)
         check_choice("noisy_beam_granularity", self.noisy_beam_granularity, GRANULARITIES)
         if not self.fluency_boost_ratio > 0:

@@ -108,8 +108,3 @@ class TranslationScorer:
                 each.append(scores.gather(-1, target[..., None])[..., 0].float())
             tokens = self.loaded.average(each)
             return tokens.masked_fill(target == pad, 0.0).double().sum(1).cpu().numpy()
-
-
-def load_translation_scorer(scoring: ScoringConfig, worker: int) -> TranslationScorer:
-    """Load the translation models of a config."""
-    return TranslationScorer(scoring, worker)

@@ -152,6 +152,10 @@ class RowBlock:
             place = self.place(side, data.count(b"\n", 0, error.start))
             raise utf8_error(place, data, error.start) from None
 
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield pairs of a line of the first file and a line of the second one."""
+        return zip(self.lines(0), self.lines(1), strict=True)
+
 
 def row_blocks(
     files: Sequence[IO[bytes]],
@@ -222,17 +226,7 @@ def share_read(file: Any) -> float:
     return min(float(raw.tell()) / max(1, status.st_size), 1.0)
 
 
-@dataclass(frozen=True)
-class PairBlock(RowBlock):
-    """A block of lines of two parallel files."""
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs of a left and a right line, without newlines."""
-        return zip(self.lines(0), self.lines(1), strict=True)
-
-
-def pair_blocks(left: str | Path, right: str | Path) -> Iterator[PairBlock]:
+def pair_blocks(left: str | Path, right: str | Path) -> Iterator[RowBlock]:
     """Yield the blocks of two parallel files, gzip if the name ends with ``.gz``."""
     with open_text(left) as file, open_text(right) as other:
-        for block in row_blocks((file, other), (str(left), str(right))):
-            yield PairBlock(block.names, block.first, block.data, block.ends, block.share)
+        yield from row_blocks((file, other), (str(left), str(right)))

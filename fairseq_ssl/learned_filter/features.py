@@ -13,7 +13,7 @@ import numpy as np
 
 from fairseq_ssl.errors import DataError, check_choice
 from fairseq_ssl.inference.scoring import ScoringConfig
-from fairseq_ssl.io.blocks import PairBlock
+from fairseq_ssl.io.blocks import RowBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.jobs import Fingerprints, fingerprints
 from fairseq_ssl.io.text_files import convert_fields
@@ -99,7 +99,7 @@ class FeatureExtractor:
     """Files of word vectors, for the feature ``phsic-words``."""
     counts: tuple[str | Path, str | Path] | None = None
     """Files of word counts, for the SIF weights."""
-    smoothing: float = 1e-3
+    smoothing: float = SMOOTHING
     """Constant a of the SIF weights a / (a + p(w))."""
     tokenizers: tuple[str, str] = ("none", "none")
     """sacreBLEU tokenizers, from `TOKENIZERS`."""
@@ -197,7 +197,7 @@ class BlockPhsic:
 
     features: FeatureExtractor
 
-    def __call__(self, block: PairBlock) -> dict[str, PhsicSums]:
+    def __call__(self, block: RowBlock) -> dict[str, PhsicSums]:
         """Return the PHSIC sums of the block, by feature name."""
         return self.features.sums(list(block.pairs()))
 
@@ -208,7 +208,7 @@ class BlockWordCounts:
 
     features: FeatureExtractor
 
-    def __call__(self, block: PairBlock) -> tuple[Counter[str], Counter[str]]:
+    def __call__(self, block: RowBlock) -> tuple[Counter[str], Counter[str]]:
         """Return the word counts of the source and of the target."""
         source, target = (
             Counter(word for line in block.lines(side) for word in self.features.words(line, side))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import scorer_loader
-from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
+from fairseq_ssl.io.blocks import RowBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import (
     Chunks,
@@ -254,11 +254,10 @@ def score_pairs(
     return run_job([output], params, chunks, signature, overwrite=overwrite)
 
 
-def _pair_blocks(paths: FilePair, positions: Sequence[int], first: int) -> Iterator[PairBlock]:
+def _pair_blocks(paths: FilePair, positions: Sequence[int], first: int) -> Iterator[RowBlock]:
     with ExitStack() as stack:
         files = [stack.enter_context(open_text(path)) for path in paths]
-        for block in row_blocks(files, list(map(str, paths)), positions, first):
-            yield PairBlock(**vars(block))
+        yield from row_blocks(files, list(map(str, paths)), positions, first)
 
 
 def keep_best(

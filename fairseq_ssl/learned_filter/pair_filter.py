@@ -10,23 +10,21 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
-from fairseq_ssl.io.blocks import PairBlock
+from fairseq_ssl.io.blocks import RowBlock
 from fairseq_ssl.io.text_files import json_text, parse_json
 from fairseq_ssl.learned_filter.classifier import PairClassifier, Phsic, Values
 from fairseq_ssl.learned_filter.features import FeatureExtractor, Pairs
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.tokens import FilteringNoise, Unigrams
 
-BytePair = tuple[str, str]
-
 
 def noise_pairs(
-    pairs: Sequence[BytePair],
+    pairs: Pairs,
     features: FeatureExtractor,
     counts: Sequence[Mapping[str, int]],
     seed: int,
     copies: int = 1,
-) -> list[BytePair]:
+) -> list[tuple[str, str]]:
     """Return noisy copies of pairs. Each copy has noise on one random side.
 
     Args:
@@ -36,7 +34,7 @@ def noise_pairs(
         seed: random seed, 0 or more
         copies: copies per pair, 1 or more
     """
-    noisy: list[BytePair] = []
+    noisy: list[tuple[str, str]] = []
     for copy in range(copies):
         sides = [
             _add_noise([pair[side] for pair in pairs], features, counts[side], side, (seed, copy))
@@ -195,7 +193,7 @@ class BlockScorer:
 
     filter: PairFilter
 
-    def __call__(self, block: PairBlock) -> ScoredPairs:
+    def __call__(self, block: RowBlock) -> ScoredPairs:
         """Return the scores of the block as text, one per line."""
         pairs = list(block.pairs())
         scores = self.filter.scores(pairs).tolist()

@@ -68,7 +68,7 @@ class NoiseSpec:
 
 def parse_noise(words: str) -> list[NoiseSpec]:
     """Parse a noise chain ``kind:option=value:...,kind,...``. Return one `NoiseSpec` per noise."""
-    return [_parse_spec(word) for word in words.split(",")]
+    return [NoiseSpec(*specs.parse_spec("noise", NOISES, word)) for word in words.split(",")]
 
 
 def build_noise(
@@ -97,10 +97,6 @@ def describe_noises() -> str:
 def noise_options(kind: str) -> dict[str, Field[Any]]:
     """Return the dataclass fields of the options of a noise, by name."""
     return specs.options_of(NOISES[kind])
-
-
-def _parse_spec(words: str) -> NoiseSpec:
-    return NoiseSpec(*specs.parse_spec("noise", NOISES, words))
 
 
 NOISE_OUTPUTS = ("noisy", "clean", "changed")
@@ -138,8 +134,12 @@ class NoisedBlock:
         """Return the counts of this block and the next block `after` together, without outputs."""
         bad = (BadLine(self.lines + line.place, line.what) for line in after.bad)
         return NoisedBlock(
-            *((), after.end, self.lines + after.lines, (*self.bad, *bad)),
-            *(self.tokens + after.tokens, self.changed + after.changed),
+            outputs=(),
+            end=after.end,
+            lines=self.lines + after.lines,
+            bad=(*self.bad, *bad),
+            tokens=self.tokens + after.tokens,
+            changed=self.changed + after.changed,
         )
 
 
@@ -269,11 +269,12 @@ class CorpusNoise:
         changed: NDArray[np.bool_],
     ) -> NoisedBlock:
         """Return the outputs and counts of a block. Gzip outputs of blocks can be concatenated."""
-        outputs: list[bytes | Path] = []
-        for name, compressed in zip(self.outputs, self.compressed, strict=True):
-            outputs.append(compress_chunk(contents[name](), compressed))
-        counts = lines, bad, len(changed), int(np.count_nonzero(changed))
-        return NoisedBlock(tuple(outputs), block.end, *counts)
+        outputs = tuple(
+            compress_chunk(contents[name](), compressed)
+            for name, compressed in zip(self.outputs, self.compressed, strict=True)
+        )
+        count = int(np.count_nonzero(changed))
+        return NoisedBlock(outputs, block.end, lines, bad, len(changed), count)
 
 
 def corpus_noise(

@@ -13,13 +13,13 @@ from typing import Protocol
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import ProgressFactory, check_beside, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_beside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import SymSpell
 from fairseq_ssl.text.tokenization import match_case
-from fairseq_ssl.text.vocabulary import read_counts
+from fairseq_ssl.text.vocabulary import count_line_words, read_counts
 
 
 class SpellChecker(Protocol):
@@ -247,7 +247,7 @@ def build_confusion_sets_file(
                 executor=executor,
                 progress=progress,
             )
-            file.writelines(_format_sets(sets))
+            file.writelines(format_sets(sets))
         confusions = sum(map(len, sets.values()))
         numbers = {"words": looked_up, "sets": len(sets), "confusions": confusions}
         options = {"checker": checker.version(), "max_candidates": max_candidates}
@@ -278,24 +278,17 @@ def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[st
     counts: Counter[str] = Counter()
     for path in paths:
         report = progress(f"count words of {path.name}", "lines")
-        for line in read_lines(path):
-            counts.update(line.split())
-            report(1)
+        counts += count_line_words(counted(read_lines(path), report))
     return counts
 
 
-def write_confusion_sets(path: str | Path, sets: Mapping[str, Sequence[str]]) -> None:
-    """Write one line per set: the word, a tab, and the confusable words separated by spaces."""
-    with atomic_lines(path) as file:
-        file.writelines(_format_sets(sets))
-
-
-def _format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield one line per set: the word, a tab, and the confusable words separated by spaces."""
     return (f"{word}\t{' '.join(others)}\n" for word, others in sets.items())
 
 
 def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
-    """Read a file of `write_confusion_sets`. Return the confusable words by word.
+    """Read a file of `build_confusion_sets_file`. Return the confusable words by word.
 
     Raise DataError if a line is invalid or the file is empty.
     """

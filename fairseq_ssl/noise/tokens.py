@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -38,14 +37,6 @@ class Unigrams:
     words: NDArray[Any]
     up_to: NDArray[np.int64]
     """Cumulative counts, inclusive."""
-
-    @classmethod
-    def counted(cls, lines: Iterable[str]) -> Unigrams:
-        """Create the distribution of the words of `lines`, separated by whitespace."""
-        counts: Counter[str] = Counter()
-        for line in lines:
-            counts.update(line.split())
-        return cls.of(counts)
 
     @classmethod
     def of(cls, counts: Mapping[Any, int]) -> Unigrams:

@@ -213,7 +213,7 @@ def _group_by_step(
             state.update(
                 step=0, exp_avg=torch.zeros_like(weight), exp_avg_sq=torch.zeros_like(weight)
             )
-        for name in ("exp_avg", "exp_avg_sq"):
+        for name in MOMENTS:
             state[name] = state[name].to(weight)  # loaded checkpoints may have half precision
         state["step"] += 1
         by_step[state["step"]].append(weight)

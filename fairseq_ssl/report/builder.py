@@ -134,7 +134,7 @@ def _check_output(output: str | Path, files: ReportFiles, comparison: Comparison
     """Raise UsageError if the page would replace one of the texts that it shows."""
     texts = [comparison.source, comparison.gold, *comparison.references]
     texts += [path for paths in files.outputs.values() for path in paths]
-    check_beside(Path(output), [Path(text) for text in texts if text is not None])
+    check_beside(Path(output), map(optional_path, texts))
 
 
 def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison) -> str | None:

@@ -170,7 +170,7 @@ def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
         if not isinstance(one, dict):
             continue
         interval = one.get("interval", [one.get("low"), one.get("high")])
-        if not isinstance(interval, list) or len(interval) != len(("low", "high")):
+        if not isinstance(interval, list) or len(interval) != 2:
             continue
         numbers = [one.get("difference"), *interval, one.get("p")]
         if all(map(_is_number, numbers)):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.io.text_files import read_parallel
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.metrics.metric import TextSource, check_lengths, text_label, text_lines
@@ -104,11 +104,10 @@ def post_ensemble(
         words = {word for row in rows for text in row for word in rewrite(text).split()}
         vectors = read_vectors(Path(vectors), words)
     means = MeanVectors(vectors, rewrite)
-    advance = progress("post-ensemble", "lines")
-    systems = []
-    for row in rows:
-        systems.append(choose_output(row, means, chosen_kernel, system_weights))
-        advance(1)
+    systems = [
+        choose_output(row, means, chosen_kernel, system_weights)
+        for row in counted(rows, progress("post-ensemble", "lines"))
+    ]
     lines = [row[system] for row, system in zip(rows, systems, strict=True)]
     return EnsembleChoice(lines, systems, means.words, means.known)
 

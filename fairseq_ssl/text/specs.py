@@ -52,9 +52,8 @@ def describe_registry(kinds: Registry) -> str:
     for name, kind in kinds.items():
         lines.append(f"  {name:10} {(kind.__doc__ or '').splitlines()[0]}")
         for key, declared in options_of(kind).items():
-            lines.append(
-                f"    {_flag(key)}={format_value(declared.default) or '...'}: {_meaning(declared)}"
-            )
+            default, meaning = format_value(declared.default), declared.metadata["meaning"]
+            lines.append(f"    {_flag(key)}={default or '...'}: {meaning}")
     return "\n".join(lines)
 
 
@@ -123,7 +122,3 @@ def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str
 
 def _flag(key: str) -> str:
     return key.replace("_", "-")
-
-
-def _meaning(declared: Field[Any]) -> str:
-    return str(declared.metadata["meaning"])

@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -77,21 +77,18 @@ class SymSpell:
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
         """Yield the suggestions for each word, nearest first. The index is built on first use."""
         for word in words:
-            found = self._index.lookup(word, self._all, DISTANCE)
+            found = self._lookup(word)
             nearest = sorted((item.distance, -item.count, item.term) for item in found)
             yield list(dict.fromkeys(term for *_, term in nearest if term != word))
 
     @cached_property
-    def _index(self) -> Any:
+    def _lookup(self) -> Callable[[str], Any]:
         symspellpy, comparer = _import_symspell()
         index = symspellpy.SymSpell(DISTANCE, distance_comparer=comparer)
         for word, count in self.counts.items():
             index.create_dictionary_entry(word, max(1, count))
-        return index
-
-    @cached_property
-    def _all(self) -> Any:
-        return _import_symspell()[0].Verbosity.ALL
+        verbosity = symspellpy.Verbosity.ALL
+        return partial(index.lookup, verbosity=verbosity, max_edit_distance=DISTANCE)
 
 
 def _import_symspell() -> tuple[Any, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, UsageError
@@ -31,6 +32,11 @@ def is_padding_entry(symbol: str) -> bool:
 def count_words(block: ByteBlock) -> Counter[str]:
     """Count the words of a block, separated by whitespace. Bytes that are not UTF-8 are ignored."""
     return Counter(block.data.decode("utf-8", "ignore").split())
+
+
+def count_line_words(lines: Iterable[str]) -> Counter[str]:
+    """Count the words of lines, separated by whitespace."""
+    return Counter(chain.from_iterable(map(str.split, lines)))
 
 
 def read_entries(path: str | Path) -> Iterator[tuple[str, int]]:

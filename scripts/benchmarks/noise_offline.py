@@ -30,7 +30,7 @@ from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.noise import block_noise
 from fairseq_ssl.noise.block_noise import corpus_noise
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.text.vocabulary import write_counts
+from fairseq_ssl.text.vocabulary import count_line_words, write_counts
 
 GOALS = {"direct": 6.0, "denoise": 6.0}
 PROCESSES_GOAL = 1.8
@@ -99,7 +99,7 @@ def apart(kind: str, folder: Path, tokens: int) -> harness.Run:
 
 def ours(kind: str, clean: bytes) -> harness.Run:
     """Return a run of the package's noise from bytes to bytes."""
-    unigrams = Unigrams.counted(clean.decode().splitlines()[:DISTINCT])
+    unigrams = Unigrams.of(count_line_words(clean.decode().splitlines()[:DISTINCT]))
     at_hand = {"unigrams": unigrams, "mask_token": "<mask>"}
     work = corpus_noise(block_noise.parse_noise(kind), at_hand, seed=1, outputs={"noisy": False})
 

@@ -74,7 +74,7 @@ def test_each_candidate_gets_its_scores(here: Path) -> None:
         for group in groups
         for one in group.candidates
     ]
-    expected = translation_scorer.load_translation_scorer(
+    expected = translation_scorer.TranslationScorer(
         ScoringConfig(TRANSLATION, (here / "t.pt",), "s2t", here / "data"), 0
     )
     found = [one.scores["s2t"] for group in groups for one in group.candidates]
@@ -98,7 +98,7 @@ def test_scores_of_several_models_are_merged(
         assert all(tuple(one.scores) == names for one in group.candidates)
         assert all(one.sources == ("l2r",) for one in group.candidates)
     texts = re.findall(r"^\d+ \|\|\| (.*?) \|\|\|", whole, re.M)
-    scorer = language_models.load_language_model_scorer(
+    scorer = language_models.LanguageModelScorer(
         ScoringConfig(LANGUAGE_MODEL, (here / "l.pt",), "left", here / "data"), 0
     )
     values = scorer.score([([], text.split()) for text in texts]).values

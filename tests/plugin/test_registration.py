@@ -86,14 +86,6 @@ assert spacy.info(silent=True)["spacy_version"] == spacy.__version__
     run(sys.executable, "-c", script, cwd=tmp_path)
 
 
-def test_names_of_inference_are_imported_at_first_use() -> None:
-    from fairseq_ssl import inference
-
-    for name in inference.__all__:
-        assert getattr(inference, name).__name__ == name
-    assert not hasattr(inference, "missing")
-
-
 def test_registering_without_fairseq_explains_the_installation(run: Run, tmp_path: Path) -> None:
     script = """
 import sys

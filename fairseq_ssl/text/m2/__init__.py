@@ -303,13 +303,14 @@ def m2_to_text(
     known = m2_annotators(path)
     if not known:
         raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
-    if annotator is not None and annotator not in known:
+    if annotator is None:
+        targets = {target.with_name(f"{target.name}.{one}"): one for one in known}
+    elif annotator in known:
+        targets = {target: annotator}
+    else:
         raise DataError(
             f"{path} has no annotator {annotator}. Its annotators: {', '.join(map(str, known))}."
         )
-    targets = {target: annotator} if annotator is not None else {}
-    if annotator is None:
-        targets = {target.with_name(f"{target.name}.{one}"): one for one in known}
     check_distinct([path], [source, *targets])
     appliers = {
         output: EditApplier(str(path), one, chosen or EditFilter(), drop_overlaps)

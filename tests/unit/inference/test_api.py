@@ -50,11 +50,6 @@ def test_examples(module: str) -> None:
     assert results.failed == 0
 
 
-def test_public_names_have_docstrings() -> None:
-    assert len(inference.__all__) <= 10
-    assert all(getattr(inference, name).__doc__ for name in inference.__all__)
-
-
 @pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
 def test_list_and_file_get_the_same_translations(folder: Path, engine: str, tmp_path: Path) -> None:
     model, data = folder / "t.pt", folder / "data"

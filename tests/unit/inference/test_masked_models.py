@@ -71,7 +71,7 @@ def test_long_text_is_truncated(make: Make, tmp_path: Path) -> None:
     folder = make(tmp_path / "m")
     scoring = ScoringConfig(MASKED_MODEL, (folder,), "mlm")
     long: list[TokenPair] = [([], ["a"] * 60)]
-    scored = language_models.load_language_model_scorer(scoring, 0).score(long)
+    scored = language_models.MaskedModelScorer(scoring, 0).score(long)
     assert (scored.cut, scored.tokens < 60) == (1, True)
 
 
@@ -79,19 +79,15 @@ def test_incompatible_or_damaged_models_are_rejected(tmp_path: Path) -> None:
     folder = pretrained.bert(tmp_path / "bert")
     other = pretrained.roberta(tmp_path / "roberta")
     with pytest.raises(DataError, match="have different vocabularies"):
-        language_models.load_language_model_scorer(
-            ScoringConfig(MASKED_MODEL, (folder, other), ""), 0
-        )
+        language_models.MaskedModelScorer(ScoringConfig(MASKED_MODEL, (folder, other), ""), 0)
     (tmp_path / "m.pt").touch()
     with pytest.raises(UsageError, match="some are checkpoints"):
-        language_models.load_language_model_scorer(
+        language_models.MaskedModelScorer(
             ScoringConfig(MASKED_MODEL, (folder, tmp_path / "m.pt"), ""), 0
         )
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"has no config\.json"):
-        language_models.load_language_model_scorer(
-            ScoringConfig(MASKED_MODEL, (tmp_path / "empty",), ""), 0
-        )
+        language_models.MaskedModelScorer(ScoringConfig(MASKED_MODEL, (tmp_path / "empty",), ""), 0)
     (folder / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(DataError, match="cannot be loaded"):
-        language_models.load_language_model_scorer(ScoringConfig(MASKED_MODEL, (folder,), ""), 0)
+        language_models.MaskedModelScorer(ScoringConfig(MASKED_MODEL, (folder,), ""), 0)

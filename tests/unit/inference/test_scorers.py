@@ -18,6 +18,7 @@ from fairseq_ssl.inference.scoring import (
     TRANSLATION,
     ScoringConfig,
     TokenPair,
+    scorer_loader,
 )
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import TARGET_WORDS
@@ -84,12 +85,7 @@ def reference_translation(paths: list[Path], source: list[str], target: list[str
 
 
 def values(scoring: ScoringConfig, pairs: list[TokenPair] = PAIRS) -> list[tuple[float, ...]]:
-    load = (
-        translation_scorer.load_translation_scorer
-        if scoring.kind == TRANSLATION
-        else language_models.load_language_model_scorer
-    )
-    return load(scoring, 0).score(pairs).values
+    return scorer_loader(scoring)(scoring, 0).score(pairs).values
 
 
 @pytest.mark.parametrize("names", [("t1",), ("t1", "t2")])
@@ -213,16 +209,16 @@ def test_half_precision_gives_similar_scores(models: Path) -> None:
 def test_long_sentences_are_truncated_and_counted(models: Path) -> None:
     long = ["u", "v"] * 20
     for kind, name, max_length in ((LANGUAGE_MODEL, "l1", 19), (MASKED_MODEL, "m1", 18)):
-        scorer = language_models.load_language_model_scorer(scoring(models, kind, name), 0)
-        scored = scorer.score([([], long), ([], long[:max_length])])
+        config = scoring(models, kind, name)
+        scored = scorer_loader(config)(config, 0).score([([], long), ([], long[:max_length])])
         assert scored.cut == 1
         assert scored.values[0] == pytest.approx(scored.values[1])
         assert (scored.tokens, scored.unknown) == (2 * max_length, 0)
     config = scoring(models, LANGUAGE_MODEL, "l1")
-    scored = language_models.load_language_model_scorer(config, 0).score(PAIRS)
+    scored = language_models.LanguageModelScorer(config, 0).score(PAIRS)
     assert (scored.tokens, scored.unknown) == (17, 1)
     config = scoring(models, TRANSLATION, "t1")
-    scored = translation_scorer.load_translation_scorer(config, 0).score(PAIRS)
+    scored = translation_scorer.TranslationScorer(config, 0).score(PAIRS)
     assert (scored.tokens, scored.unknown) == (17 + 20, 2)
 
 

@@ -21,10 +21,10 @@ from fairseq_ssl.noise.confusion_sets import (
     ConfusionFinder,
     build_confusion_sets,
     build_confusion_sets_file,
+    format_sets,
     known_words,
     read_confusion_sets,
     word_batches,
-    write_confusion_sets,
 )
 from fairseq_ssl.noise.tokens import Unigrams
 
@@ -79,7 +79,7 @@ def test_write_and_read_round_trip(
 ) -> None:
     kept = {"x": ["y"], **{word: others for word, others in sets.items() if others}}
     path = tmp_path_factory.mktemp("sets") / "sets.tsv"
-    write_confusion_sets(path, kept)
+    path.write_text("".join(format_sets(kept)), "utf-8", newline="\n")
     assert read_confusion_sets(path) == {word: tuple(others) for word, others in kept.items()}
 
 
