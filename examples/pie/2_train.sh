@@ -53,8 +53,8 @@ train() { # TASK FOLD KIND
     fi
   else
     words_flags "$1" "$3"
-    LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${MODEL[@]}" \
-      --seed "$SEED" --save-dir "$folder" --no-epoch-checkpoints \
+    GPUS=1 LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" \
+      --user-dir "$USER_DIR" "${MODEL[@]}" --seed "$SEED" --save-dir "$folder" --no-epoch-checkpoints \
       --log-format simple --log-interval 50
   fi
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"

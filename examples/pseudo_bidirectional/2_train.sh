@@ -11,7 +11,7 @@ train() { # TASK FOLD KIND LAYERS
     grammar "$folder"
   else
     last="$(updates "$1" "$3")"
-    LAUNCH=single stage "$(learned "$@")" "$folder" --max-tokens "$MAX_TOKENS" --max-update "$last" \
+    GPUS=1 LAUNCH=single stage "$(learned "$@")" "$folder" --max-tokens "$MAX_TOKENS" --max-update "$last" \
       --lr "$LR" --lr-scheduler polynomial_decay --warmup-updates "$WARMUP" --total-num-update "$last" \
       --dropout "$DROPOUT"
   fi

@@ -154,6 +154,18 @@ def test_two_nodes_of_eight_gpus_have_the_batch_of_the_paper(
     assert batches("16", "torchrun", LAUNCH="torchrun", **nodes) == expected
 
 
+@pytest.mark.parametrize("recipe", ["pie", "pseudo_bidirectional"])
+def test_words_use_one_gpu_beside_grammar_on_several(recipe: str) -> None:
+    settings = {"SCALE": "paper", "TASKS": "ocr gec", "FOLDS": "0", "BERT": "/bert"}
+    commands = printed(ROOT / "examples" / recipe, "train", {**settings, "GPUS": "8"})
+    sizes = {
+        words[words.index("--distributed-world-size") + 1]: "/data/ocr." in words[1]
+        for words in commands
+        if words[0] == "fairseq-train"
+    }
+    assert sizes == {"1": True, "8": False}
+
+
 def test_flags_and_logs_of_all_trainings() -> None:
     settings = {"FLAGS": "--lr 1 --fp16", "TENSORBOARD": "1", "WANDB_PROJECT": "pairs"}
     done = shell("launch_train data --save-dir runs/a", DRY_RUN="1", **settings)
