@@ -105,8 +105,6 @@ class TextClassifierPipeline:
             dataset: TwoViewDataset = self.task.unlabeled(name, self._views())
         except FairseqSslError:
             raise
-        except FileNotFoundError as error:
-            raise DataError(str(error)) from None
         except Exception as error:  # fairseq raises many exception types for a damaged index
             raise self._read_error(f"{error!r}.") from error
         return dataset

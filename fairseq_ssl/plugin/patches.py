@@ -434,8 +434,9 @@ def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_training_split(task: Any, dataset: Any) -> bool:
-    """Return True if `dataset` is a split of `task` whose name starts with ``train``."""
-    return any(dataset is one and name.startswith("train") for name, one in task.datasets.items())
+    """Return True if the name of `dataset` in `task` starts with ``train`` or --train-subset."""
+    prefixes = ("train", getattr(task.cfg, "train_subset", None) or "train")
+    return any(dataset is one and name.startswith(prefixes) for name, one in task.datasets.items())
 
 
 def _keeps_batches(call: dict[str, Any]) -> bool:

@@ -394,7 +394,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
             str(path), self.dictionaries.get(view), self.cfg.dataset_impl
         )
         if dataset is None:
-            raise FileNotFoundError(
+            raise DataError(
                 f"{path}.idx is missing. Expected output of `fairseq-ssl classify prepare`."
             )
         return dataset

@@ -11,6 +11,8 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.io import outputs
+from tests.cli.killing import contents, killed
 
 TRAIN = [f"{'good' if number % 2 else 'bad'}\tfilm number {number} is fine" for number in range(40)]
 VALID = ["good\tA Fine, film", "bad\tnumber"]
@@ -166,6 +168,18 @@ def test_extra_texts_that_are_valid_texts_are_rejected(
     assert prepare(text, *flags) == 1
     assert "extra:2 is among the valid texts" in capsys.readouterr().err
     assert not (text / "data").exists()
+
+
+def test_a_killed_run_leaves_no_signature_next_to_an_older_folder(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepare(text, "--test-share", "0.25") == 0
+    older = contents(text / "data")
+    monkeypatch.setattr(outputs, "_replace_folder", killed)
+    with pytest.raises(GeneratorExit):
+        prepare(text, "--test-share", "0.5", "--force")
+    assert contents(text / "data") == older
+    assert not (text / "data.json").exists()
 
 
 def test_force_does_not_replace_the_folder_of_the_input(

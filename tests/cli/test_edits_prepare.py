@@ -10,6 +10,8 @@ from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.io import outputs
+from tests.cli.killing import contents, killed
 from tests.learning.learner_sentences import write
 from tests.plugin.edit_corpus import binarize
 
@@ -105,6 +107,18 @@ def test_an_existing_folder_is_replaced_only_with_force(
     assert "made exists" in capsys.readouterr().err
     assert prepare("--force", "--size", "2") == 0
     assert len(EditDictionary.read(Path("made/edits.txt")).grams) == 2
+
+
+def test_a_killed_run_leaves_no_signature_next_to_an_older_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepare() == 0
+    older = contents(Path("made"))
+    monkeypatch.setattr(outputs, "_replace_folder", killed)
+    with pytest.raises(GeneratorExit):
+        prepare("--force", "--size", "2")
+    assert contents(Path("made")) == older
+    assert not Path("made.json").exists()
 
 
 def test_force_does_not_replace_the_folder_of_the_input(

@@ -245,6 +245,8 @@ def test_invalid_options_are_rejected_before_the_first_batch(
     with pytest.raises(ConfigurationError, match="--imitator-teacher needs --classification-stage"):
         made.expert(data, tmp_path, "--imitator-teacher", expert)
     words: tuple[str, ...] = ("--arch", "imitators", "--criterion", "imitation_cross_entropy")
+    with pytest.raises(DataError, match=r"words/missing\.idx is missing"):
+        made.expert(data, tmp_path, "--train-subset", "missing")
     with pytest.raises(ConfigurationError, match="supports imitate"):
         made.train(data, tmp_path, *words)
     with pytest.raises(ConfigurationError, match="needs --imitator-teacher"):

@@ -104,6 +104,15 @@ def test_validation_batches_have_all_sentences(count: int) -> None:
         assert sorted(line for batch in found for line in batch) == list(range(count))
 
 
+def test_a_training_split_of_another_name_has_the_same_batches() -> None:
+    task = task_of("genuine", 42)
+    task.cfg = TranslationConfig(train_subset="genuine")
+    options = {"max_sentences": 8, "required_batch_size_multiple": 8}
+    training = task.get_batch_iterator(task.datasets["genuine"], seed=3, epoch=1, **options)
+    found = [sorted(map(int, batch)) for batch in training.frozen_batches]
+    assert found == batches(epoch=1, count=42, required_batch_size_multiple=8)
+
+
 def validation_sizes(task: Any, subset: str) -> list[int]:
     """Return the sizes of the batches in which a trainer validates on a split."""
     limits = {"max_tokens_valid": None, "batch_size_valid": 8, "num_workers": 0}
