@@ -94,8 +94,7 @@ def prepare_edit_data(
         for name, paths in splits.items():
             for path, language in zip(paths, languages, strict=True):
                 _binarize(read_lines(path), words, folder, name, *languages, language)
-            lines = Path(temporary) / name
-            edits = folder / EDITS_FILE
+            lines, edits = Path(temporary) / name, folder / EDITS_FILE
             labeled = label_file(*paths, lines, edits, executor=executor, progress=progress)
             coverage[name] = labeled.coverage
             _binarize(read_lines(lines), labels, folder, name, EDITS, NONE, EDITS)
