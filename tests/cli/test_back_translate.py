@@ -82,8 +82,9 @@ def test_messages_of_fairseq_are_not_printed(here: Path, run: Run) -> None:
     )
     for jobs in ("1", "2"):
         told = run("fairseq-ssl", *words, "--force", "--jobs", jobs, "--device", "cpu").stderr
+        # A run of more than 30 s also prints its progress.
         lines = [line for line in told.splitlines() if not line.startswith("back-translate: ")]
-        first, speed, signature = lines  # and, on a slow machine, lines of progress
+        first, speed, signature = lines
         assert first.endswith(" pairs")
         assert "sentences/s" in speed
         assert signature.startswith("back-translate|engine:fairseq|")
