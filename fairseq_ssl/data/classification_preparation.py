@@ -13,7 +13,7 @@ from typing import Any
 from fairseq_ssl.data import two_view_dataset as views
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
-from fairseq_ssl.io.outputs import atomic_folder, atomic_lines, signature_path
+from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import (
@@ -120,7 +120,6 @@ def prepare_folder(
             "overlapping": overlap,
         }
         signature = Signature("classify-prepare", parameters)
-        signature_path(output).unlink(missing_ok=True)  # of an older folder
     signature.write_beside(output)
     return signature
 

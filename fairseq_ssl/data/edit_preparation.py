@@ -26,7 +26,7 @@ from fairseq_ssl.edits.transforms import GROUPS
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
-from fairseq_ssl.io.outputs import atomic_folder, signature_path
+from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_line_words
@@ -106,7 +106,6 @@ def prepare_edit_data(
             "fingerprint": built.dictionary.fingerprint,
         }
         signature = Signature("edits-prepare", parameters)
-        signature_path(output).unlink(missing_ok=True)  # of an older folder
     signature.write_beside(output)
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
 

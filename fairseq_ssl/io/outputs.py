@@ -213,6 +213,7 @@ def atomic_folder(output: Path) -> Iterator[Path]:
                 shutil.rmtree(temporary)
             temporary.mkdir()
             yield temporary
+            signature_path(output).unlink(missing_ok=True)  # of an older output
             _replace_folder(temporary, target)
         except OutputError as error:
             if str(temporary) not in str(error):
@@ -247,8 +248,7 @@ def build_once(
         return
     try:
         with exclusive(made, wait=True):
-            if not is_done():  # the older signature does not fit the new file, if it is killed
-                signature_path(made).unlink(missing_ok=True)
+            if not is_done():
                 make()
     except OutputError as error:
         raise OutputError(f"{error}{hint}") from None

@@ -96,7 +96,7 @@ def write_position_data(
         known = {"form": corpus.form, "languages": "-".join(corpus.languages)}
         params = {"kind": kind, **settings, **known, "input": str(source), "splits": counts}
         signature = Signature("position-data", params)
-        signature.write_beside(output.resolve())
+    signature.write_beside(output.resolve())
     return PositionDataSummary(signature, splits, tuple(notes))
 
 

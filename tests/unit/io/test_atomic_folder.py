@@ -9,6 +9,8 @@ import pytest
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import atomic_folder
 
+SIGNATURE = '{"method": "export"}'
+
 
 def contents(folder: Path) -> dict[str, str]:
     """Return all files below a folder."""
@@ -45,9 +47,18 @@ def fail_halfway(output: Path, error: type[BaseException]) -> None:
 def test_a_failure_keeps_the_existing_folder(error: type[BaseException], tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old").write_text("old")
+    (tmp_path / "out.json").write_text(SIGNATURE)
     with pytest.raises(error):
         fail_halfway(tmp_path / "out", error)
-    assert contents(tmp_path) == {"out/old": "old"}
+    assert contents(tmp_path) == {"out/old": "old", "out.json": SIGNATURE}
+
+
+def test_the_signature_of_a_replaced_folder_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out.json").write_text(SIGNATURE)
+    with atomic_folder(tmp_path / "out") as aside:
+        (aside / "file").write_text("new")
+    assert contents(tmp_path) == {"out/file": "new"}  # its writer may be killed before it signs
 
 
 def test_a_failed_rename_keeps_both_folders(
