@@ -22,6 +22,7 @@ from fairseq_ssl.inference.correction import (
     Edit,
     correct_file,
 )
+from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import TOKENIZERS
 
 EXAMPLES = """\
@@ -61,7 +62,7 @@ def add_explain(parser: options.Options, what: str) -> None:
     parser.add_argument(
         "--spacy-model",
         metavar="NAME",
-        help="with --explain: name or folder of a spaCy pipeline (default: en_core_web_sm)",
+        help=f"with --explain: name or folder of a spaCy pipeline (default: {SPACY_MODEL})",
     )
 
 

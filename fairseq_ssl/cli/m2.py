@@ -94,7 +94,7 @@ def _add_extraction(step: argparse.ArgumentParser) -> None:
     step.add_argument(
         "--model",
         metavar="NAME",
-        help="name or folder of a spaCy pipeline (default: en_core_web_sm)",
+        help=f"name or folder of a spaCy pipeline (default: {m2.SPACY_MODEL})",
     )
     step.add_argument(
         "--untyped",
@@ -151,11 +151,9 @@ def _from_json(args: argparse.Namespace) -> None:
 
 
 def _model(args: argparse.Namespace) -> str | None:
-    from fairseq_ssl.metrics.edit_extraction import MODEL
-
     if args.untyped and args.model:
         raise UsageError("--untyped does not use --model. Drop one of them.")
-    return None if args.untyped else str(args.model or MODEL)
+    return None if args.untyped else str(args.model or m2.SPACY_MODEL)
 
 
 def _merge(args: argparse.Namespace) -> None:

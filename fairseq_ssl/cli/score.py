@@ -14,6 +14,7 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.text.m2 import SPACY_MODEL
 
 if TYPE_CHECKING:
     from fairseq_ssl.metrics.metric import Metric
@@ -29,7 +30,6 @@ EXAMPLES = """\
       | fairseq-ssl score rouge - --reference test.trg --format json
   fairseq-ssl score chrf++ ours=seed1.de ours=seed2.de theirs=other.de --reference test.de \\
       --baseline before.de"""
-MODEL = "en_core_web_sm"
 TYPED = ("operation", "type", "full-type", "share")
 LEVEL = "level"
 FIGURE = "thesis, figures 4.5 to 4.10"
@@ -185,7 +185,9 @@ def _add_errant(metrics: Steps) -> None:
     options.add_references(step, required=False)
     _add_edit_options(step)
     step.add_argument(
-        "--model", metavar="NAME", help=f"name or folder of a spaCy pipeline (default: {MODEL})"
+        "--model",
+        metavar="NAME",
+        help=f"name or folder of a spaCy pipeline (default: {SPACY_MODEL})",
     )
     step.add_argument(
         "--untyped",
@@ -207,7 +209,7 @@ def _errant(args: argparse.Namespace) -> Metric:
     if args.by in TYPED and args.untyped and not (args.by == "share" and args.gold):
         raise UsageError(f"--by {args.by} needs types. Drop --untyped.")
     options: dict[str, Any] = {
-        "model": args.model or MODEL,
+        "model": args.model or SPACY_MODEL,
         "untyped": args.untyped,
         "beta": args.beta,
         "jobs": args.jobs,

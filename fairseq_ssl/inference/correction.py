@@ -30,8 +30,8 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
-from fairseq_ssl.metrics.edit_extraction import MODEL, Annotator
 from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
     LineEdit,
@@ -84,7 +84,7 @@ class CorrectionConfig:
     """Number of sentences per batch."""
     explain: bool = False
     """Extract and classify the edits by ERRANT."""
-    spacy_model: str = MODEL
+    spacy_model: str = SPACY_MODEL
     """spaCy pipeline of ERRANT."""
 
     def __post_init__(self) -> None:
@@ -239,7 +239,9 @@ class Corrector(loading.ConfiguredModel):
         ]
 
 
-def _annotator(model: str) -> Annotator:
+def _annotator(model: str) -> Any:
+    from fairseq_ssl.metrics.edit_extraction import Annotator
+
     try:
         return Annotator(model)
     except MissingPackageError as error:
@@ -247,8 +249,8 @@ def _annotator(model: str) -> Annotator:
             raise
         raise DataError(
             f"{model} is not an installed or readable spaCy pipeline, which the types of edits "
-            f"need. Install one: python -m spacy download {MODEL}. Or set `spacy_model` to the "
-            "folder of a pipeline."
+            f"need. Install one: python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to "
+            "the folder of a pipeline."
         ) from None
 
 
@@ -314,9 +316,8 @@ class BlockCorrector:
         """Return the corrected lines of a block."""
         lines = block_lines(block, self.source)
         corrected = _corrector(self.config, worker_number(), self.files).correct(lines)
-        changed = sum(one.text != one.source for one in corrected)
-        edits = sum(len(one.edits) for one in corrected)
-        counts = Counter(lines=len(lines), changed=changed, edits=edits)
+        edits = [len(one.edits) for one in corrected]
+        counts = Counter(lines=len(lines), changed=sum(map(bool, edits)), edits=sum(edits))
         output = "".join(f"{self.format_line(one)}\n" for one in corrected).encode("utf-8")
         return CorrectedBlock(compress_chunk(output, self.compressed), block.end, counts)
 

@@ -22,14 +22,13 @@ from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.metrics.edit_extraction import (
-    MODEL,
     UNTYPED,
     Annotator,
     EditSpan,
     load_annotator,
 )
 from fairseq_ssl.metrics.errant import UNKNOWN_TYPE
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, check_m2
+from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2
 
 PUNCTUATION = str.maketrans(
     {
@@ -85,7 +84,7 @@ class Essay:
 class ConversionOptions:
     """Options for the conversion of essays to M2 sentences."""
 
-    model: str | None = MODEL
+    model: str | None = SPACY_MODEL
     """Name or folder of a spaCy pipeline with a parser. None: a blank pipeline, which splits
     sentences at punctuation and implies `keep_types`."""
     auto: bool = False

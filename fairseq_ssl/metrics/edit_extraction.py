@@ -26,11 +26,10 @@ from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import path_list, read_parallel
 from fairseq_ssl.metrics.metric import BLOCK
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, check_m2
+from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2
 
 log = logging.getLogger(__name__)
 
-MODEL = "en_core_web_sm"
 UNTYPED = "NA"
 PURPOSE = "Extracting edits by ERRANT"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
@@ -388,8 +387,8 @@ def _pipeline(spacy: Any, model: str) -> Any:
         raise MissingPackageError(
             reason,
             "Classifying errors by ERRANT",
-            f"python -m spacy download {MODEL}. Or set `model` to the folder of a pipeline, or "
-            "`untyped` for edits without types",
+            f"python -m spacy download {SPACY_MODEL}. Or set `model` to the folder of a pipeline, "
+            "or `untyped` for edits without types",
         ) from error
 
 
@@ -413,7 +412,7 @@ def load_annotator(model: str | None) -> Annotator:
 def annotate_texts(
     source: str | Path,
     references: Sequence[str | Path],
-    model: str | None = MODEL,
+    model: str | None = SPACY_MODEL,
     jobs: int = 1,
     progress: ProgressFactory = silent_progress,
 ) -> Iterator[M2Sentence]:

@@ -16,7 +16,6 @@ import numpy as np
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.edit_extraction import (
-    MODEL,
     AnnotateBlock,
     AnnotatedPair,
     load_annotator,
@@ -36,6 +35,7 @@ from fairseq_ssl.metrics.metric import (
 )
 from fairseq_ssl.text.m2 import (
     NO_CORRECTION,
+    SPACY_MODEL,
     M2Edit,
     M2Sentence,
     main_type,
@@ -192,7 +192,7 @@ class Errant(EditMetric):
     def __init__(
         self,
         gold: str | Path | Iterable[M2Sentence],
-        model: str = MODEL,
+        model: str = SPACY_MODEL,
         untyped: bool = False,
         beta: float = 0.5,
         jobs: int = 1,

@@ -93,10 +93,13 @@ def test_raw_text_keeps_its_spacing(
     assert Path("moses").read_text() == UPPER
 
 
-def test_tokenized_lines_are_sentences(folder: Path, model: Path) -> None:
-    Path("tokens").write_text("the cat . it  runs .\n\nA\n")
+def test_tokenized_lines_are_sentences(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("tokens").write_text("the cat . it  runs .\n\nA  B\n")
     assert correct(model, "tokens", "--tokenized", "-o", "out") == 0
-    assert Path("out").read_text() == "THE CAT . IT RUNS .\n\nA\n"
+    assert Path("out").read_text() == "THE CAT . IT RUNS .\n\nA B\n"
+    assert "3 lines, 1 changed" in capsys.readouterr().err
 
 
 def test_json_has_the_edits_of_each_line(folder: Path, model: Path) -> None:

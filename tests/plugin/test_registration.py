@@ -39,7 +39,11 @@ def test_names_are_registered(run: Run, tmp_path: Path, way: str) -> None:
 
 @pytest.mark.parametrize(
     ("verb", "module"),
-    [("average", "cli.average"), ("back-translate", "inference.back_translation")],
+    [
+        ("average", "cli.average"),
+        ("back-translate", "inference.back_translation"),
+        ("correct", "inference.correction"),
+    ],
 )
 def test_help_and_text_packages_import_no_large_package(
     verb: str, module: str, run: Run, tmp_path: Path

@@ -42,6 +42,8 @@ __all__ = [
     "read_m2",
 ]
 
+SPACY_MODEL = "en_core_web_sm"
+"""Default spaCy pipeline for extracting edits and their types."""
 NO_CORRECTION = "-NONE-"
 NOOP = "noop"
 NOT_CORRECTED = ("UNK", "Um")
