@@ -1,13 +1,19 @@
-"""Base class of losses, and helpers for logging."""
+"""Base class of losses, cross-entropy with label smoothing, and helpers for logging."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+CPU_CHUNK, GPU_CHUNK = 2**19, 2**26
+"""Probabilities that are computed at a time. On a CPU they fit its cache."""
 
 
 @dataclass
@@ -24,6 +30,66 @@ class Criterion(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """Return True: fairseq may sum logging outputs over processes before `reduce_metrics`."""
         return True
+
+
+def smoothed_cross_entropy(
+    logits: Tensor, target: Tensor, smoothing: float, padding: int, reduce: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Return the loss and the negative log-likelihood, as fairseq's `label_smoothed_nll_loss`.
+
+    The distributions are computed in chunks of rows, and again for the gradient, so that no array
+    of them is kept.
+
+    Args:
+        logits: [rows, vocabulary]
+        target: [rows]
+        smoothing: probability of all words that are not the target, 0 to 1
+        padding: target of rows without a loss
+        reduce: return sums, not values [rows, 1]
+    """
+    likelihoods, sums = _ChunkedLogSoftmax.apply(logits, target)  # type: ignore[no-untyped-call]
+    is_padding = target.eq(padding)
+    nll_loss = -likelihoods.masked_fill(is_padding, 0.0).unsqueeze(1)
+    smooth_loss = -sums.masked_fill(is_padding, 0.0).unsqueeze(1)
+    if reduce:
+        nll_loss, smooth_loss = nll_loss.sum(), smooth_loss.sum()
+    share = smoothing / (logits.size(1) - 1)
+    return (1.0 - smoothing - share) * nll_loss + share * smooth_loss, nll_loss
+
+
+class _ChunkedLogSoftmax(torch.autograd.Function):
+    """log p of the targets, and the sum of log p over the vocabulary, in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both [rows]."""
+        ctx.save_for_backward(logits, target)
+        ctx.rows = max(1, (GPU_CHUNK if logits.is_cuda else CPU_CHUNK) // logits.size(1))
+        chosen = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
+        sums = torch.empty_like(chosen)
+        chunks = (each.split(ctx.rows) for each in (logits, target, chosen, sums))
+        for some, words, likelihood, total in zip(*chunks, strict=True):
+            log_p = torch.log_softmax(some, 1, dtype=torch.float32)
+            likelihood.copy_(log_p.gather(1, words.unsqueeze(1)).squeeze(1))
+            total.copy_(log_p.sum(1))
+        return chosen, sums
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, to_chosen: Tensor, to_sums: Tensor) -> tuple[Tensor, None]:
+        """Return the gradient of the logits: g (onehot - p) + s (1 - vocabulary * p)."""
+        logits, target = ctx.saved_tensors
+        gradient = torch.empty_like(logits)
+        total = to_chosen + to_sums * logits.size(1)
+        chunks = (each.split(ctx.rows) for each in (logits, target, to_chosen, to_sums, total))
+        for out, some, words, chosen, sums, both in zip(
+            gradient.split(ctx.rows), *chunks, strict=True
+        ):
+            p = torch.softmax(some, 1, dtype=torch.float32)
+            p.mul_(-both.unsqueeze(1)).add_(sums.unsqueeze(1))
+            p.scatter_add_(1, words.unsqueeze(1), chosen.unsqueeze(1))
+            out.copy_(p)
+        return gradient, None
 
 
 def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:

@@ -1,12 +1,14 @@
-"""Patches of fairseq that prevent checkpoints from running code, and report damaged ones.
+"""Patches for checkpoints: no code in them runs, damage is reported, and copies are atomic.
 
-`protect_fairseq` applies them. The rules are in `checkpoints`: `files` reads a checkpoint,
-`safe_values` has the allowed types, and `options` has the options that are checked or dropped.
+`protect_fairseq` applies those for reading, `patches.apply_patches` the others. The rules are in
+`checkpoints`: `files` reads a checkpoint, `safe_values` has the allowed types, and `options` has
+the options that are checked or dropped.
 """
 
 from __future__ import annotations
 
 import functools
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
@@ -86,6 +88,24 @@ class _PeerTorch(_TorchWrapper):
         return torch.load(message, **options, weights_only=False)
 
 
+def copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Copy to a temporary file and rename it. fairseq copies paths with ``://``.
+
+    fairseq overwrites checkpoint_last.pt in place, so that a run killed during the copy cannot
+    resume.
+    """
+
+    def copy_path(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+        if "://" in str(dst_path):
+            return stock(src_path, dst_path, overwrite=overwrite)
+        temporary = f"{dst_path}.tmp"
+        shutil.copyfile(src_path, temporary)
+        Path(temporary).replace(dst_path)
+        return True
+
+    return copy_path
+
+
 def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `load_checkpoint_to_cpu` to report damage in one line, and to add a missing average.
 
@@ -108,6 +128,22 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
         return state
 
     return load_checkpoint_to_cpu
+
+
+def release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Remove the averaged weights from the result of `load_checkpoint`.
+
+    fairseq-train keeps the result in memory for the whole run.
+    """
+
+    def load_checkpoint(*args: Any, **options: Any) -> Any:
+        extra_state = stock(*args, **options)
+        if extra_state is not None:
+            for name in ("ema", "ema_fp32_params"):
+                extra_state.pop(name, None)
+        return extra_state
+
+    return load_checkpoint
 
 
 def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,18 +12,21 @@ import inspect
 import logging
 import os
 import queue
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
-from fairseq_ssl.plugin.checkpoint_safety import protect_fairseq, report_damage
+from fairseq_ssl.plugin.checkpoint_safety import (
+    copy_atomically,
+    protect_fairseq,
+    release_ema_state,
+    report_damage,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +34,7 @@ logger = logging.getLogger(__name__)
 def apply_patches() -> None:
     """Apply all patches. Their docstrings give the reasons. Further calls have no effect."""
     from fairseq import checkpoint_utils, options, utils
+    from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
     from fairseq.data.iterators import BufferedIterator, EpochBatchIterator
     from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
     from fairseq.file_io import PathManager
@@ -47,7 +51,7 @@ def apply_patches() -> None:
     _keep_objects_of_the_parent()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", report_damage)
     _replace(checkpoint_utils, "save_checkpoint", _save_at_each_interval)
-    _replace(PathManager, "copy", _copy_atomically, decorator=staticmethod)
+    _replace(PathManager, "copy", copy_atomically, decorator=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _fix_batch_iterator)
     _replace(EpochBatchIterator, "_get_iterator_for_epoch", _shuffle_after_curriculum)
     _replace(BufferedIterator, "_create_consumer", _stop_readers_at_exit)
@@ -55,6 +59,7 @@ def apply_patches() -> None:
         _replace(dictionary, "__init__", _accept_special_symbols)
     _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
     _replace(SequenceGenerator, "generate", _search_faster_on_cpus)
+    _replace(LabelSmoothedCrossEntropyCriterion, "compute_loss", _smooth_labels_in_chunks)
     _replace(Adam, "step", _fuse_adam)
     _replace(utils, "clip_grad_norm_", _clip_on_cpus)
     _replace(AMPOptimizer, "__init__", _keep_loss_scale_on_cpus)
@@ -63,7 +68,7 @@ def apply_patches() -> None:
     _replace(FairseqTask, "train_step", _autocast_on_cpus)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
-    _replace(Trainer, "load_checkpoint", _release_ema_state)
+    _replace(Trainer, "load_checkpoint", release_ema_state)
     _replace(Trainer, "get_valid_iterator", _keep_training_iterator)
 
 
@@ -128,40 +133,6 @@ class _WithinEpoch:
         return False
 
 
-def _release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Remove the averaged weights from the result of `load_checkpoint`.
-
-    fairseq-train keeps the result in memory for the whole run.
-    """
-
-    def load_checkpoint(*args: Any, **options: Any) -> Any:
-        extra_state = stock(*args, **options)
-        if extra_state is not None:
-            for name in ("ema", "ema_fp32_params"):
-                extra_state.pop(name, None)
-        return extra_state
-
-    return load_checkpoint
-
-
-def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy to a temporary file and rename it. fairseq copies paths with ``://``.
-
-    fairseq overwrites checkpoint_last.pt in place, so that a run killed during the copy cannot
-    resume.
-    """
-
-    def copy_path(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-        if "://" in str(dst_path):
-            return stock(src_path, dst_path, overwrite=overwrite)
-        temporary = f"{dst_path}.tmp"
-        shutil.copyfile(src_path, temporary)
-        Path(temporary).replace(dst_path)
-        return True
-
-    return copy_path
-
-
 def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Disable the fused encoder layers of fairseq 0.12.2.
 
@@ -187,6 +158,30 @@ def _search_faster_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(in_fixed_rows(self, options), models, sample, **options)
 
     return generate
+
+
+def _smooth_labels_in_chunks(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute distributions of some tokens at a time. fairseq keeps those of the whole batch."""
+    from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+
+    from fairseq_ssl.criterions.criterion import smoothed_cross_entropy
+    from fairseq_ssl.modules.functional import is_plain_softmax
+
+    flatten = LabelSmoothedCrossEntropyCriterion.get_lprobs_and_target
+
+    def compute_loss(
+        self: Any, model: Any, net_output: Any, sample: Any, reduce: bool = True
+    ) -> Any:
+        if type(self).get_lprobs_and_target is not flatten or not is_plain_softmax(model):
+            return stock(self, model, net_output, sample, reduce)
+        unnormalized = SimpleNamespace(
+            get_normalized_probs=lambda output, log_probs: output[0].contiguous(),
+            get_targets=model.get_targets,
+        )
+        logits, target = flatten(self, unnormalized, net_output, sample)
+        return smoothed_cross_entropy(logits, target, self.eps, self.padding_idx, reduce)
+
+    return compute_loss
 
 
 def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
