@@ -98,6 +98,13 @@ SUITE = (
         note=AMP,
     ),
     Entry(
+        "amp_training.float32",
+        "training in float32 over stock fairseq, base Transformer, 32,000 subwords, 1,024 tokens, "
+        "tokens/s of CPU time",
+        "amp_training",
+        "--stock --float32 --threads 1 --pairs 5 --steps 1",
+    ),
+    Entry(
         "amp_training.shape",
         "training, `--amp` over float32, SHAPE, tokens/s of CPU time",
         "amp_training",
