@@ -12,7 +12,7 @@ from omegaconf import II
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CPU_CHUNK, GPU_CHUNK = 2**19, 2**26
+CPU_CHUNK, GPU_CHUNK = 2**18, 2**25
 """Probabilities that are computed at a time. On a CPU they fit its cache."""
 
 
@@ -86,7 +86,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
             gradient.split(ctx.rows), *chunks, strict=True
         ):
             p = torch.softmax(some, 1, dtype=torch.float32)
-            p.mul_(-both.unsqueeze(1)).add_(sums.unsqueeze(1))
+            torch.addcmul(sums.unsqueeze(1), p, both.unsqueeze(1), value=-1, out=p)
             p.scatter_add_(1, words.unsqueeze(1), chosen.unsqueeze(1))
             out.copy_(p)
         return gradient, None
