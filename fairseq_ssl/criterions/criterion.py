@@ -67,7 +67,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
         ctx.rows = max(1, (GPU_CHUNK if logits.is_cuda else CPU_CHUNK) // logits.size(1))
         chosen = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
         sums = torch.empty_like(chosen)
-        chunks = (each.split(ctx.rows) for each in (logits, target, chosen, sums))
+        chunks = (torch.split(each, ctx.rows) for each in (logits, target, chosen, sums))
         for some, words, likelihood, total in zip(*chunks, strict=True):
             log_p = torch.log_softmax(some, 1, dtype=torch.float32)
             likelihood.copy_(log_p.gather(1, words.unsqueeze(1)).squeeze(1))
@@ -75,16 +75,15 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
         return chosen, sums
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, to_chosen: Tensor, to_sums: Tensor) -> tuple[Tensor, None]:
         """Return the gradient of the logits: g (onehot - p) + s (1 - vocabulary * p)."""
         logits, target = ctx.saved_tensors
         gradient = torch.empty_like(logits)
         total = to_chosen + to_sums * logits.size(1)
-        chunks = (each.split(ctx.rows) for each in (logits, target, to_chosen, to_sums, total))
-        for out, some, words, chosen, sums, both in zip(
-            gradient.split(ctx.rows), *chunks, strict=True
-        ):
+        values = (gradient, logits, target, to_chosen, to_sums, total)
+        chunks = (torch.split(each, ctx.rows) for each in values)
+        for out, some, words, chosen, sums, both in zip(*chunks, strict=True):
             p = torch.softmax(some, 1, dtype=torch.float32)
             torch.addcmul(sums.unsqueeze(1), p, both.unsqueeze(1), value=-1, out=p)
             p.scatter_add_(1, words.unsqueeze(1), chosen.unsqueeze(1))

@@ -66,9 +66,9 @@ def count_calls(
     return function(*args, **options)
 
 
-def model_of(kind: type) -> Any:
+def model_of(kind: Any) -> Any:
     """Return a model without weights."""
-    model, decoder = (one.__new__(one) for one in (kind, TransformerDecoderBase))
+    model, decoder = (object.__new__(one) for one in (kind, TransformerDecoderBase))
     for module in (model, decoder):
         torch.nn.Module.__init__(module)
     decoder.onnx_trace, decoder.adaptive_softmax = False, None
@@ -79,11 +79,11 @@ def model_of(kind: type) -> Any:
 class ScaledModel(TransformerModel):
     """A model whose probabilities are not the softmax of its logits."""
 
-    def get_normalized_probs(self, net_output: Any, *args: Any, **options: Any) -> Tensor:
+    def get_normalized_probs(self, net_output: Any, *args: Any, **options: Any) -> Any:
         return super().get_normalized_probs((net_output[0] / 2,), *args, **options)
 
 
-class LastRow(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
+class LastRow(LabelSmoothedCrossEntropyCriterion):
     """A criterion that reads the log-probabilities."""
 
     def get_lprobs_and_target(self, model: Any, net_output: Any, sample: Any) -> Any:
