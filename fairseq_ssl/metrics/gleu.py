@@ -87,9 +87,9 @@ class Gleu(ReferenceMetric):
     def sentence_score(
         self, hypothesis: str, references: Sequence[str], source: str = ""
     ) -> MetricScore:
-        """Compute GLEU of one sentence with one or more references."""
+        """Compute GLEU of one sentence, the mean over one or more references."""
         check_reference_list(references)
-        metric = Gleu([[reference] for reference in references], [source], self.samples)
+        metric = Gleu([[reference] for reference in references], [source])
         return metric._score_sentence(hypothesis)
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:

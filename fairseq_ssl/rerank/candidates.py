@@ -124,7 +124,7 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
                 f"{largest:.3g}. These ranges are too different to add the scores. Scale one of "
                 "them."
             )
-    return np.asarray(np.rint(block * scale) + 0.0)  # no -0.0
+    return np.asarray(np.rint(block * scale))
 
 
 def weighted_totals(candidates: Candidates, weights: Weights) -> IntegerArray:

@@ -267,7 +267,7 @@ def parse_generated(
     """
     groups: dict[int, list[Candidate]] = {}
     for number, line in enumerate(lines, 1):
-        printed = re.fullmatch(r"H-(\d+)\t([^\t]+)\t(.*)", line, re.DOTALL)
+        printed = re.fullmatch(r"H-(\d+)\t([^\t]+)\t(.*)\n?", line)
         if printed is None:
             if re.match(r"H-\d", line):
                 raise DataError(f"{name}:{number} is truncated. Expected H-index, score, tokens.")

@@ -75,6 +75,7 @@ def test_swaps_are_found_for_all_alignments() -> None:
             labels = extract(source, target, ALL)
             assert apply(source, labels) == target
             assert first == second or labels[2] == "MERGE_swap"
+    assert extract("a b", "b a", EditDictionary((), (), 1, Transforms())) == ["KEEP"] * 3
 
 
 def test_group_of_each_label() -> None:

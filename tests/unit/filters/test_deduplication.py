@@ -42,9 +42,9 @@ def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
 def test_table_equals_a_set(
     seed: int, sizes: list[int], different: int, apart: int, start: int
 ) -> None:
-    """Also when it grows or is full, and for multiples of 128, which collide."""
+    """Also when it grows or is full, and for hashes that collide in the last slot of 128."""
     draw = np.random.default_rng(seed)
-    blocks = [draw.integers(1, different + 1, size, dtype=np.uint64) * apart for size in sizes]
+    blocks = [draw.integers(0, different, size, dtype=np.uint64) * apart + 127 for size in sizes]
     table = BoundedHashSet(MIN_MEMORY, start)
     assert table.max_count == int(0.8 * MIN_MEMORY / 8) == 102
     found = [table.add(block.astype(np.uint64)).tolist() for block in blocks]

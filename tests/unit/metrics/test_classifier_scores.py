@@ -27,23 +27,45 @@ def test_scores_of_a_few_texts() -> None:
 
 
 def test_absent_classes_are_ignored() -> None:
-    assert macro_f1(np.array([[3, 1, 0], [0, 4, 0], [0, 0, 0]])) == pytest.approx(
-        100 * (6 / 7 + 8 / 9) / 2
-    )
+    """The third class is only predicted. The fourth class does not occur."""
+    confusion = np.array([[3, 1, 0, 0], [0, 3, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    assert macro_f1(confusion) == pytest.approx(100 * (6 / 7 + 6 / 8 + 0) / 3)
 
 
 def test_calibration_error_of_an_example() -> None:
-    """Two of three predictions are correct at 0.9 and one of one at 0.5."""
-    right = np.array([True, True, False, True])
-    found = calibration_error(right, [0.9, 0.9, 0.9, 0.5])
-    assert found == pytest.approx(100 * (3 * (0.9 - 2 / 3) + (1 - 0.5)) / 4)
-    assert calibration_error(np.array([True]), [1.0]) == 0
+    """Bin 13 of 15 has two correct predictions of three. Bins 7 and 14 have one prediction."""
+    right = np.array([True, True, False, True, True])
+    found = calibration_error(right, [0.92, 0.92, 0.92, 0.5, 0.95])
+    assert found == pytest.approx(100 * (3 * (0.92 - 2 / 3) + (1 - 0.5) + (1 - 0.95)) / 5)
+    last_bin = calibration_error(np.array([False, True]), [1.0, 0.95])
+    assert last_bin == pytest.approx(100 * (1.95 - 1) / 2)
 
 
 def test_error_statistics_add_up() -> None:
     rows = error_statistics([0, 1, 1], [0, 0, 1])
     assert rows.tolist() == [[0, 1], [1, 1], [0, 1]]
     assert error_rate(rows.sum(0)) == pytest.approx(100 / 3)
+
+
+def test_predictions_of_several_seeds_are_compared(tmp_path: Path) -> None:
+    gold = tmp_path / "gold"
+    gold.write_text("a\tone\na\ttwo\nb\tthree\nb\tfour\n")
+    texts = {
+        "certain": "a\ta=1 b=0\nb\ta=0.1 b=0.9\nb\ta=0 b=1\nb\ta=0 b=1\n",
+        "plain": "a\na\nb\na\ta=0.8 b=0.2\n",
+        "wrong": "b\nb\na\na\tthe text\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    systems = {"ours": ["certain", "plain"], "base": ["wrong"], "one": ["certain"]}
+    paths = {name: [tmp_path / file for file in files] for name, files in systems.items()}
+    ours, base, one = score_predictions(gold, paths, "base", samples=20).systems.values()
+    assert ours["error"]["values"] == [25, 25]
+    assert ours["confusion"] == [[3, 1], [1, 3]]
+    assert "calibration_error" not in ours  # three lines of a seed have no probability
+    assert one["calibration_error"]["mean"] == pytest.approx(100 * 0.9 / 4)
+    assert ours["against"]["difference"] == -75
+    assert "against" not in base
 
 
 @pytest.mark.parametrize("word", ["x", "nan", "2", "-1"])

@@ -17,6 +17,7 @@ from fairseq_ssl.errors import MissingPackageError
 from fairseq_ssl.metrics.edit_extraction import Annotator, packages
 from fairseq_ssl.metrics.errant import (
     TIERS,
+    TypedCounts,
     choose_annotator,
     compare_edits,
     count_categories,
@@ -85,7 +86,8 @@ def test_counts_of_examples() -> None:
     assert found.correct == Counter({"R:SPELL": 1})  # the annotator's type
     assert found.wrong == Counter({"M:DET": 1})
     assert found.missing == Counter({"R:DET": 1})
-    assert count_categories([found, found], "type") == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}
+    categories = count_categories([found, found, TypedCounts(Counter({"R:SPELL": 1}))], "type")
+    assert list(categories.items()) == [("SPELL", (3, 0, 0)), ("DET", (0, 2, 2))]
     assert compare_edits([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (
         1,
         0,
@@ -99,6 +101,21 @@ def test_counts_of_examples() -> None:
         "UNK",
         "DET",
     ]
+
+
+def counts(correct: int, wrong: int, missing: int, kind: str = "NA") -> TypedCounts:
+    return TypedCounts(*(Counter({kind: count}) for count in (correct, wrong, missing)))
+
+
+def test_annotators_are_chosen_by_f_so_far() -> None:
+    few, many = counts(0, 1, 0), counts(1, 0, 7)
+    assert choose_annotator([[few, many]]) == [many]  # F is 0 or 0.42
+    before = counts(2, 0, 0)
+    assert choose_annotator([[before], [few, many]]) == [before, few]  # 0.71 or 0.68
+    before, many = counts(7200, 800, 800), counts(1, 0, 5)
+    assert choose_annotator([[before], [few, many]]) == [before, many]  # 0.89991 or 0.89990
+    same = [counts(1, 0, 0, kind) for kind in ("M:DET", "M:PREP")]
+    assert choose_annotator([same]) == same[:1]
 
 
 edit = st.builds(

@@ -21,34 +21,27 @@ def gleu(outputs: list[str], sources: list[str], references: list[list[str]]) ->
     return Gleu(references, sources).corpus_score(outputs)
 
 
-def plain(outputs: list[str], sources: list[str], references: list[str]) -> float:
+def plain(output: str, source: str, reference: str) -> list[int]:
     """Count the occurrences of n-grams one by one."""
-    right, there = [0] * 4, [0] * 4
-    for output, source, reference in zip(outputs, sources, references, strict=True):
-        for n in range(1, 5):
-            ours, before, gold = (
-                [tuple(line.split()[i : i + n]) for i in range(len(line.split()) - n + 1)]
-                for line in (output, source, reference)
-            )
-            total = 0
-            for gram in set(ours):
-                total += min(ours.count(gram), gold.count(gram))
-                if gram not in gold:
-                    total -= min(ours.count(gram), before.count(gram))
-            right[n - 1] += max(total, 0)
-            there[n - 1] += len(ours)
-    if not all(right):
-        return 0.0
-    lengths = [sum(len(line.split()) for line in lines) for lines in (outputs, references)]
-    precision = sum(math.log(r / t) for r, t in zip(right, there, strict=True)) / 4
-    return 100 * math.exp(min(0, 1 - lengths[1] / lengths[0]) + precision)
+    counts = [len(output.split()), len(reference.split())]
+    for n in range(1, 5):
+        ours, before, gold = (
+            [tuple(line.split()[i : i + n]) for i in range(len(line.split()) - n + 1)]
+            for line in (output, source, reference)
+        )
+        total = 0
+        for gram in set(ours):
+            total += min(ours.count(gram), gold.count(gram))
+            if gram not in gold:
+                total -= min(ours.count(gram), before.count(gram))
+        counts += [max(total, 0), len(ours)]
+    return counts
 
 
-@given(st.lists(st.tuples(sentence, sentence, sentence), min_size=1, max_size=5))
-def test_counts_equal_a_slow_reference(lines: list[tuple[str, str, str]]) -> None:
-    outputs, sources, references = map(list, zip(*lines, strict=True))
-    found = gleu(outputs, sources, [references])
-    assert found.values == {"GLEU": pytest.approx(plain(outputs, sources, references))}
+@given(sentence, sentence, sentence)
+def test_counts_equal_a_slow_reference(output: str, source: str, reference: str) -> None:
+    found = Gleu([[reference]], [source]).statistics([output])
+    assert found.tolist() == [plain(output, source, reference)]
 
 
 def test_score_of_an_example() -> None:
@@ -62,16 +55,25 @@ def test_score_of_an_example() -> None:
     assert gleu(["a b c d z z"], [source], [[reference]]).score == pytest.approx(expected)
     # brevity penalty: exp(1 - 6/4) times 1
     assert gleu(["a b c d"], [source], [[reference]]).score == pytest.approx(100 * math.exp(-0.5))
+    # no bonus for a longer hypothesis: 6/7, 5/6, 4/5, 3/4
+    expected = 100 * (6 / 7 * 5 / 6 * 4 / 5 * 3 / 4) ** 0.25
+    assert gleu([f"{reference} z"], [source], [[reference]]).score == pytest.approx(expected)
 
 
 def test_several_references_are_sampled() -> None:
-    sources, outputs = ["a b c d e"] * 40, ["a b c d x"] * 40
-    good, bad = ["a b c d x"] * 40, ["a b q r s"] * 40
-    found = gleu(outputs, sources, [good, bad])
-    assert found.values["mean of single references"] == pytest.approx(50)
-    assert 40 < found.score < 70
-    assert found.values["standard deviation of samples"] > 0
-    assert gleu(outputs, sources, [good, bad]) == found
+    """The authors' script draws the references 1, 1, 1, 0 and 0 of one line in five rounds."""
+    sources, outputs = ["a b c d e"], ["a b c d x"]
+    metric = Gleu([outputs, ["a b q r s"]], sources, samples=5)
+    found = metric.corpus_score(outputs)
+    assert found.values == {
+        "GLEU": pytest.approx(40),
+        "standard deviation of samples": pytest.approx(100 * (0.4 * 0.6) ** 0.5),
+        "mean of single references": pytest.approx(50),
+    }
+    sentence = metric.sentence_score(outputs[0], [outputs[0], "a b q r s"], sources[0])
+    assert sentence.values == {"GLEU": pytest.approx(50)}
+    assert metric.total_score(metric.statistics(outputs).sum(0)) == pytest.approx(50)
+    assert metric.get_signature().parameters == {"references": 2, "samples": 5}
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the folder jfleg in DATA_DIR")

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
@@ -43,6 +43,7 @@ def test_sums_of_decimals_tie() -> None:
     st.lists(st.lists(SCORES, min_size=3, max_size=3), min_size=1, max_size=6),
     st.lists(st.integers(0, SCORE_UNITS), min_size=3, max_size=3),
 )
+@example([[400.0, 400.0, 400 / 3]], [SCORE_UNITS - 1] * 3)  # the largest sum of three scores
 def test_sums_are_exact(rows: list[list[float]], weights: list[int]) -> None:
     ours = block([rows])
     found = weighted_totals(ours, np.array(weights))[0]
@@ -76,6 +77,7 @@ def test_features_are_selected_by_name() -> None:
     [
         ([[{"a": 1.0}, {"a": 1.0}], [{"ab": 1.0}]], "list:9 has no score 'a'"),
         ([[{"a": 1.0}, {"a": float("nan")}]], "list:8 has a= nan. Expected a finite"),
+        ([[{"a": 1.0}, {"a": -float("inf")}]], "list:8 has a= -inf. Expected a finite"),
         ([[{}]], "list:7 has no score. Expected one or more"),
         (
             [[{"a": 1e-4, "b": 1.0, "c": 0.0}], [{"a": 0.0, "b": -1e9, "c": 0.0}]],

@@ -26,7 +26,9 @@ NAMES = st.text("abcXY_01.", min_size=1, max_size=4)
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: float(f"{x:.9g}"))
 CANDIDATES = st.builds(
     Candidate,
-    st.text("ab é=|-", max_size=9).map(str.strip).filter(lambda text: "||" not in text),
+    st.text("ab é=|-\u3000", max_size=9)
+    .map(lambda text: text.strip(" "))
+    .filter(lambda text: "||" not in text),
     st.dictionaries(NAMES, NUMBERS, max_size=3),
     NUMBERS,
     st.lists(NAMES, max_size=2).map(tuple),
@@ -42,7 +44,7 @@ def test_write_and_read_round_trip(lists: list[list[Candidate]]) -> None:
 def test_lines_of_other_tools() -> None:
     lines = [
         "0 ||| das Haus ||| LM= -1.5 TM= -1 -2e0 ||| -4.5 ||| 0-0 1-1",
-        "0 ||| ||| LM= 0 TM= 1 1 ||| 0",
+        "0 ||| ||| LM= 0 TM= 1 1 ||| 0 ||| 0-0 ||| 1",
         "1 ||| ein | Haus ||| F0= -2",
     ]
     first, second = parse_nbest(lines, "list")
@@ -63,6 +65,7 @@ def test_lines_of_other_tools() -> None:
         ("0 ||| a ||| s= 1 ||| 1", "list:2 has sentence 0 after 1. Sort"),
         ("1 ||| a ||| s= 1 s= 2 ||| 1", "list:2 has the score 's' twice"),
         ("1 ||| a ||| -1 s= 2 ||| 1", "list:2 has '-1' before a name"),
+        ("1 ||| a ||| = 2 ||| 1", "list:2 has '=' before a name"),
         ("1 ||| a ||| s= t= 2 ||| 1", "list:2 has no number after s="),
         ("1 ||| a ||| s= one ||| 1", "list:2 has 'one' as the score 's'. Expected a number"),
         ("1 ||| a ||| s= nan ||| 1", "list:2 has nan as the score 's'. Expected a finite"),
@@ -130,7 +133,7 @@ def test_output_of_fairseq_generate() -> None:
     def rewrite(tokens: str) -> str:
         return tokens.replace("@@ ", "")
 
-    found = list(parse_list(GENERATED.split("\n"), "list", "l2r", rewrite))
+    found = list(parse_list(GENERATED.splitlines(keepends=True), "list", "l2r", rewrite))
     assert found == [
         SentenceCandidates(0, [printed("e", -2), printed("", -3)]),
         SentenceCandidates(1, [printed("ab c", -0.5), printed("ab d", -1.25)]),

@@ -41,6 +41,9 @@ CASES = [
     ('She say hello"', 'She says " hello "', 'She says "hello"'),
     ('He said "no.', 'He said " no . "', 'He said "no."'),
     ('say "hello', "say hello", "say hello"),
+    ('He say no"', 'He says " no " now', 'He says "no" now'),
+    ('He " said "no"', 'He said " no " now', 'He said "no" now'),
+    ("yes,cats", "no cats", "no cats"),
     ("I dont know", "I do n't know", "I don't know"),
     ("I do not know", "I do n't know", "I don't know"),
     ("a well known man", "a well - known man", "a well-known man"),
@@ -105,15 +108,21 @@ def tokens(segmenter: LineSegmenter, line: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("segmenter", [SPACY, MOSES])
 def test_sentences_and_tokens(segmenter: LineSegmenter) -> None:
-    line = ' Mr. Smith isn\'t here.  "Who is it?" he asked... Yes!'
+    line = ' Mr. Smith isn\'t here.  "Who is it?" he asked... Yes... no! yes yes!'
     found = tokens(segmenter, line)
-    assert [one[-1] for one in found] == [".", "...", "!"]
+    assert [one[-1] for one in found] == [".", "...", "!", "!"]
     assert found[1][0] == '"'
     assert found[0][:2] == ["Mr.", "Smith"]
     for sentence in segmenter(line):
         for token, start, end in zip(*sentence, sentence.ends, strict=True):
             assert line[start:end] == token
+    starts = [start for sentence in segmenter(line) for start in sentence.starts]
+    assert starts == sorted(set(starts))
     assert segmenter("  ") == []
+
+
+def test_a_line_that_moses_changes_is_split_at_spaces() -> None:
+    assert tokens(MOSES, "a\x01b, c") == [["a\x01b,", "c"]]
 
 
 def test_tokenized_lines_are_single_sentences() -> None:
