@@ -224,7 +224,10 @@ def test_a_wrong_setting_is_rejected(
 
 @pytest.mark.parametrize(
     ("folder", "message"),
-    [("", "DATA_DIR is not set. Expected a folder with valid.src."), ("none", "none/valid.src does")],
+    [
+        ("", "DATA_DIR is not set. Expected a folder with valid.src."),
+        ("no", "no/valid.src does not"),
+    ],
 )
 def test_scores_need_the_held_out_sets(folder: str, message: str, tmp_path: Path) -> None:
     settings = {"SCALE": "small", "TASKS": "gec", "WORK": str(tmp_path), "DATA_DIR": folder}
