@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -55,15 +54,12 @@ def in_words(digits: Digits) -> str:
     return " ".join(SPACE.join(NAMES[digit] for digit in digits))
 
 
-def write(folder: Path, split: str, strings: Iterable[Digits], sides: tuple[str, ...]) -> None:
+def write(folder: Path, split: str, strings: list[Digits]) -> None:
     """Write SPLIT.words and SPLIT.digits."""
-    lines = {"words": [], "digits": []}  # type: dict[str, list[str]]
-    for digits in strings:
-        lines["words"].append(in_words(digits))
-        lines["digits"].append(" ".join(map(str, digits)))
-    for side in sides:
-        text = "".join(f"{line}\n" for line in lines[side])
-        (folder / f"{split}.{side}").write_text(text, encoding="utf-8")
+    words = "".join(f"{in_words(digits)}\n" for digits in strings)
+    numbers = "".join(f"{' '.join(map(str, digits))}\n" for digits in strings)
+    (folder / f"{split}.words").write_text(words, encoding="utf-8")
+    (folder / f"{split}.digits").write_text(numbers, encoding="utf-8")
 
 
 def main() -> None:
@@ -93,16 +89,15 @@ def main() -> None:
     )
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    pairs = ("words", "digits")
     labeled = drawn(args.labeled, 10 * args.run)
     unlabeled = drawn(max(args.unlabeled, TEXT), 10 * args.run + 1)
-    write(args.folder, "train", labeled, pairs)
-    write(args.folder, "mono", unlabeled[: args.unlabeled], pairs)
-    write(args.folder, "test", drawn(args.test, 10 * args.run + 2), pairs)
-    write(args.folder, "final", drawn(args.test, FINAL_SEED), pairs)
-    write(args.folder, "valid", drawn(args.valid, 10 * args.run + 3), pairs)
+    write(args.folder, "train", labeled)
+    write(args.folder, "mono", unlabeled[: args.unlabeled])
+    write(args.folder, "test", drawn(args.test, 10 * args.run + 2))
+    write(args.folder, "final", drawn(args.test, FINAL_SEED))
+    write(args.folder, "valid", drawn(args.valid, 10 * args.run + 3))
     known = {*labeled, *unlabeled}
-    write(args.folder, "unseen", (one for one in every_string() if one not in known), pairs)
+    write(args.folder, "unseen", [one for one in every_string() if one not in known])
     symbols = sorted({SPACE, *"".join(NAMES), *map(str, range(len(NAMES)))})
     entries = "".join(f"{symbol} 1\n" for symbol in symbols)
     (args.folder / "dict.txt").write_text(entries, encoding="utf-8")

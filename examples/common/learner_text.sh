@@ -10,7 +10,7 @@
 # WORK         output folder                                        (default: work/learner_text)
 # SPACY_MODEL  name or folder of a spaCy pipeline, for FCE as JSON  (default: en_core_web_sm)
 # VALID        sentences to hold out of the training pairs and of IMDB          (default: 2000)
-# LINES        max number of monolingual sentences                           (default: 1200000)
+# IMDB_LINES   max number of monolingual sentences                           (default: 1200000)
 # REVIEWS      filter of monolingual sentences, as in fairseq-ssl filter
 # JOBS         number of processes                                (default: one for each core)
 #
@@ -33,7 +33,7 @@ WORK="${WORK:-work/learner_text}"
 WI_LOCNESS="${WI_LOCNESS:-}" FCE="${FCE:-}" JFLEG="${JFLEG:-}" CONLL14="${CONLL14:-}" IMDB="${IMDB:-}"
 SPACY_MODEL="${SPACY_MODEL:-en_core_web_sm}"
 VALID="${VALID:-2000}"
-LINES="${LINES:-1200000}"
+IMDB_LINES="${IMDB_LINES:-1200000}"
 REVIEWS="${REVIEWS:-encoding,clean:min=3:max=80:max-word-length=30,duplicates}"
 raw="$WORK/raw" log="$WORK/raw/log"
 
@@ -159,7 +159,7 @@ if [[ -n "$IMDB" ]]; then
   build "$raw/imdb.txt" into "$raw/imdb.txt" python "$HERE/learner_text.py" sentences "$IMDB"/train/{pos,neg,unsup} \
     "$IMDB"/test/{pos,neg} --jobs "$JOBS"
   build "$raw/imdb.clean.txt" reviews
-  build "$WORK/imdb.txt" text monolingual "$raw/imdb.clean.txt" --size "$VALID" --lines "$LINES" \
+  build "$WORK/imdb.txt" text monolingual "$raw/imdb.clean.txt" --size "$VALID" --lines "$IMDB_LINES" \
     -o "$WORK/imdb" --training "$WORK"/train.{src,trg} --held-out "${HELD_OUT[@]}"
   hold_out imdb.valid imdb.valid.txt
   texts+=("$WORK/imdb")

@@ -3,7 +3,7 @@
 # sourced.
 #
 #   expect NAME "A B" WORD... exit with an error if a word of the setting NAME is not A or B
-#   data_dir WHAT FILE...     exit with an error unless DATA_DIR is a folder with all FILEs
+#   data_dir WHAT FILE...     exit with an error unless DATA_DIR has all FILEs, and none is empty
 #   prepared                  exit with an error if WORK is not usable, or a step after the first runs without it
 #   made FILE...              exit with an error unless a previous step has made all FILEs
 #   headline TEXT             print a heading
@@ -64,6 +64,9 @@ data_dir() {
   for file in "${@:2}"; do
     if [[ ! -e "$DATA_DIR/$file" ]]; then
       echo "DATA_DIR: $DATA_DIR/$file does not exist. Expected a folder with $1." >&2
+      exit 2
+    elif [[ -f "$DATA_DIR/$file" && ! -s "$DATA_DIR/$file" ]]; then
+      echo "DATA_DIR: $DATA_DIR/$file is empty." >&2
       exit 2
     fi
   done

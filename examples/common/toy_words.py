@@ -57,20 +57,11 @@ def main() -> None:
     """Write PREFIX.train, PREFIX.dev and PREFIX.test."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("prefix", type=Path, help="prefix of the outputs, such as folder/klk.0")
-    parser.add_argument("--train-words", type=int, default=2000, metavar="N")
-    parser.add_argument(
-        "--other-words",
-        type=int,
-        default=200,
-        metavar="N",
-        help="number of words in dev and in test (default: %(default)s)",
-    )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     draw = random.Random(args.seed)
     args.prefix.parent.mkdir(parents=True, exist_ok=True)
-    for split in ("train", "dev", "test"):
-        count = args.train_words if split == "train" else args.other_words
+    for split, count in (("train", 2000), ("dev", 200), ("test", 200)):
         words = [word(draw) for _ in range(count)]
         text = side_by_side(words) if split == "test" else aligned(words)
         args.prefix.with_name(f"{args.prefix.name}.{split}").write_text(text, encoding="utf-8")

@@ -30,7 +30,8 @@ mapfile -t corpora < <(matching 'joint-direct-[^-]+-[0-9]+' | sort -t - -s -k 4,
   'NR == 1 { least = $4 } $4 == least')
 mapfile -t amounts < <(matching baseline
   matching 'pretrain-noisy-[^-]+-[0-9]+' | sort -t - -s -k 3,3 -k 4,4n) # sorted by amount
-mapfile -t strong < <(matching "(baseline|$FINAL|${FINAL%-sse})")
+final="${FINAL//+/[+]}" # + is part of a name
+mapfile -t strong < <(matching "(baseline|$final|${final%-sse})")
 if [[ "${ERRANT[0]}" != --untyped ]]; then
   compare types-of-corpora type "${corpora[@]}" # figure 4.5
   compare types-of-final type "${strong[@]}"    # figure 4.9

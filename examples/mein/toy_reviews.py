@@ -12,7 +12,7 @@ import random
 from pathlib import Path
 
 SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo")
-FILLERS, LENGTH = 100, 12
+PHRASES, FILLERS, LENGTH = 300, 100, 12
 
 
 def word(draw: random.Random) -> str:
@@ -42,12 +42,11 @@ def main() -> None:
         help="number of texts in dev and in test (default: %(default)s)",
     )
     options.add_argument("--unlabeled", type=int, default=4000)
-    options.add_argument("--phrases", type=int, default=300)
     options.add_argument("--seed", type=int, default=1)
     args = options.parse_args()
     draw = random.Random(args.seed)
     fillers = [word(draw) for _ in range(FILLERS)]
-    made = [f"{word(draw)} {word(draw)}" for _ in range(args.phrases)]
+    made = [f"{word(draw)} {word(draw)}" for _ in range(PHRASES)]
     phrases = [made[::2], made[1::2]]
     args.folder.mkdir(parents=True, exist_ok=True)
     for name, count in (

@@ -42,7 +42,6 @@ expect SCALE "tiny small paper" "$SCALE"
 prepared
 case "$SCALE" in
   tiny)
-    expect TASKS "ocr spell" "$TASKS"
     FOLDS="${FOLDS:-0}"
     LAYERS="${LAYERS:-2}" DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}"
     KINDS="${KINDS:-tagger augmented transformer}"

@@ -65,7 +65,8 @@ split_off() { # PREFIX READER SUFFIX
     known=()
     for set in $HELD_OUT; do known+=("-f '$WORK/raw/$set.$language'"); done
     into "$WORK/raw/genuine.$language" sh -c "$2 '$1.$language${3:-}' | sed '${GENUINE}q'"
-    into "$WORK/raw/mono.$language" bash -o pipefail -c "$2 '$1.$language${3:-}' | sed '1,${GENUINE}d' | grep -vxF ${known[*]}"
+    into "$WORK/raw/mono.$language" bash -o pipefail -c "$2 '$1.$language${3:-}' | sed '1,${GENUINE}d' | grep -vxF ${known[*]}" ||
+      { echo "GENUINE is $GENUINE, so no line of $1.$language${3:-} is left for monolingual text." >&2; exit 2; }
     into "$WORK/raw/subwords.$language" cat "$WORK/raw/genuine.$language"
   done
 }

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.conftest import ROOT, Run
-from tests.recipes.recipe import script
+from tests.recipes.recipe import printed, script
 
 figures = script(ROOT / "examples/gec_pseudo_data/figures.py")
 USUAL = figures.Defaults(6.0, 0.1, 0.8, 2.0)
@@ -73,3 +73,11 @@ def test_figures_and_their_numbers_are_written(run: Run, tmp_path: Path) -> None
     }
     assert (tmp_path / "upsampling.png").stat().st_size > 5000
     assert not (tmp_path / "amounts.png").exists()
+
+
+def test_final_may_have_two_kinds_of_pseudo_data() -> None:
+    """A + in its name is not a repetition of a pattern."""
+    final = "pretrain-noisy-gigaword-7+direct-gigaword-2"
+    settings = {"SCALE": "paper", "SYSTEMS": f"baseline {final}", "FINAL": final, "SEEDS": "1"}
+    plotted = printed(ROOT / "examples/gec_pseudo_data", "analyse", settings)
+    assert [words for words in plotted if f"{final}=" in " ".join(words)]

@@ -238,3 +238,9 @@ def test_a_dry_run_without_archives_lists_all_commands() -> None:
     steps = [words[1] for words in called(commands, "python")]
     assert steps == ["pairs", "sentences", "monolingual", "report"]
     assert all(any(name in line for line in shown.splitlines()) for name in names)
+
+
+def test_the_height_of_the_terminal_does_not_limit_the_text() -> None:
+    """In a terminal, bash sets LINES after each command."""
+    shown = step(SCRIPT, {"DRY_RUN": "1", "IMDB": "imdb", "LINES": "24"}).stdout
+    assert "--lines 1200000" in shown

@@ -296,3 +296,8 @@ def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr
+
+
+def test_tasks_have_any_order() -> None:
+    (table,) = called(dry("tiny", "score", TASKS="spell ocr"), "python")
+    assert table[table.index("--tasks") :][1:3] == ["spell", "ocr"]

@@ -220,3 +220,15 @@ def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("", "DATA_DIR is not set. Expected a folder with valid.src."),
+        ("no", "no/valid.src does not"),
+    ],
+)
+def test_scores_need_the_held_out_sets(folder: str, message: str, tmp_path: Path) -> None:
+    settings = {"SCALE": "small", "TASKS": "gec", "WORK": str(tmp_path), "DATA_DIR": folder}
+    assert message in step(STEPS[3], settings, 2).stderr

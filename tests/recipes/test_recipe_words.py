@@ -313,3 +313,11 @@ def test_wrong_data_folder_is_reported_first(path: Path, tmp_path: Path) -> None
     assert f"DATA_DIR: {tmp_path}/data/" in shown
     assert " does not exist. Expected a folder with " in shown
     assert "Traceback" not in shown
+
+
+def test_an_empty_file_of_the_data_folder_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "train").touch()
+    done = shell("data_dir folder folder; data_dir train train; echo on", DATA_DIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"DATA_DIR: {tmp_path}/train is empty.\n"

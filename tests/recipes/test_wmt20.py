@@ -355,3 +355,9 @@ def test_parts_of_different_numbers_of_shards_are_not_joined(tmp_path: Path) -> 
             (folder / f"{side}.{part}").write_text("one\n", "utf-8")
     shown = step(STEPS[2], {"WORK": str(tmp_path), "SYSTEMS": "bt"}, 1).stderr
     assert "bt.shards has parts of different numbers of shards." in shown
+
+
+def test_genuine_pairs_leave_monolingual_text(tmp_path: Path) -> None:
+    settings = {"WORK": str(tmp_path), "TOY_LINES": "9", "GENUINE": "9"}
+    shown = step(STEPS[0], settings, 2).stderr
+    assert "GENUINE is 9, so no line of " in shown

@@ -1,4 +1,4 @@
-"""Generate toy tasks, each of which needs what one method adds.
+"""Generate toy tasks of the demo, each of which needs what one method adds.
 
 late-evidence   The last word of a sentence decides the form of its verb, which comes early.
                 she walk near the old house yesterday  ->  she walked near the old house yesterday
@@ -103,12 +103,11 @@ TASKS: dict[str, Callable[[random.Random, bool], Pair]] = {
     "names": names,
     "revisions": revisions,
 }
-SPLITS = ("train", "valid", "test")
 
 
-def write(folder: Path, task: str, split: str, lines: int, seed: int = 1) -> None:
+def write(folder: Path, task: str, split: str, lines: int) -> None:
     """Write SPLIT.src and SPLIT.trg."""
-    draw = random.Random(f"{task} {split} {seed}")
+    draw = random.Random(f"{task} {split} 1")
     pairs = [TASKS[task](draw, split == "train") for _ in range(lines)]
     folder.mkdir(parents=True, exist_ok=True)
     for language, sentences in zip(("src", "trg"), zip(*pairs, strict=True), strict=True):
@@ -123,14 +122,13 @@ def main() -> None:
     )
     parser.add_argument("task", choices=list(TASKS))
     parser.add_argument("folder", type=Path, help="output folder")
-    for split, lines in zip(SPLITS, (2000, 200, 300), strict=True):
+    for split, lines in (("train", 2000), ("test", 300)):
         parser.add_argument(
             f"--{split}", type=int, default=lines, metavar="N", help="pairs (default: %(default)s)"
         )
-    parser.add_argument("--seed", type=int, default=1, help="random seed (default: %(default)s)")
     args = parser.parse_args()
-    for split in SPLITS:
-        write(args.folder, args.task, split, getattr(args, split), args.seed)
+    for split, lines in (("train", args.train), ("valid", 200), ("test", args.test)):
+        write(args.folder, args.task, split, lines)
     if args.task == "names":
         words = [*KNOWN_WORDS, *map(_translation, KNOWN_WORDS)]
         entries = "".join(f"{word} 1\n" for word in words)
