@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference.scoring import (
     TRANSLATION,
     Scorer,
@@ -98,6 +98,7 @@ def score_nbest_file(
     """
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
+    check_positive("block", block)
     path, stream = file_or_stream(output)
     files = {
         "list": nbest,
