@@ -90,8 +90,7 @@ def score_nbest_file(
         source_subwords: file or prefix of the subword model of the sources (default: tokens
             separated by spaces).
         subwords: the same for the candidates.
-        block: size in KiB of the blocks of the list that are sorted by length and scored one at a
-            time.
+        block: size in KiB of the blocks of the list that are sorted and scored one at a time.
         executor: executor of the scoring (default: this process).
         overwrite: whether to replace an existing output.
         progress: called with the number of candidates scored.
