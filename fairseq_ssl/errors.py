@@ -100,11 +100,16 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         )
 
 
+def check_integer(name: str, value: object, least: int) -> None:
+    """Raise UsageError unless the argument `name` is an integer of `least` or more."""
+    if not isinstance(value, Integral) or value < least:
+        kind = "" if isinstance(value, Integral) else "an integer, "
+        raise UsageError(f"`{name}` is {value!r}. Expected {kind}{least} or more.")
+
+
 def check_positive(name: str, value: object) -> None:
     """Raise UsageError unless the argument `name` is an integer of 1 or more."""
-    if not isinstance(value, Integral) or value < 1:
-        kind = "" if isinstance(value, Integral) else "an integer, "
-        raise UsageError(f"`{name}` is {value!r}. Expected {kind}1 or more.")
+    check_integer(name, value, 1)
 
 
 DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -54,4 +55,4 @@ def file_fingerprint(path: str | Path) -> list[int]:
 
 
 def _is_short(value: Any) -> bool:
-    return isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < 32)
+    return isinstance(value, Real) or (isinstance(value, str) and len(value) < 32)

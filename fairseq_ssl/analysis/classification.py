@@ -24,7 +24,7 @@ from fairseq_ssl.data.two_view_dataset import (
     TwoViewDataset,
     load_segmenter,
 )
-from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_integer, check_positive
 from fairseq_ssl.inference.loading import load_models, torch_device
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.text_files import line_list, parse_json
@@ -64,11 +64,11 @@ class Prediction:
 class TextClassifierPipeline:
     """Text classifier: a trained expert, alone or with its imitators."""
 
-    def __init__(self, model: Any, task: Any, folder: str | Path, device: str) -> None:
+    def __init__(self, model: Any, task: Any, path: Path, folder: Path, device: str) -> None:
         self.device = torch_device(device)
         self.model = model.to(self.device).eval()
         self.task = task
-        self.folder = Path(folder)
+        self.path, self.folder = path, folder
         self.has_imitators = hasattr(model, "alphas")
 
     @classmethod
@@ -89,13 +89,18 @@ class TextClassifierPipeline:
                 "with imitators (stage supervised or mixture)."
             )
         models, _, task = load_models([path], data=str(data))
-        return cls(models[0], task, data, device)
+        return cls(models[0], task, Path(path), Path(data), device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let `pickle` and `copy` store the paths. They load the files again."""
+        return type(self).load, (self.path, self.folder, str(self.device))
 
     def __repr__(self) -> str:
         return f"TextClassifierPipeline({type(self.model).__name__}, folder={str(self.folder)!r})"
 
     def check_windows(self, windows: int) -> None:
         """Raise UsageError if `windows` is above 0 and the model has no imitators."""
+        check_integer("windows", windows, 0)
         if windows and not self.has_imitators:
             raise UsageError("`windows` needs a model with imitators.")
 
@@ -327,7 +332,6 @@ class LabelSummary:
 
 def label_split(
     classifier: TextClassifierPipeline,
-    model: Path,
     output: Path,
     split: str = "unlabeled",
     *,
@@ -342,7 +346,6 @@ def label_split(
 
     Args:
         classifier: the loaded model.
-        model: the checkpoint of the model, for the signature.
         output: folder for ``SPLIT.npy``, probabilities in half precision [lines, classes].
         split: split of the data folder.
         shard: (i, n) for the i-th of n shards of the lines, written to ``SPLIT.I-of-N.npy``.
@@ -364,7 +367,7 @@ def label_split(
     params = {
         "split": split,
         "data": [[str(file), *file_fingerprint(file)] for file in files],
-        "model": [str(model), *file_fingerprint(model)],
+        "model": [str(classifier.path), *file_fingerprint(classifier.path)],
         "lines": [first, last],
     }
     signature = Signature("classify-label", {**params, "classes": classifier.task.classes})

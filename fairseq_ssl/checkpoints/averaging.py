@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import State, architecture, read_checkpoint
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_choice, check_positive
 from fairseq_ssl.io.text_files import path_list
 
 PATTERNS = {
@@ -45,12 +45,14 @@ def last_checkpoints(folder: str | Path, count: int, by: str) -> list[Path]:
 
     Args:
         folder: folder of the run.
-        count: number of checkpoints.
+        count: number of checkpoints, 1 or more.
         by: ``epoch`` or ``update``, which selects the checkpoints saved by epoch or by update.
 
     Raises:
         DataError: if there are fewer checkpoints.
     """
+    check_positive("count", count)
+    check_choice("by", by, PATTERNS)
     folder = Path(folder)
     available = numbered_checkpoints(folder, by)
     if len(available) < count:
@@ -72,6 +74,7 @@ def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
     The checkpoints store the scores, and whether higher is better. Copies of the same update, such
     as checkpoint_best.pt, are used only once.
     """
+    check_positive("count", count)
     folder = Path(folder)
     files = [c.path for by in PATTERNS for c in numbered_checkpoints(folder, by)]
     files += sorted(path for path in folder.iterdir() if BEST_PATTERN.fullmatch(path.name))

@@ -103,7 +103,6 @@ def _label(args: argparse.Namespace) -> None:
     shard = args.shard
     summary = label_split(
         _classifier(args),
-        args.model,
         args.output,
         args.split,
         shard=shard,

@@ -17,7 +17,7 @@ from fairseq_ssl.edits.block_labeling import (
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive
 from fairseq_ssl.io.blocks import RowBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, resolve_paths, silent_progress
@@ -304,8 +304,7 @@ def _transforms(transforms: str | Path, groups: Sequence[str]) -> Transforms:
 
 
 def _check_sizes(size: int, max_ngram: int) -> None:
-    if size < 0:
-        raise UsageError(f"`size` is {size}. Expected 0 or more.")
+    check_integer("size", size, 0)
     check_positive("max_ngram", max_ngram)
 
 

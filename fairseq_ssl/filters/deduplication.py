@@ -178,7 +178,7 @@ class DuplicateFilter:
 
 
 def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _digest(text: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_integer
 from fairseq_ssl.filters.block_filter import (
     CorpusFilter,
     CorpusHashes,
@@ -89,7 +89,7 @@ def filter_pairs(
         raise TypeError("Expected a list of pairs or of lines, not a string.")
     iterator = iter(pairs)
     first = list(islice(iterator, 1))
-    sides = len(_row(first[0], 1)) if first else 1
+    sides = len(_row(first[0], 1)) if first else 2  # all filters accept two sides
     if sides not in (1, 2):
         raise UsageError(f"Pair 1 has {sides} sides. Expected a source and a target.")
     chain = build_filters(filters, sides)
@@ -191,8 +191,7 @@ def _check(
     inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples: int, to_stream: bool
 ) -> None:
     """Raise UsageError for invalid or incompatible arguments."""
-    if examples < 0:
-        raise UsageError(f"`examples` is {examples}. Expected 0 or more.")
+    check_integer("examples", examples, 0)
     if len(outputs) != sides and (outputs or sides == 2 or not to_stream):
         raise UsageError(
             f"There are {sides} inputs but {len(outputs)} outputs. Expected one output per input."

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
 from fairseq_ssl.inference.loading import ConfiguredModel
 from fairseq_ssl.inference.translation import (
@@ -78,10 +78,11 @@ class TranslationModel(ConfiguredModel):
         """Return the translation of each line, equal to the output of `back_translate_file`.
 
         Args:
-            lines: tokens or subwords separated by spaces, as in the training data. Blank lines
-                and lines of more than `max_source_tokens` tokens have empty translations.
+            lines: tokens or subwords separated by spaces, as in the training data. Blank lines,
+                lines of more than `max_source_tokens` tokens, and lines with a lone surrogate have
+                empty translations.
         """
-        data = join_lines(lines, "the source text").encode("utf-8")
+        data = join_lines(lines, "the source text").encode("utf-8", "surrogatepass")
         blocks = byte_blocks(io.BytesIO(data), size=_block_bytes(self.config))
         outputs = [self._translator.translate(block, self._decoder).outputs[0] for block in blocks]
         return b"".join(outputs).decode("utf-8").split("\n")[:-1]
@@ -232,7 +233,10 @@ def back_translate_file(
 
 
 def _block_bytes(config: DecodingConfig, block: int | None = None) -> int:
-    return (block or BLOCK_KIB["cpu" if config.device == "cpu" else "cuda"]) * 1024
+    if block is None:
+        block = BLOCK_KIB["cpu" if config.device == "cpu" else "cuda"]
+    check_positive("block", block)
+    return int(block) * 1024
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:

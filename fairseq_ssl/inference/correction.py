@@ -367,6 +367,7 @@ def correct_file(
         overwrite: whether to replace an existing output.
         progress: called with the number of lines corrected.
     """
+    check_positive("block", block)
     text = TextInput(optional_path(source), size=block * 1024)
     path, stream = file_or_stream(output)
     outputs = [path] if path else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
@@ -227,6 +226,7 @@ class FairseqDecoder:
         set_threads(config.threads)
         self.max_tokens = config.max_tokens
         self.nbest = config.nbest
+        self.seed = int(config.seed)
         self.device = torch_device(config.device, worker)
         self._load(fairseq_config(config))
 
@@ -257,13 +257,25 @@ class FairseqDecoder:
         return config
 
     def set_seed(self, seed: int) -> None:
-        """Seed the random numbers of torch, which sampling uses."""
-        import torch
-
-        torch.manual_seed(seed)
+        """Seed sampling for the next call of `decode`."""
+        self.seed = int(seed)
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`."""
+        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`.
+
+        The random numbers of torch are the same before and after, for callers that train a model.
+        """
+        import torch
+
+        is_cuda = self.device.type == "cuda"
+        with torch.random.fork_rng([self.device] if is_cuda else []):
+            torch.default_generator.manual_seed(self.seed)  # manual_seed of torch seeds all GPUs
+            if is_cuda:
+                with torch.cuda.device(self.device):
+                    torch.cuda.manual_seed(self.seed)
+            return self._decode(sentences, ids)
+
+    def _decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
@@ -330,7 +342,6 @@ class FairseqDecoder:
 
 def fairseq_config(config: DecodingConfig) -> Any:
     """Return the fairseq-interactive configuration for the model and search options of `config`."""
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -265,7 +264,6 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
     """Load the fairseq models of a config in evaluation mode."""
     import torch
 
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     set_threads(scoring.threads)
     device = torch_device(scoring.device, worker)
     models, _, task = load_models(scoring.models, **check_models(scoring))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference.scoring import (
     TRANSLATION,
     Scorer,
@@ -90,14 +90,14 @@ def score_nbest_file(
         source_subwords: file or prefix of the subword model of the sources (default: tokens
             separated by spaces).
         subwords: the same for the candidates.
-        block: size in KiB of the blocks of the list that are sorted by length and scored one at a
-            time.
+        block: size in KiB of the blocks of the list that are sorted and scored one at a time.
         executor: executor of the scoring (default: this process).
         overwrite: whether to replace an existing output.
         progress: called with the number of candidates scored.
     """
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
+    check_positive("block", block)
     path, stream = file_or_stream(output)
     files = {
         "list": nbest,

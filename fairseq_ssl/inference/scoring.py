@@ -104,6 +104,8 @@ class ScoringConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "unigrams"], ["models"])
+        if not self.models:
+            raise UsageError("`models` is empty. Expected at least one checkpoint.")
         for name in ("lenpen", "alpha"):
             if not 0 <= getattr(self, name) <= MAX_PENALTY:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 0 to {MAX_PENALTY}.")

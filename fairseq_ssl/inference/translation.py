@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from fairseq_ssl.errors import UsageError, check_choice, check_positive
+from fairseq_ssl.errors import UsageError, check_choice, check_integer, check_positive
 from fairseq_ssl.inference.scoring import MAX_PENALTY
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
@@ -93,8 +93,7 @@ class DecodingConfig:
                 "`fluency_boost_lm` needs `fluency_boost_data`, the folder with its dict.txt."
             )
         for name in ("seed", "sampling_topk"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 0 or more.")
+            check_integer(name, getattr(self, name), 0)
         if self.sampling_topk and not self.sampling:
             raise UsageError("`sampling_topk` needs `sampling`.")
         if self.nbest > self.beam and not self.sampling:

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
+from numbers import Integral
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
@@ -213,7 +214,7 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 def check_shard(shard: tuple[int, int]) -> None:
     """Raise UsageError unless the index of a shard is from 1 to the number of shards."""
     index, total = shard
-    if not 1 <= index <= total:
+    if not (isinstance(index, Integral) and isinstance(total, Integral) and 1 <= index <= total):
         raise UsageError(f"`shard` is {shard}. Expected (i, n), with i from 1 to n.")
 
 

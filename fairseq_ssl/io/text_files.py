@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
+from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeVar, cast
 
@@ -50,6 +51,8 @@ def path_list(paths: Iterable[str | Path]) -> list[Path]:
 def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = ()) -> None:
     """Convert fields of a frozen dataclass to `Path` objects. Paths can be None, also in lists.
 
+    Fields that are numbers of numpy become numbers of Python, which fairseq's options need.
+
     Args:
         config: dataclass
         paths: names of fields that are paths
@@ -60,6 +63,9 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
     for name in lists:
         if (value := getattr(config, name)) is not None:
             object.__setattr__(config, name, tuple(map(optional_path, _several(value))))
+    for name, value in list(vars(config).items()):
+        if isinstance(value, Real) and not isinstance(value, bool):
+            object.__setattr__(config, name, plain_number(value))
 
 
 def check_strings(lines: Iterable[object], name: str) -> None:
@@ -361,10 +367,21 @@ MAX_BITS = 1000
 def json_text(content: Any, indent: int | None = 2) -> str:
     r"""Return JSON that `parse_json` accepts, even if file names in it are not UTF-8.
 
+    Numbers can be numpy's, such as a seed from an array.
     A byte of a name that is not UTF-8, such as E9, becomes the text ``\udce9`` with a backslash.
     """
-    text = decode_file_name(json.dumps(content, indent=indent, ensure_ascii=False))
+    dumped = json.dumps(content, indent=indent, ensure_ascii=False, default=plain_number)
+    text = decode_file_name(dumped)
     return SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):x}", text)
+
+
+def plain_number(value: object) -> int | float:
+    """Return a number of numpy as an int or a float. Raise TypeError for other values."""
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{value!r} cannot be written as JSON.")
 
 
 def decode_file_name(name: str) -> str:

@@ -136,14 +136,16 @@ class SumMetric(Protocol):
 
 
 class _SacreBleuSums:
-    """Base class of `SumMetric` implementations that use sacreBLEU."""
+    """Base class of `SumMetric` implementations that use sacreBLEU.
 
-    def __init__(self, metric: Any) -> None:
-        self._metric = metric
+    `pickle` and `copy` store the option of the class, because sacreBLEU's metric cannot be pickled.
+    """
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle without sacreBLEU's metric, because worker processes do not need it."""
-        return {**self.__dict__, "_metric": None}
+    def __init__(self, metric: Any, option: str | int) -> None:
+        self._metric, self._option = metric, option
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._option,)
 
     def signature(self) -> str:
         """Return sacreBLEU's signature of the metric."""
@@ -174,7 +176,7 @@ class BleuSums(_SacreBleuSums):
     """
 
     def __init__(self, tokenizer: str = "13a") -> None:
-        super().__init__(bleu_metric(tokenizer))
+        super().__init__(bleu_metric(tokenizer), tokenizer)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
         """Map sums of counts [..., counts] to corpus BLEU [...]."""
@@ -210,7 +212,7 @@ class ChrfSums(_SacreBleuSums):
 
     def __init__(self, word_order: int = 0) -> None:
         metrics = import_optional("sacrebleu.metrics.chrf", "chrF")
-        super().__init__(metrics.CHRF(word_order=word_order))
+        super().__init__(metrics.CHRF(word_order=word_order), word_order)
         self._weight = float(self._metric.beta**2)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:

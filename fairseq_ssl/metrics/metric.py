@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory
 from fairseq_ssl.io.text_files import check_strings, line_list, read_lines
@@ -106,10 +106,10 @@ def bootstrap_statistics(
         baseline: statistics of the baseline, one array per seed
         score: function from summed statistics to the corpus score
         samples: number of bootstrap samples, 1 or more
-        seed: random seed of the samples
+        seed: random seed of the samples, 0 or more
     """
-    if samples < 1:
-        raise UsageError(f"There are {samples} bootstrap samples. Expected 1 or more.")
+    check_positive("resamples", samples)
+    check_integer("seed", seed, 0)
     count = len(system[0])
     assert all(len(statistics) == count for statistics in (*system, *baseline))
 
@@ -330,7 +330,7 @@ def paired_bootstrap(
         system: hypotheses of the system
         baseline: hypotheses of the baseline
         resamples: number of bootstrap samples, 1 or more
-        seed: random seed of the samples
+        seed: random seed of the samples, 0 or more
 
     Example:
         >>> from fairseq_ssl.metrics import Accuracy

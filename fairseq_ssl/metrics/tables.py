@@ -283,6 +283,8 @@ def score_systems(
         100.00
     """
     files, others = system_files(systems), path_list(baseline)
+    if not files:
+        raise UsageError("`systems` is empty. Expected one system or more.")
     paths = dict.fromkeys(chain(*files.values(), others))
     texts = {path: read_output(path) for path in paths}
     outputs = _score_outputs(metric, texts)

@@ -206,6 +206,7 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
     >>> errors.deleted, errors.kinds["delete"]
     ({'the': 1}, 1)
     """
+    check_positive("min_count", min_count)
     counter = LearnerErrorCounter()
     for written, corrected in checked_pairs(pairs):
         counter.add(written, corrected)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, check_integer
 from fairseq_ssl.io.blocks import BLOCK_SIZE, byte_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import (
@@ -142,7 +142,7 @@ def add_noise(
     >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
     ['cat dog sat on on <mask>', 'a barked']
     """
-    _check_seed(seed)
+    check_integer("seed", seed, 0)
     data = join_lines(lines, "the clean text").encode("utf-8", "surrogatepass")
     if not data:
         return []
@@ -244,7 +244,7 @@ def _check(
     skip_bad_lines: bool,
 ) -> None:
     """Raise UsageError for invalid or incompatible arguments."""
-    _check_seed(seed)
+    check_integer("seed", seed, 0)
     if output is None:
         if paths:
             raise UsageError("`clean` and `changed_positions` need an `output` file.")
@@ -255,11 +255,6 @@ def _check(
             "`skip_bad_lines` needs `clean`, the clean lines that match the noisy lines."
         )
     check_distinct([text.path], paths.values())
-
-
-def _check_seed(seed: int) -> None:
-    if seed < 0:
-        raise UsageError(f"`seed` is {seed}. Expected 0 or more.")
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.errors import DataError, UsageError, check_integer, nearest
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import sum_metric
 from fairseq_ssl.metrics.metric import TextSource, text_label, text_lines
@@ -29,6 +29,7 @@ from fairseq_ssl.rerank.weights import (
     FOLDS,
     FeatureValue,
     WeightSearch,
+    check_weights,
     cross_validate,
     feature_values,
     score_bounds,
@@ -188,8 +189,9 @@ def tune(
         >>> tune(nbest, [["cat"]], "chrf", folds=0).weights
         {'s': 1.0, 't': 1.0}
     """
-    if folds < 0 or folds == 1:
-        raise UsageError(f"`folds` is {folds}. Expected 0, or 2 or more.")
+    check_integer("folds", folds, 0)
+    if folds == 1:
+        raise UsageError("`folds` is 1. Expected 0, or 2 or more.")
     search = search or WeightSearch()
     data = TuningData.of(nbest, references, metric, tokenize, features, rewrite)
     candidates, statistics = data.candidates, data.statistics
@@ -210,7 +212,7 @@ def tune(
     if folds:
         unseen = cross_validate(search, candidates, statistics, folds, done)
         scores |= {"cross-validated": unseen, "cross-validated gain": unseen - first}
-    parameters = {**data.parameters(search), "folds": folds}
+    parameters = {**data.parameters(search), "folds": int(folds)}
     return TunedWeights(named_weights(candidates.names, weights), scores, parameters)
 
 
@@ -259,7 +261,7 @@ def analyze(
         features: names of scores (default: all scores that every candidate has)
         rewrite: function from a candidate to the text that is scored, such as a detokenizer
         search: search method (default: line search with 20 restarts)
-        weights: weights by score name (default: result of the search)
+        weights: weights by score name, 0 or more (default: result of the search)
         progress: called with the number of evaluated points and starts
 
     Example:
@@ -274,7 +276,8 @@ def analyze(
     if weights is None:
         chosen = search(candidates, statistics, done)
     else:
-        chosen = whole_weights({name: weights.get(name, 0.0) for name in candidates.names})
+        checked = check_weights(weights)
+        chosen = whole_weights({name: checked.get(name, 0.0) for name in candidates.names})
     bounds = score_bounds(candidates, statistics, search.seed)
     scores = {
         "first candidates": bounds.first,

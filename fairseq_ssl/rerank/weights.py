@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import DataError, UsageError, check_choice
+from fairseq_ssl.errors import DataError, UsageError, check_choice, check_integer
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.rerank.candidates import (
@@ -170,14 +170,16 @@ class WeightSearch:
     step: float = 0.1
     """Step of the grid, 1 / N for an integer N from 1 to 1000."""
     restarts: int = RESTARTS
-    """Number of random start points of the line search."""
+    """Number of random start points of the line search, 0 or more."""
     seed: int = 1
-    """Random seed of the line search and of the folds."""
+    """Random seed of the line search and of the folds, 0 or more."""
     executor: Executor = ONE_PROCESS
     """`Executor` for the grid search."""
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
+        for name in ("restarts", "seed"):
+            check_integer(name, getattr(self, name), 0)
         parts = self.parts
         if not parts or abs(parts * self.step - 1) > 1e-9 or SCORE_UNITS % parts:
             raise UsageError(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive
 from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, read_lines
@@ -219,6 +219,11 @@ class VectorTraining:
     """Number of threads. Results with several threads are not reproducible."""
     sample: float = 1e-4
     """Threshold of subsampling of frequent words, 0 for no subsampling."""
+
+    def __post_init__(self) -> None:
+        for name in ("dimensions", "epochs", "min_count", "window", "jobs"):
+            check_positive(name, getattr(self, name))
+        check_integer("seed", self.seed, 0)
 
 
 def train_vectors(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,7 +96,7 @@ class StoppingClassifier:
     task = SimpleNamespace(classes=["bad", "good"])
 
     def __init__(self, folder: Path, stop: int = 100) -> None:
-        self.folder, self.stop = folder, stop
+        self.folder, self.path, self.stop = folder, folder / "model.pt", stop
 
     def _views(self) -> list[str]:
         return [WORDS]
@@ -113,17 +114,17 @@ def test_labeling_does_not_resume_with_other_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(classification, "BLOCK", 7)
-    index, model = tmp_path / WORDS / "unlabeled.idx", tmp_path / "model.pt"
+    index = tmp_path / WORDS / "unlabeled.idx"
     index.parent.mkdir()
     index.write_text("texts")
-    model.touch()
+    (tmp_path / "model.pt").touch()
     stopping: Any = StoppingClassifier(tmp_path, 14)
     complete: Any = StoppingClassifier(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        label_split(stopping, model, tmp_path / "out")
+        label_split(stopping, tmp_path / "out")
     index.write_text("other texts")
     with pytest.raises(UsageError, match="was started with different settings or another input"):
-        label_split(complete, model, tmp_path / "out")
+        label_split(complete, tmp_path / "out")
 
 
 def test_predictions_are_printed_and_scored(
@@ -276,4 +277,14 @@ def test_texts_and_windows_of_the_library_are_checked(folder: Path) -> None:
     with pytest.raises(UsageError, match="`batch_size` is 0"):
         expert.classify(["this is poor"], batch_size=0)
     with pytest.raises(UsageError, match="`device` is 'gpu', which is not available"):
-        TextClassifierPipeline(expert.model, expert.task, expert.folder, "gpu")
+        TextClassifierPipeline(expert.model, expert.task, expert.path, expert.folder, "gpu")
+    with pytest.raises(UsageError, match="`windows` is -1"):
+        expert.classify(["this is poor"], windows=-1)
+
+
+def test_a_classifier_is_pickled_by_its_paths(folder: Path) -> None:
+    path = folder / "mixture/checkpoint_last.pt"
+    mixture = TextClassifierPipeline.load(str(path), str(folder / "data"))
+    copied = pickle.loads(pickle.dumps(mixture))
+    assert copied.path == path
+    assert copied.classify(["this is poor"], windows=1) == mixture.classify(["this is poor"], 1)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, check_integer
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.maxmatch.lattice import MAX_CELLS, TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcEdit, ArcPaths, GoldEdit, merged_arcs
@@ -231,8 +231,7 @@ class M2(EditMetric):
         progress: ProgressFactory = silent_progress,
     ) -> None:
         super().__init__(beta, jobs, progress)
-        if max_unchanged_words < 0:
-            raise UsageError(f"`max_unchanged_words` is {max_unchanged_words}. Expected 0 or more.")
+        check_integer("max_unchanged_words", max_unchanged_words, 0)
         self._label, self.gold = read_gold(gold)
         self._match = MaxMatch(max_unchanged_words, beta, ignore_case)
 

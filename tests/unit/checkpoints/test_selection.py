@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_ssl.checkpoints.averaging import best_checkpoints, last_checkpoints
 from fairseq_ssl.checkpoints.files import write_checkpoint
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 
 
 def checkpoint(folder: Path, name: str, updates: int, value: float | None, higher: bool) -> None:
@@ -70,3 +70,13 @@ def test_best_uses_the_stored_score_and_direction(
     assert [path.name for path in best_checkpoints(tmp_path, 2)] == expected
     with pytest.raises(DataError, match="has 4 checkpoints with a validation score"):
         best_checkpoints(tmp_path, 5)
+
+
+def test_invalid_requests_are_rejected(folder: Path) -> None:
+    for count in (0, 1.5):
+        with pytest.raises(UsageError, match=f"`count` is {count}. Expected"):
+            last_checkpoints(folder, count, "epoch")  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=f"`count` is {count}. Expected"):
+            best_checkpoints(folder, count)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="`by` is 'epochs'"):
+        last_checkpoints(folder, 1, "epochs")

@@ -119,7 +119,7 @@ def test_filter_pairs_equals_filter_files(
 
 def test_monolingual_and_empty_input() -> None:
     assert list(filter_pairs(["b", "a b", "b", "", "c"], "clean:max=1,duplicates")) == ["b", "c"]
-    assert list(filter_pairs([], "clean")) == []
+    assert list(filter_pairs([], "clean,identical,duplicates:by=target")) == []
     with pytest.raises(UsageError, match="no filter 'cleen'"):
         filter_pairs([], "cleen")
     with pytest.raises(UsageError, match="compares two sides"):
@@ -326,3 +326,7 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     assert filter_files([source], [output], "clean", progress=append)
     with pytest.raises(UsageError, match="kept exists, and is not an output of this job"):
         filter_files([source], [output], "clean")
+
+
+def test_lines_with_a_lone_surrogate_are_compared() -> None:
+    assert list(filter_pairs(["\ud800", "\ud800", "\udcff"], "duplicates")) == ["\ud800", "\udcff"]

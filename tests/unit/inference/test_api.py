@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import doctest
+import logging
 import pickle
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -153,6 +156,7 @@ def test_models_keep_the_threads_of_torch_except_in_worker_processes(
         ({"beam": 2.5}, "`beam` is 2.5. Expected an integer, 1 or more"),
         ({"beam": None}, "`beam` is None. Expected an integer"),
         ({"threads": 0}, "`threads` is 0. Expected 1 or more"),
+        ({"seed": 1.5}, "`seed` is 1.5. Expected an integer, 0 or more"),
         ({"noisy_beam_granularity": "word"}, "`noisy_beam_granularity` is 'word'"),
         ({"fluency_boost_ratio": 0}, "`fluency_boost_ratio` is 0. Expected a number above 0"),
         ({"fluency_boost_lm": "lm.pt"}, "`fluency_boost_lm` needs `fluency_boost_data`"),
@@ -218,3 +222,51 @@ def test_a_translation_model_needs_the_plug_in(
     monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", print)
     with pytest.raises(ConfigurationError, match=r"Call fairseq_ssl\.register first"):
         load_model(folder / "t.pt", folder / "data")
+
+
+@pytest.mark.parametrize("sampling", [False, True])
+def test_translation_keeps_the_state_of_torch(folder: Path, sampling: bool) -> None:
+    config = DecodingConfig((folder / "t.pt",), folder / "data", sampling=sampling, seed=3)
+    model = load_model(config)
+    level = logging.getLogger("fairseq").level
+    before = torch.get_rng_state()
+    expected = model.translate(LINES)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    assert model.translate(LINES) == expected
+    load_model(config)
+    assert logging.getLogger("fairseq").level == level == logging.NOTSET
+
+
+def test_a_line_with_a_lone_surrogate_has_an_empty_translation(folder: Path) -> None:
+    model = load_model(folder / "t.pt", folder / "data")
+    assert [bool(line) for line in model.translate(["a b", "a \ud800"])] == [True, False]
+
+
+def test_configs_accept_numbers_of_numpy(folder: Path, tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    sizes = (*random_models.SIZES, *random_models.HEADS)
+    path = random_models.encoding(tmp_path / "tagger.pt", data, "edit_tagger", *sizes)
+    numbers: dict[str, Any] = {"iterations": np.int64(2), "keep_bias": np.float32(0.5)}
+    config = CorrectionConfig((path,), data, tokenizer=None, **numbers)
+    (tmp_path / "text").write_text("a b\n")
+    summary = inference.correct_file(tmp_path / "text", tmp_path / "out", config, str)
+    assert summary is not None
+    assert summary.lines == 1
+
+
+@pytest.mark.parametrize("block", [0, -1, 1.5])
+def test_blocks_have_one_kib_or_more(folder: Path, tmp_path: Path, block: Any) -> None:
+    source, output = folder / "mono", tmp_path / "out"
+    calls: list[Callable[[], object]] = [
+        lambda: back_translate_file(source, output, DecodingConfig(("a",)), block=block),
+        lambda: inference.correct_file(source, output, CorrectionConfig(("a",)), str, block=block),
+        lambda: score_nbest_file(
+            source, output, ScoringConfig("masked-model", ("a",)), block=block
+        ),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match=f"`block` is {block}. Expected"):
+            call()
+    with pytest.raises(UsageError, match="`models` is empty"):
+        ScoringConfig("language-model", ())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sacrebleu
 
@@ -131,6 +134,8 @@ def test_empty_text_has_no_score(metric: Any) -> None:
         lambda: M2([], max_unchanged_words=-1),
         lambda: Gleu([["a"], ["b"]], ["a"], samples=0),
         lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], resamples=0),
+        lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], resamples=1.5),  # type: ignore[arg-type]
+        lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], seed=-1),
     ],
 )
 def test_values_outside_their_range_are_rejected(build: Callable[[], object]) -> None:
@@ -182,6 +187,8 @@ def test_errors_name_the_parameters() -> None:
 def test_a_system_without_files() -> None:
     with pytest.raises(UsageError, match="The system ours has no files"):
         metrics.score_systems(Accuracy([["a"]]), {"ours": []})
+    with pytest.raises(UsageError, match="`systems` is empty"):
+        metrics.score_systems(Accuracy([["a"]]), {})
 
 
 def test_accuracy_ignores_the_line_ends_of_readlines(tmp_path: Path) -> None:
@@ -191,3 +198,18 @@ def test_accuracy_ignores_the_line_ends_of_readlines(tmp_path: Path) -> None:
         lines = file.readlines()
     assert Accuracy([path]).corpus_score(lines).score == 100
     assert Accuracy([["a b\r\n", "d\r\n"]]).corpus_score(["a b", "c"]).score == 50
+
+
+@pytest.mark.parametrize(
+    "metric", [Bleu(REFERENCES), Chrf(REFERENCES, 2), Gleu(REFERENCES, ["", ""])]
+)
+def test_copies_of_a_metric_score(metric: Any) -> None:
+    expected = metric.corpus_score(["a cat", "a cow"])
+    for copied in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert copied.corpus_score(["a cat", "a cow"]) == expected
+        assert str(copied.get_signature()) == str(metric.get_signature())
+
+
+def test_numbers_of_numpy_are_in_the_signature() -> None:
+    metric = M2(parse_m2(GOLD, "gold"), beta=np.float32(0.5))
+    assert str(metric.get_signature()).startswith("m2|beta:0.5|")

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
-from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
+from fairseq_ssl.noise import (
+    LearnerErrors,
+    NoiseResources,
+    add_noise,
+    count_learner_errors,
+    noise_file,
+)
 
 LINES = [f"the {word} sat on the mat with {word}s" for word in ("cat", "dog", "cow", "hen")] * 25
 SETS = {"cat": ("cart",), "dog": ("dock",)}
@@ -154,8 +162,8 @@ def test_counts_without_a_positive_one() -> None:
         add_noise(["a b"], "direct", resources=NoiseResources(counts={"a": -1}))
 
 
-@pytest.mark.parametrize("shard", [(0, 3), (4, 3), (-1, 2)])
-def test_shards_out_of_range(shard: tuple[int, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard", [(0, 3), (4, 3), (-1, 2), (1.5, 2), "12"])
+def test_shards_out_of_range(shard: Any, tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("a b\n")
     with pytest.raises(UsageError, match="with i from 1 to n"):
         noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", shard=shard)
@@ -180,3 +188,18 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     assert noise_file(source, output, "spelling", progress=append)
     with pytest.raises(UsageError, match="noisy exists, and is not an output of this job"):
         noise_file(source, output, "spelling")
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, None])
+def test_seeds_are_integers_of_0_or_more(seed: Any) -> None:
+    with pytest.raises(UsageError, match=f"`seed` is {seed}. Expected .*0 or more"):
+        add_noise(["a b"], "direct", seed=seed)
+    with pytest.raises(UsageError, match="`min_count` is 0"):
+        count_learner_errors([("a b", "a")], 0)
+
+
+def test_a_seed_of_numpy_is_an_integer(tmp_path: Path) -> None:
+    (tmp_path / "clean").write_text("the cat sat on the mat\n")
+    for seed in (np.int64(3), 3):  # the second call is the same job
+        summary = noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", seed=seed)  # type: ignore[arg-type]
+        assert (summary is None) == isinstance(seed, int)

@@ -53,6 +53,16 @@ def test_wrong_requests_are_rejected() -> None:
     nbest = rerank.NBest.parse(LINES)
     with pytest.raises(UsageError, match="`weights` has no weight above 0"):
         rerank.apply(nbest, {"good": 0})
+    for weight in (-1, float("nan")):
+        with pytest.raises(UsageError, match="`weights` has weights"):
+            rerank.analyze(nbest, [REFERENCE], weights={"good": weight})
+    with pytest.raises(UsageError, match=r"`folds` is 2\.5\. Expected an integer"):
+        rerank.tune(nbest, [REFERENCE], folds=2.5)  # type: ignore[arg-type]
+    for name in ("restarts", "seed"):
+        with pytest.raises(UsageError, match=f"`{name}` is -1. Expected 0 or more"):
+            rerank.WeightSearch(**{name: -1})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="`dimensions` is 0"):
+        rerank.VectorTraining(dimensions=0)
     with pytest.raises(UsageError, match=r"`step` is 0\.3. Expected 1 / N"):
         rerank.WeightSearch("grid", step=0.3)
     with pytest.raises(UsageError, match=r"`method` is 'gird'\. Did you mean 'grid'"):
