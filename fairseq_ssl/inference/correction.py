@@ -424,9 +424,8 @@ class _CorrectionJob:
 
     def summary(self) -> CorrectionSummary:
         """Return the counts of the output, including the lines of interrupted runs."""
-        search = self.config.decoding_options
-        shown = {name: self.params[name] for name in ("engine", "tokenizer")}
-        shown |= {"spelling": self.config.spelling is not None}
+        own, search = self.config, self.config.decoding_options
+        shown = {"engine": own.engine, "tokenizer": own.tokenizer, "spelling": bool(own.spelling)}
         shown |= {name.removeprefix("edit_"): search[name] for name in search}
         counts = {name: self.totals[name] for name in ("lines", "changed", "edits")}
         return CorrectionSummary(Signature("correct", shown), **counts, seconds=self.seconds)
