@@ -214,7 +214,8 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 def check_shard(shard: tuple[int, int]) -> None:
     """Raise UsageError unless the index of a shard is from 1 to the number of shards."""
     index, total = shard
-    if not (isinstance(index, Integral) and isinstance(total, Integral) and 1 <= index <= total):
+    are_integers = all(isinstance(number, Integral) for number in shard)
+    if not are_integers or not 1 <= index <= total:
         raise UsageError(f"`shard` is {shard}. Expected (i, n), with i from 1 to n.")
 
 

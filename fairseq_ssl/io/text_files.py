@@ -64,7 +64,7 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
         if (value := getattr(config, name)) is not None:
             object.__setattr__(config, name, tuple(map(optional_path, _several(value))))
     for name, value in list(vars(config).items()):
-        if isinstance(value, Real) and not isinstance(value, bool):
+        if isinstance(value, Real):
             object.__setattr__(config, name, plain_number(value))
 
 
@@ -377,6 +377,8 @@ def json_text(content: Any, indent: int | None = 2) -> str:
 
 def plain_number(value: object) -> int | float:
     """Return a number of numpy as an int or a float. Raise TypeError for other values."""
+    if isinstance(value, bool):
+        return value
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):

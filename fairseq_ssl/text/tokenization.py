@@ -12,6 +12,31 @@ from fairseq_ssl.errors import DataError, UsageError, check_choice, import_optio
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 
+LineRewriter = Callable[[str], str]
+"""Function from a line to a line."""
+
+
+class BuiltRewriter:
+    """Function from a line to a line that `pickle` builds again, for use in worker processes.
+
+    Args:
+        rewrite: the function
+        build: factory of the function
+        options: arguments of the factory
+    """
+
+    def __init__(self, rewrite: LineRewriter, build: Callable[..., Any], *options: Any) -> None:
+        self._rewrite, self._build, self._options = rewrite, build, options
+
+    def __call__(self, line: str) -> str:
+        """Rewrite a line. Raise TypeError for other values, which Moses would convert to text."""
+        if not isinstance(line, str):
+            raise TypeError(f"Expected a line, not {line!r}.")
+        return self._rewrite(line)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._build, self._options
+
 
 def moses_tokenizer(
     language: str, dashes: bool = False, escape: bool = True, normalize: bool = False
@@ -29,13 +54,13 @@ def moses_tokenizer(
     moses = import_optional("sacremoses", "Moses' tokenization")
     tokenize = _cache_letters(moses.MosesTokenizer(lang=language)).tokenize
 
+    normalize_line = moses.MosesPunctNormalizer(lang=language).normalize if normalize else str
+
     def tokens(line: str) -> str:
+        line = normalize_line(line)
         return str(tokenize(line, aggressive_dash_splits=dashes, return_str=True, escape=escape))
 
-    if not normalize:
-        return tokens
-    normalize_line = moses.MosesPunctNormalizer(lang=language).normalize
-    return lambda line: tokens(normalize_line(line))
+    return BuiltRewriter(tokens, moses_tokenizer, language, dashes, escape, normalize)
 
 
 def _check_language(language: str) -> None:
@@ -57,9 +82,6 @@ def _cache_letters(tokenizer: Any) -> Any:
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
     return tokenizer
 
-
-LineRewriter = Callable[[str], str]
-"""Function from a line to a line."""
 
 MARKER = "\u2581"
 """Marks the beginning of a word in sentencepiece."""
@@ -115,11 +137,13 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
     """
     join = subword_joiner(subwords)
     if moses is None:
-        return join
+        return BuiltRewriter(join, moses_detokenizer, subwords)
     _check_language(moses)
     package = import_optional("sacremoses", "Moses detokenization")
     detokenize = package.MosesDetokenizer(lang=moses).detokenize
-    return lambda line: str(detokenize(join(line).split()))
+    return BuiltRewriter(
+        lambda line: str(detokenize(join(line).split())), moses_detokenizer, subwords, moses
+    )
 
 
 COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
@@ -163,22 +187,26 @@ def truecaser(model: str | Path) -> LineRewriter:
     is off by default.
     """
     moses = _sacremoses().MosesTruecaser
-    truecaser = moses()
-    truecaser.model = _read_case_counts(model)
+    moses_truecaser = moses()
+    moses_truecaser.model = _read_case_counts(model)
     split = moses.split_xml
 
     def split_linearly(line: str) -> Any:
         """Split at spaces if there is no markup, since `split_xml` takes quadratic time."""
         return split(line) if "<" in line or ">" in line else line.split()
 
-    truecaser.split_xml = split_linearly
-    return lambda line: str(truecaser.truecase(line, return_str=True, use_known=True))
+    moses_truecaser.split_xml = split_linearly
+    return BuiltRewriter(
+        lambda line: str(moses_truecaser.truecase(line, return_str=True, use_known=True)),
+        truecaser,
+        model,
+    )
 
 
 def detruecaser() -> LineRewriter:
     """Return a function that capitalizes the first word of each sentence."""
     detruecase = _sacremoses().MosesDetruecaser().detruecase
-    return lambda line: str(detruecase(line, return_str=True))
+    return BuiltRewriter(lambda line: str(detruecase(line, return_str=True)), detruecaser)
 
 
 def _sacremoses() -> Any:

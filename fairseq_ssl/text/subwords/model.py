@@ -24,7 +24,7 @@ from fairseq_ssl.text.subwords import (
 )
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
-from fairseq_ssl.text.tokenization import LineRewriter
+from fairseq_ssl.text.tokenization import BuiltRewriter, LineRewriter
 from fairseq_ssl.text.vocabulary import RESERVED, split_tags
 
 SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
@@ -114,7 +114,7 @@ def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter
         leading, text = split_tags(line, all_tags)
         return " ".join([*leading, *segment(text)])
 
-    return encode
+    return BuiltRewriter(encode, subword_encoder, model, tags)
 
 
 def subword_segmenter(model: str | Path | None) -> LineRewriter:

@@ -211,5 +211,5 @@ def test_copies_of_a_metric_score(metric: Any) -> None:
 
 
 def test_numbers_of_numpy_are_in_the_signature() -> None:
-    metric = M2(parse_m2(GOLD, "gold"), beta=np.float32(0.5))
+    metric = M2(parse_m2(GOLD, "gold"), beta=np.float32(0.5))  # type: ignore[arg-type]
     assert str(metric.get_signature()).startswith("m2|beta:0.5|")

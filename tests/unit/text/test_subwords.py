@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import random
 import re
 import sys
@@ -68,6 +69,7 @@ def test_leading_tags_do_not_change_the_segmentation(
         assert encode(f"<BT> {line}") == f"<BT> {plain(line)}".rstrip(" ")
         assert encode(f"<FT> <BT> {line}") == f"<FT> <BT> {plain(line)}".rstrip(" ")
     assert "<BT>" not in plain("the BT").split()
+    assert pickle.loads(pickle.dumps(encode))("<BT> the cat") == encode("<BT> the cat")
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)

@@ -4,14 +4,25 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
-from fairseq_ssl.text.tokenization import moses_detokenizer, moses_tokenizer, subword_joiner
+from fairseq_ssl.text.tokenization import (
+    CaseCounts,
+    detruecaser,
+    moses_detokenizer,
+    moses_tokenizer,
+    subword_joiner,
+    truecaser,
+)
 
 LETTERS = [*"abABäßÉ猫ア12.,;:'\"-–|&<>[]()/$ \u00a0\u2028\t\r…", *[" "] * 12]
 WORDS = ["Dr. ", "No. 5 ", "z.B. ", "etc. ", "U.S. ", "it's ", "l'eau ", "3,000.5 ", "...", "DOT"]
@@ -82,3 +93,23 @@ def test_names_and_locales_are_rejected(language: str) -> None:
         with pytest.raises(UsageError, match=message):
             build(language)
     assert moses_tokenizer("yue")("a.") == "a ."
+
+
+def test_rewriters_are_pickled_and_need_a_line(tmp_path: Path) -> None:
+    counts = CaseCounts()
+    counts.add("so The cat saw The cat")
+    counts.write(tmp_path / "cased")
+    rewriters: list[Any] = [
+        moses_tokenizer("en", dashes=True, escape=False, normalize=True),
+        moses_detokenizer("subword-nmt", "en"),
+        moses_detokenizer("sentencepiece"),
+        truecaser(tmp_path / "cased"),
+        detruecaser(),
+    ]
+    line = "the well-known «cat@@ s» , isn't it ?"
+    for rewrite in rewriters:
+        expected = rewrite(line)
+        assert pickle.loads(pickle.dumps(rewrite))(line) == expected
+        assert copy.deepcopy(rewrite)(line) == expected
+        with pytest.raises(TypeError, match="Expected a line, not"):
+            rewrite(["a", "b"])
