@@ -64,11 +64,13 @@ class Prediction:
 class TextClassifierPipeline:
     """Text classifier: a trained expert, alone or with its imitators."""
 
-    def __init__(self, model: Any, task: Any, path: Path, folder: Path, device: str) -> None:
+    def __init__(
+        self, model: Any, task: Any, path: str | Path, folder: str | Path, device: str
+    ) -> None:
         self.device = torch_device(device)
         self.model = model.to(self.device).eval()
         self.task = task
-        self.path, self.folder = path, folder
+        self.path, self.folder = Path(path), Path(folder)
         self.has_imitators = hasattr(model, "alphas")
 
     @classmethod
@@ -89,7 +91,7 @@ class TextClassifierPipeline:
                 "with imitators (stage supervised or mixture)."
             )
         models, _, task = load_models([path], data=str(data))
-        return cls(models[0], task, Path(path), Path(data), device)
+        return cls(models[0], task, path, data, device)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let `pickle` and `copy` store the paths. They load the files again."""
@@ -130,9 +132,8 @@ class TextClassifierPipeline:
         words = _Ids(self.task.source_dictionary, list(view))
         if not self.has_imitators:
             return self.task.inference_dataset(words, None)  # type: ignore[no-any-return]
-        model = SentencepieceModel(self.folder / "pieces.model")
-        segmented = [" ".join(model.cut(line)) for line in lines]
-        subwords = _Ids(self.task.piece_dictionary, segmented)
+        cut = SentencepieceModel(self.folder / "pieces.model").cut
+        subwords = _Ids(self.task.piece_dictionary, [" ".join(cut(line)) for line in lines])
         return self.task.inference_dataset(words, subwords)  # type: ignore[no-any-return]
 
     @torch.no_grad()
@@ -361,8 +362,7 @@ def label_split(
             f"`shard` {part}/{parts} is empty, since {split} has only {len(dataset)} lines. Use "
             "fewer shards."
         )
-    name = split if parts == 1 else f"{split}.{part}-of-{parts}"
-    path = output / f"{name}.npy"
+    path = output / f"{split if parts == 1 else f'{split}.{part}-of-{parts}'}.npy"
     files = [classifier.folder / view / f"{split}.idx" for view in classifier._views()]
     params = {
         "split": split,
