@@ -85,7 +85,7 @@ class NBest:
     def read(cls, path: str | Path, **options: Any) -> NBest:
         """Read a list from a file, gzip if the name ends with ``.gz``.
 
-        The options are keyword arguments of `parse`.
+        The options are keyword arguments of `parse`, except `name`.
         """
         return cls.parse(read_lines(path), str(Path(path)), **options)
 
