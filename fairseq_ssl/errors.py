@@ -100,11 +100,11 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         )
 
 
-def check_integer(name: str, value: object, least: int) -> None:
-    """Raise UsageError unless the argument `name` is an integer of `least` or more."""
-    if not isinstance(value, Integral) or value < least:
+def check_integer(name: str, value: object, minimum: int) -> None:
+    """Raise UsageError unless the argument `name` is an integer of `minimum` or more."""
+    if not isinstance(value, Integral) or value < minimum:
         kind = "" if isinstance(value, Integral) else "an integer, "
-        raise UsageError(f"`{name}` is {value!r}. Expected {kind}{least} or more.")
+        raise UsageError(f"`{name}` is {value!r}. Expected {kind}{minimum} or more.")
 
 
 def check_positive(name: str, value: object) -> None:

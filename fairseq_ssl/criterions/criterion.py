@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CPU_CHUNK, GPU_CHUNK = 2**18, 2**25
-"""Probabilities that are computed at a time. On a CPU they fit its cache."""
+"""Number of probabilities computed at a time. On a CPU, they fit into its cache."""
 
 
 @dataclass
@@ -77,7 +77,10 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_chosen: Tensor, to_sums: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient of the logits: g (onehot - p) + s (1 - vocabulary * p)."""
+        """Return the gradient of the logits from those of log p (g) and of the sums (s).
+
+        It is g (onehot - p) + s (1 - vocabulary * p).
+        """
         logits, target = ctx.saved_tensors
         gradient = torch.empty_like(logits)
         total = to_chosen + to_sums * logits.size(1)
