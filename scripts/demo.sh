@@ -29,7 +29,7 @@ source examples/common/launch.sh
 export OMP_NUM_THREADS=1 # methods run side by side
 # shellcheck disable=SC2086  # words apart
 expect DEMO_METHODS "$ALL" $METHODS
-if ((PERCENT < 1 || PERCENT > 1000 || TEST < 3 || TEST > 999 || TEST % 3)); then
+if [[ ! "$PERCENT-$TEST" =~ ^[1-9][0-9]{0,3}-[1-9][0-9]{0,2}$ ]] || ((PERCENT > 1000 || TEST % 3)); then
   echo "demo: DEMO_PERCENT is $PERCENT, expected 1 to 1000; DEMO_TEST_LINES is $TEST, expected a multiple of 3, 3 to 999." >&2
   exit 2
 fi

@@ -47,7 +47,7 @@ export USER_DIR
 expect() {
   local word
   for word in "${@:3}"; do
-    if [[ " $2 " != *" $word "* ]]; then
+    if [[ " $2 " != *" $word "* || "$word" == *[[:space:]]* || -z "$word" ]]; then
       echo "$1 has '$word'. Expected ${2// /, }." >&2
       exit 2
     fi
@@ -58,6 +58,9 @@ data_dir() {
   local file
   if [[ -z "${DATA_DIR:-}" ]]; then
     echo "DATA_DIR is not set. Expected a folder with $1." >&2
+    exit 2
+  elif [[ "$DATA_DIR" == *\'* ]]; then # steps quote names with apostrophes
+    echo "DATA_DIR is $DATA_DIR. Expected a folder without an apostrophe in its name." >&2
     exit 2
   fi
   [[ -z "${DRY_RUN:-}" ]] || return 0

@@ -126,6 +126,18 @@ portions() { # CORPUS
   run mv "$out.tmp" "$out"
 }
 
+check_amounts() {
+  local pseudo method value corpus amount sse lines
+  for pseudo in $(pseudo_data); do
+    pseudo_parts "$pseudo"
+    lines="$(cat "$WORK/seeds/$corpus"/*.txt | wc -l)"
+    if ((lines < amount)); then
+      echo "SYSTEMS has $pseudo, but the seed corpus $corpus has only $lines sentences." >&2
+      exit 2
+    fi
+  done
+}
+
 encode() { # TEXT WORDS
   build "$WORK/text/$1" into "$WORK/text/$1" fairseq-ssl subwords encode "$WORK/bpe" "$2"
 }
@@ -155,6 +167,7 @@ if [[ "$PAIRS" == synthetic ]]; then
   for set in valid test; do build "$WORK/sets/$set" set_of_errors "$set"; done
 fi
 for corpus in $(seed_corpora); do build "$WORK/seeds/$corpus" portions "$corpus"; done
+[[ -n "${DRY_RUN:-}" ]] || check_amounts
 
 headline "1/8 in $MERGES subwords, learned from the corrected side"
 build "$WORK/bpe.codes" quietly "$WORK/prepare.log" run fairseq-ssl subwords train \

@@ -61,7 +61,7 @@ words() { # TASK FOLD
 }
 
 pieces() { # INPUT OUTPUT
-  into "$2" bash -c "$PIECES < $(printf %q "$1")"
+  into "$2" bash -c "{ $PIECES; } < $(printf %q "$1")"
 }
 
 real_text() { # Write WORK/text/gec in word pieces. WORK/raw/SET.src is the text of WORK/text/gec/SET.src.
@@ -70,7 +70,7 @@ real_text() { # Write WORK/text/gec in word pieces. WORK/raw/SET.src is the text
   pieces "$DATA_DIR/valid.trg" "$text/valid.trg"
   # shellcheck disable=SC2086  # words apart
   for set in $(printf '%s\n' valid $GEC_SETS | awk '!seen[$0]++'); do
-    into "$raw/$set.src" bash -c "${SPELL_CHECK:-cat} < $(printf %q "$DATA_DIR/$set.src")"
+    into "$raw/$set.src" bash -c "{ ${SPELL_CHECK:-cat}; } < $(printf %q "$DATA_DIR/$set.src")"
     pieces "$raw/$set.src" "$text/$set.src"
   done
 }

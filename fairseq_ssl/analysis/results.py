@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import json_text, path_list
 from fairseq_ssl.metrics.metric import SeedRange
@@ -59,7 +59,9 @@ class AnalysisResult(ABC):
 
 
 def check_bounds(name: str, bounds: Sequence[int]) -> None:
-    """Raise UsageError unless the upper bounds of buckets are increasing and above 0."""
+    """Raise UsageError unless the upper bounds of buckets are increasing integers above 0."""
+    for bound in bounds:
+        check_positive(name, bound)
     if any(end <= before for before, end in zip([0, *bounds], bounds, strict=False)):
         raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing numbers from 1.")
 

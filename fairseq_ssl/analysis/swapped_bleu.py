@@ -27,7 +27,7 @@ from fairseq_ssl.analysis.trained_models import (
 )
 from fairseq_ssl.data.binarized import IdSeparator
 from fairseq_ssl.data.two_view_dataset import sample_lines
-from fairseq_ssl.errors import DataError, check_positive
+from fairseq_ssl.errors import DataError, check_integer, check_positive
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import bleu
 from fairseq_ssl.signature import Signature
@@ -88,6 +88,7 @@ def score_swapped(
         progress: called with the number of lines translated.
     """
     check_positive("lines", lines)
+    check_integer("seed", seed, 0)
     options, text = search or SearchOptions(), text or BleuOptions()
     plain, separator = moses_detokenizer(text.subwords, text.moses), text.separator
     tokenize = text.tokenize

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, check_choice, import_optional, nearest
+from fairseq_ssl.errors import UsageError, check_choice, check_integer, import_optional, nearest
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 from fairseq_ssl.text.tokenization import LineRewriter
 
@@ -311,6 +311,7 @@ class Chrf(SacreBleuMetric):
     """
 
     def __init__(self, references: Sequence[TextSource] | None = None, word_order: int = 0) -> None:
+        check_integer("word_order", word_order, 0)
         super().__init__(ChrfSums(word_order), references)
         self.method = f"chrf{'+' * word_order}"
         self.name = f"chrF2{'+' * word_order}"

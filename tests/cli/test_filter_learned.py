@@ -15,6 +15,7 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
 from fairseq_ssl.learned_filter.pair_filter import BlockScorer, PairFilter
+from tests.cli.killing import contents, killed
 from tests.cli.rewriting import refused
 from tests.unit.inference import random_models
 
@@ -134,6 +135,18 @@ def test_all_features_together(here: Path) -> None:
 
 def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_a_killed_fit_leaves_no_filter(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main([*FIT, *VECTORS, "-o", "whole"]) == 0
+    with monkeypatch.context() as patches:
+        patches.setattr(PairFilter, "write", killed)
+        with pytest.raises(GeneratorExit):
+            main([*FIT, *VECTORS, "-o", "made"])
+    assert not Path("made").exists()
+    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
+    made, whole = (list(contents(here / name).values()) for name in ("made", "whole"))
+    assert made == whole
 
 
 def test_interrupted_run_resumes(

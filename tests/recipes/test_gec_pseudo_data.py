@@ -143,6 +143,8 @@ def test_learner_text_takes_the_place_of_synthetic_errors(tmp_path: Path) -> Non
     assert (work / "data/direct-imdb-100/train.src-trg.src.bin").exists()
     stopped = step(STEPS[0], {**more, "PAIRS": "synthetic", "SETS": "valid"}, 2).stderr
     assert "SYSTEMS, in joint-direct-imdb-100, has 'imdb'. Expected captions, phrases" in stopped
+    stopped = step(STEPS[0], {**more, "SYSTEMS": "joint-direct-imdb-121"}, 2).stderr
+    assert stopped.endswith("direct-imdb-121, but the seed corpus imdb has only 120 sentences.\n")
     found = trainings("small", "train", **settings)
     assert "pretrain-noisy-imdb-1000000-sse-r2l.1" in found
     assert found["joint-noisy-imdb-100000.1"].mix_weights.count("train=") == 2

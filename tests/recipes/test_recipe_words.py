@@ -321,3 +321,20 @@ def test_an_empty_file_of_the_data_folder_is_rejected(tmp_path: Path) -> None:
     done = shell("data_dir folder folder; data_dir train train; echo on", DATA_DIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"DATA_DIR: {tmp_path}/train is empty.\n"
+
+
+def test_a_data_folder_with_an_apostrophe_is_rejected(tmp_path: Path) -> None:
+    folder = tmp_path / "user's"
+    folder.mkdir()
+    (folder / "train").write_text("a\n")
+    done = shell("data_dir train train; echo on", DATA_DIR=str(folder))
+    expected = f"DATA_DIR is {folder}. Expected a folder without an apostrophe in its name.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+
+
+@pytest.mark.parametrize("word", ["tiny small", "", " tiny", "large", "mall"])
+def test_only_whole_words_of_a_setting_are_accepted(word: str) -> None:
+    done = shell(f"expect SCALE 'tiny small' tiny small '{word}'; echo on")
+    expected = f"SCALE has '{word}'. Expected tiny, small.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+    assert shell("expect SCALE 'tiny small' tiny small; echo on").stdout == "on\n"

@@ -147,7 +147,12 @@ def test_demo_rejects_unknown_methods_and_sizes(tmp_path: Path) -> None:
     done = demo(tmp_path, DEMO_METHODS="names nothing", DRY_RUN="1")
     assert done.returncode == 2
     assert "DEMO_METHODS has 'nothing'" in done.stderr
-    assert demo(tmp_path, DEMO_TEST_LINES="7", DRY_RUN="1").returncode == 2
+    for wrong in ("7", "0", "abc", "1002"):
+        done = demo(tmp_path, DEMO_TEST_LINES=wrong, DRY_RUN="1")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    for wrong in ("0", "abc", "1001"):
+        done = demo(tmp_path, DEMO_PERCENT=wrong, DRY_RUN="1")
+        assert done.stderr.startswith(f"demo: DEMO_PERCENT is {wrong}, expected 1 to 1000;")
 
 
 def test_demo_names_the_claims_that_do_not_show(tmp_path: Path, run: Run) -> None:

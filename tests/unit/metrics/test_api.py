@@ -182,6 +182,8 @@ def test_errors_name_the_parameters() -> None:
         Gleu([["a"]]).corpus_score(["a"])
     with pytest.raises(UsageError, match="Set `references`"):
         Errant.from_references(["a"], [], untyped=True)
+    with pytest.raises(UsageError, match="`word_order` is -1"):
+        Chrf(word_order=-1)
 
 
 def test_a_system_without_files() -> None:
