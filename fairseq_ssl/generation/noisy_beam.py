@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 """Increment of SplitMix64, as a signed integer."""
+_ROUNDING = 0.01
+"""More than the rounding error of a sum of scores."""
 
 
 class BeamNoise:
@@ -44,17 +47,20 @@ class BeamNoise:
         self.granularity = granularity
         self.seed = seed
 
-    def for_next_words(self, sentences: Tensor, prefixes: Tensor, vocabulary: int) -> Tensor:
-        """Return the noise beta * r of each next word [rows, vocabulary or 1].
+    def for_next_words(
+        self, sentences: Tensor, prefixes: Tensor, rows: Tensor, words: Tensor
+    ) -> Tensor:
+        """Return the noise beta * r of next words [candidates].
 
         Args:
-            sentences: [rows], ids of the sentences of the hypotheses.
-            prefixes: [rows, time], the hypotheses so far, with the start symbol.
-            vocabulary: size of the vocabulary.
+            sentences: [hypotheses], ids of the sentences of the hypotheses.
+            prefixes: [hypotheses, time], the hypotheses so far, with the start symbol.
+            rows: [candidates], index of the hypothesis that each word extends.
+            words: [candidates], the next words.
         """
-        keys = _hash(self._base(sentences) + _hash_words(prefixes).sum(1)).unsqueeze(1)
+        keys = _hash(self._base(sentences) + _hash_words(prefixes).sum(1))[rows]
         if self.granularity == CANDIDATE:
-            keys = _hash(keys + torch.arange(vocabulary, device=keys.device))
+            keys = _hash(keys + words)
         return self.beta * _uniform(keys)
 
     def for_hypothesis(self, sentence: Tensor, words: Tensor) -> Tensor:
@@ -88,16 +94,40 @@ class NoisyBeamSearch(BeamSearch):
         scores: Tensor | None,
         prev_output_tokens: Tensor | None = None,
         original_batch_idxs: Tensor | None = None,
-        **options: Any,
+        candidate_multiple: int = 2,
     ) -> Any:
         """Choose candidates by noisy scores. The returned scores include the noise."""
         assert prev_output_tokens is not None
         assert original_batch_idxs is not None
-        batch, beam, vocabulary = lprobs.shape
+        _, beam, vocabulary = lprobs.shape
         sentences = original_batch_idxs.to(lprobs.device).repeat_interleave(beam)
-        noise = self.noise.for_next_words(sentences, prev_output_tokens, vocabulary)
-        noisy = lprobs + noise.view(batch, beam, -1)
-        return super().step(step, noisy, scores, prev_output_tokens, original_batch_idxs, **options)
+        rows, words = self._reachable(step, lprobs, scores, candidate_multiple * beam)
+        noise = self.noise.for_next_words(sentences, prev_output_tokens, rows, words)
+        noisy = lprobs.clone()
+        noisy.view(-1)[rows * vocabulary + words] += noise.to(noisy)
+        return super().step(
+            *(step, noisy, scores, prev_output_tokens, original_batch_idxs, candidate_multiple)
+        )
+
+    def _reachable(
+        self, step: int, lprobs: Tensor, scores: Tensor | None, count: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return hypotheses and words that may be among the `count` best ones of a sentence.
+
+        Noise is between 0 and beta. So all others are worse than `count` candidates with any noise,
+        and need none.
+        """
+        beam, vocabulary = lprobs.shape[1:]
+        if step == 0:  # the search reads only the first hypothesis
+            totals = lprobs[:, :1].flatten(1)
+        else:
+            assert scores is not None
+            totals = (lprobs + scores[:, :, step - 1 : step]).flatten(1)
+        worst = totals.topk(min(count, totals.size(1) - 1)).values[:, -1:]
+        found = (totals >= worst - self.noise.beta - _ROUNDING) & (totals > -math.inf)
+        sentence, candidate = found.nonzero(as_tuple=True)
+        hypothesis = candidate.div(vocabulary, rounding_mode="floor")
+        return sentence * beam + hypothesis, candidate % vocabulary
 
 
 class NoisyGenerator(SequenceGenerator):

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyGenerator
+from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyBeamSearch, NoisyGenerator
 from fairseq_ssl.inference.translation import GRANULARITIES
 
 fairseq_ssl.register()
@@ -47,21 +48,28 @@ def plain(seed: int, sentence: int, before: list[int], word: int, per: str) -> f
     return (key >> 40) / 2**24
 
 
+def next_words(noise: BeamNoise, sentences: Tensor, prefixes: Tensor, vocabulary: int) -> Tensor:
+    """Return the noise of all words after each prefix [rows, vocabulary]."""
+    rows = torch.arange(len(prefixes)).repeat_interleave(vocabulary)
+    words = torch.arange(vocabulary).repeat(len(prefixes))
+    return noise.for_next_words(sentences, prefixes, rows, words).view(-1, vocabulary)
+
+
 @every_kind
 def test_noise_equals_the_reference(per: str) -> None:
     noise = BeamNoise(6.0, per, seed=5)
     written = torch.tensor([[EOS, 7, 9], [EOS, 9, 7]])
-    found = noise.for_next_words(torch.tensor([3, 11]), written, 20)
+    found = next_words(noise, torch.tensor([3, 11]), written, 20)
     for row, (sentence, words) in enumerate(zip([3, 11], written.tolist(), strict=True)):
         expected = [6 * plain(5, sentence, words, word, per) for word in range(20)]
-        torch.testing.assert_close(found[row].expand(20), torch.tensor(expected))
+        torch.testing.assert_close(found[row], torch.tensor(expected))
         along = noise.for_hypothesis(torch.tensor(sentence), torch.tensor([*words, 13]))
         rest = [6 * plain(5, sentence, words[: t + 1], words[t + 1], per) for t in range(2)]
         torch.testing.assert_close(along, torch.tensor([*rest, expected[13]]))
 
 
 def test_noise_is_uniform_and_uncorrelated() -> None:
-    found = BeamNoise(1.0).for_next_words(torch.arange(200), torch.full((200, 3), 5), 200)
+    found = next_words(BeamNoise(1.0), torch.arange(200), torch.full((200, 3), 5), 200)
     assert 0 <= found.min() < 1e-3
     assert 1 - 1e-3 < found.max() < 1
     assert abs(found.mean() - 0.5) < 0.005
@@ -69,6 +77,31 @@ def test_noise_is_uniform_and_uncorrelated() -> None:
     assert len(set(found.flatten().tolist())) > 39_900
     rows = torch.corrcoef(found[:50])
     assert (rows - torch.eye(50)).abs().max() < 0.35
+
+
+@every_kind
+@pytest.mark.parametrize("beta", [0.0, 0.3, 6.0, 1000.0])
+@pytest.mark.parametrize("sharpness", [0.1, 4.0, 50.0])
+def test_the_search_chooses_as_with_noise_on_all_words(
+    per: str, beta: float, sharpness: float
+) -> None:
+    torch.manual_seed(1)
+    noise = BeamNoise(beta, per)
+    ids = torch.tensor([5, 2, 9])
+    for step in range(3):
+        lprobs = (sharpness * torch.randn(3, 4, 60)).log_softmax(-1)
+        lprobs[:, :, :5] = -torch.inf
+        lprobs[1, :, 7:] = -torch.inf  # fewer words than candidates
+        lprobs[2, 1:3] = -torch.inf
+        scores = -10 * torch.rand(3, 4, step)
+        prefixes = torch.randint(4, 60, (12, step + 1))
+        added = next_words(noise, ids.repeat_interleave(4), prefixes, 60).view(3, 4, 60)
+        expected = BeamSearch(dictionary()).step(step, lprobs + added, scores)
+        found = NoisyBeamSearch(dictionary(), noise).step(step, lprobs, scores, prefixes, ids)
+        real = expected[0] > -torch.inf
+        for one, other in zip(found, expected, strict=True):
+            assert one[real].equal(other[real])
+        assert found[0].equal(expected[0])
 
 
 def search(kind: Any, model: Any, sources: list[list[int]], **options: Any) -> Any:
