@@ -141,21 +141,16 @@ class NoisyGenerator(SequenceGenerator):
         )
         self.noise = noise
 
-    def _generate(
-        self,
-        sample: dict[str, Any],
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
-        bos_token: int | None = None,
-    ) -> Any:
+    def generate(self, models: Any, sample: dict[str, Any], **options: Any) -> Any:
         """Return hypotheses in the order of their noisy scores, with scores without noise."""
         ids = sample.get("id")
         if ids is None:  # interactive input: use a hash of the source
             ids = _hash_sources(sample["net_input"]["src_tokens"], self.pad)
-        results = super()._generate({**sample, "id": ids}, prefix_tokens, constraints, bos_token)
+        results = super().generate(models, {**sample, "id": ids}, **options)
         if not self.noise.beta:
             return results
-        start = self.eos if bos_token is None else bos_token
+        bos = options.get("bos_token")
+        start = self.eos if bos is None else bos
         for sentence, hypotheses in zip(ids, results, strict=True):
             for hypothesis in hypotheses:
                 self._subtract_noise(hypothesis, sentence, start)
