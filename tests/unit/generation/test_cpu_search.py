@@ -19,6 +19,7 @@ from torch import Tensor
 import fairseq_ssl
 from fairseq_ssl.generation import cpu_search, decoder_step
 from fairseq_ssl.generation.cpu_search import assign_rows, in_fixed_rows, top_words
+from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyGenerator
 
 fairseq_ssl.register()
 
@@ -184,6 +185,19 @@ def test_other_searches() -> None:
     assert_equal(generator(model, search_strategy=Sampling(words, sampling_topp=0.8)))
     diverse = DiverseBeamSearch(words, num_groups=2, diversity_strength=0.5)
     assert_equal(generator(model, beam_size=4, search_strategy=diverse))
+
+
+def test_noisy_beam_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = BeamNoise(6.0)
+    noisy = NoisyGenerator([transformer()], dictionary(), noise, beam_size=5, max_len_b=20)
+    with torch.no_grad():
+        assert in_fixed_rows(noisy, {}) is not noisy
+    found = noisy.generate([], batch())
+    monkeypatch.setattr(SequenceGenerator, "generate", SequenceGenerator.generate.__wrapped__)
+    for ours, theirs in zip(found, noisy.generate([], batch()), strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert one["tokens"].equal(other["tokens"])
+            torch.testing.assert_close(one["score"], other["score"], rtol=1e-4, atol=1e-5)
 
 
 def language_model() -> Any:
