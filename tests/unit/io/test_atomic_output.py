@@ -187,6 +187,8 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     error = OSError(28, "No space left on device")
     expected = f"out could not be written: No space left on device. The disk of {tmp_path} is full."
     assert str(output_error(tmp_path / "out", error)).endswith(expected)
+    device = Path(os.devnull)  # stands for /dev/full
+    assert str(output_error(device, error)).endswith("written: No space left on device.")
 
 
 def test_a_removed_lock_file_is_created_again(
