@@ -145,3 +145,10 @@ def test_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "init", refused)
     with pytest.raises(DataError, match="nobody listens"):
         list(RayExecutor("1.2.3.4:5").imap(failing, [1]))
+
+
+@pytest.mark.parametrize(("options", "items"), [({"cpus": 2}, 4), ({"gpus": 0.5}, 6), ({}, 8)])
+def test_as_many_items_are_started_as_the_cluster_has_room_for(
+    options: dict[str, float], items: int
+) -> None:
+    assert RayExecutor(**options)._parallel_items({"CPU": 8.0, "GPU": 3.0}) == items

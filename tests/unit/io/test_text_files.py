@@ -103,7 +103,7 @@ def test_missing_file_is_reported(tmp_path: Path) -> None:
     "text", ['"\\ud800"', b'["\\uDFFF"]', f"1{'0' * 310}", '{"a": ' * 100_000, "{"]
 )
 def test_json_that_cannot_be_written_again_is_invalid(text: str | bytes) -> None:
-    with pytest.raises(ValueError, match="surrogates|too large|too deeply|Expecting"):
+    with pytest.raises(ValueError, match=r"surrogates|too large|too deeply|Expecting"):
         parse_json(text)
     assert parse_json('["\\ud83d\\ude00", 1e300, 9]') == ["\N{GRINNING FACE}", 1e300, 9]
 
@@ -111,7 +111,7 @@ def test_json_that_cannot_be_written_again_is_invalid(text: str | bytes) -> None
 def test_file_names_in_json() -> None:
     """The bytes of a UTF-8 name are escaped one by one if the locale is not UTF-8."""
     name = "gr\udcc3\udcbcn caf\udce9"
-    assert json_text([name], indent=None) == r'''["grün caf\\udce9"]'''
+    assert json_text([name], indent=None) == r"""["grün caf\\udce9"]"""
 
 
 @dataclass(frozen=True)
