@@ -116,7 +116,7 @@ def test_blocks_that_are_not_utf8_are_judged_row_by_row(chain: str) -> None:
 
 
 def test_duplicates_are_dropped_from_the_kept_rows() -> None:
-    given = [("a a a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("i", "j")]
+    given: list[Row] = [("a a a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("i", "j")]
     block = CorpusFilter(build_filters("clean:max=2,duplicates", 2), 9)(block_of(given, 7))
     left = block.drop_duplicates(np.array([True, False, True, False]), "duplicates", 1)
     assert left.kept == (b"c\ng\n", b"d\nh\n")

@@ -196,14 +196,14 @@ def test_an_error_of_the_disk_is_reported(
 
 def test_a_job_without_files_writes_to_a_stream(source: Path) -> None:
     stream = io.BytesIO()
-    chunks = [([b"one\n"], {}), ([b"two\n"], {})]
+    chunks: list[tuple[Chunks, JobState]] = [([b"one\n"], {}), ([b"two\n"], {})]
     assert run_job([], {}, lambda state: chunks, lambda: Signature("test"), stdout=stream)
     assert stream.getvalue() == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize("shards", [1, 3, 12])
 def test_shards(shards: int, source: Path, output: Path) -> None:
-    texts = []
+    texts: list[str] = []
     for index in range(1, shards + 1):
         one = job(source, (index, shards))
         path = one.text.shard_path(output)

@@ -147,8 +147,9 @@ def test_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         list(RayExecutor("1.2.3.4:5").imap(failing, [1]))
 
 
-@pytest.mark.parametrize(("options", "items"), [({"cpus": 2}, 4), ({"gpus": 0.5}, 6), ({}, 8)])
+@pytest.mark.parametrize(("cpus", "gpus", "items"), [(2, 0, 4), (1, 0.5, 6), (1, 0, 8)])
 def test_as_many_items_are_started_as_the_cluster_has_room_for(
-    options: dict[str, float], items: int
+    cpus: float, gpus: float, items: int
 ) -> None:
-    assert RayExecutor(**options)._parallel_items({"CPU": 8.0, "GPU": 3.0}) == items
+    executor = RayExecutor(cpus=cpus, gpus=gpus)
+    assert executor._parallel_items({"CPU": 8.0, "GPU": 3.0}) == items

@@ -256,7 +256,8 @@ def test_a_run_killed_while_renaming_is_not_completed_with_other_files(paths: li
 def test_a_run_killed_before_its_signature_has_not_finished(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, found = Signature.write_beside, []
+    write = Signature.write_beside
+    found: list[Path] = []
 
     def watch(self: Signature, path: Path) -> Path:
         complete(paths)
