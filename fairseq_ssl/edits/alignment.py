@@ -88,7 +88,7 @@ def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
     """Return the merge that is equivalent to two edits, or None."""
     apart = right.position - left.position
     at = left.position if apart == 1 else right.position - 1
-    if left.merge or apart not in (1, 2) or not 0 < at < len(source):
+    if apart not in (1, 2):
         return None
     first, second = source[at - 1], source[at]
     pair = (left.kept, left.inserted, right.kept, right.inserted)

@@ -48,7 +48,8 @@ def byte_blocks(
     size = size or BLOCK_SIZE
     while end is None or position < end:
         number = position // size
-        data = file.read((number + 1) * size - position)
+        stop = (number + 1) * size
+        data = file.read((stop if end is None else min(stop, end)) - position)
         if data and not data.endswith(b"\n"):
             rest = file.readline(MAX_LINE_BYTES)
             if len(rest) == MAX_LINE_BYTES:
@@ -72,10 +73,8 @@ def block_lines(block: ByteBlock, path: Path | None) -> list[str]:
         after = f", after byte {block.start}" if path is None and block.start else ""
         if path is not None:
             with open_text(path) as file:
-                number += sum(
-                    one.data.count(b"\n")
-                    for one in byte_blocks(file, 0, block.start, len(block.data))
-                )
+                before = byte_blocks(file, 0, block.start)
+                number += sum(one.data.count(b"\n") for one in before)
         place = f"{path or 'stdin'}:{number}{after}"
         raise utf8_error(place, block.data, error.start) from None
 

@@ -295,11 +295,11 @@ class ResumableFiles:
     def __enter__(self) -> ResumableFiles:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the files. After an error, save the state, or delete the files without a state."""
+    def __exit__(self, *_: object) -> None:
+        """Close the files. Unless finished, save the state, or delete the files without a state."""
         failed = self.current
         with suppress(OSError), self._open:
-            if kind is not None and not self._finished:
+            if not self._finished:
                 with suppress(OSError):  # on a full disk the last saved state is kept
                     if self.state:
                         self._save()

@@ -5,10 +5,18 @@ from __future__ import annotations
 import random
 from hashlib import blake2b
 
+import numpy as np
 import pytest
 
 from fairseq_ssl.filters import block_filter
-from fairseq_ssl.filters.block_filter import ARRAY_RULES, CorpusFilter, LanguageArrays, filter_rows
+from fairseq_ssl.filters.block_filter import (
+    ARRAY_RULES,
+    CorpusFilter,
+    DropCount,
+    DroppedRow,
+    LanguageArrays,
+    filter_rows,
+)
 from fairseq_ssl.filters.chain import build_filters
 from fairseq_ssl.filters.deduplication import DuplicateFilter
 from fairseq_ssl.filters.rules import LanguageFilter, Row
@@ -31,6 +39,7 @@ CHAINS = (
     "max-length:source=0:target=30:target-unit=characters",
     "identical",
     "identical:ignore-case=true",
+    "identical:ignore-spaces=true",
     "langid:source=en:target=de",
     "langid:target=sr",
     "langid:source=en:candidates=en+de+ja",
@@ -48,7 +57,10 @@ def line(draw: random.Random) -> str:
 def rows(count: int, seed: int = 1) -> list[Row]:
     draw = random.Random(seed)
     drawn = [(line(draw), line(draw)) for _ in range(count)]
-    return [(one, one) if draw.random() < 0.1 else (one, other) for one, other in drawn]
+    return [
+        (one, draw.choice([one, f" {one}", one.upper()]) if draw.random() < 0.2 else other)
+        for one, other in drawn
+    ]
 
 
 def block_of(given: list[Row], first: int = 1) -> RowBlock:
@@ -66,6 +78,10 @@ def test_rows_and_examples_equal_those_of_single_rows(chain: str) -> None:
     left, dropped = filter_rows(built, given, 7, examples=5)
     done = CorpusFilter(built, 5)(block_of(given, 7))
     assert list(done.dropped) == dropped
+    for count in dropped:
+        assert len(count.examples) == min(5, count.count)
+        for one in count.examples:
+            assert one == DroppedRow.of(one.line, given[one.line - 7], one.score)
     assert (done.numbers - 7).tolist() == left.tolist()
     assert 0 < len(left) < 300
     kept = ("".join(f"{given[row][side]}\n" for row in left.tolist()).encode() for side in (0, 1))
@@ -81,17 +97,39 @@ def test_languages_equal_those_of_langid(monkeypatch: pytest.MonkeyPatch) -> Non
     classified = [identifier.classify(one) for one in lines]
     assert found == [language if score > -1e38 else "" for language, score in classified]
     assert {"en", "de", "sr", "ja", ""} <= set(found)
+    assert LanguageArrays.of(identifier).identify([""] * 99) == [""] * 99
     monkeypatch.setattr(block_filter, "MIN_BATCH", 1000)
     assert LanguageArrays.of(identifier).identify(lines) == found
 
 
-def test_blocks_that_are_not_utf8_are_judged_row_by_row() -> None:
-    given = [*rows(80), ("caf\udce9 is open today", "Das Caf\udce9 ist offen"), ("a\udc85b", "c")]
-    built = build_filters("encoding,clean:max=6", 2)
-    left, dropped = filter_rows(built, given, examples=3)
-    done = CorpusFilter(built, 3)(block_of(given))
+@pytest.mark.parametrize(
+    "chain", ["encoding,clean:max=6", "max-length:source=9:source-unit=characters,encoding"]
+)
+def test_blocks_that_are_not_utf8_are_judged_row_by_row(chain: str) -> None:
+    given = [*rows(80), ("caf\udce9 is open", "Das Caf\udce9 ist offen"), ("a\udc85bcdefghi", "c")]
+    built = build_filters(chain, 2)
+    left, dropped = filter_rows(built, given, examples=99)
+    done = CorpusFilter(built, 99)(block_of(given))
     assert (list(done.dropped), (done.numbers - 1).tolist()) == (dropped, left.tolist())
-    assert dropped[0].count == 2
+    assert sum(one.count for one in dropped) == 82 - len(left)
+    assert not {80, 81} & set(left.tolist())
+
+
+def test_duplicates_are_dropped_from_the_kept_rows() -> None:
+    given: list[Row] = [("a a a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("i", "j")]
+    block = CorpusFilter(build_filters("clean:max=2,duplicates", 2), 9)(block_of(given, 7))
+    left = block.drop_duplicates(np.array([True, False, True, False]), "duplicates", 1)
+    assert left.kept == (b"c\ng\n", b"d\nh\n")
+    assert left.numbers.tolist() == [8, 10]
+    assert [one.count for one in left.dropped] == [1, 2]
+    assert left.dropped[1].examples == (DroppedRow(9, ("e", "f"), ""),)
+
+
+def test_examples_are_the_first_dropped_rows() -> None:
+    first, second, third = (DroppedRow(number, ("a",), "") for number in (1, 2, 3))
+    count = DropCount("clean", 5, (first, second)).merge(DropCount("clean", 4, (third,)), 3)
+    assert count == DropCount("clean", 9, (first, second, third))
+    assert count.merge(DropCount("clean", 1, (first,)), 3).examples == count.examples
 
 
 @pytest.mark.parametrize(("by", "text"), [("pair", "a\nü"), ("source", "a"), ("target", "ü")])

@@ -31,6 +31,8 @@ def test_specifications_are_parsed_in_order() -> None:
     assert chain.accepts_any_bytes
     assert chain.names[0] == "clean:min=1:max=100:ratio=2.0:max-word-length=1000"
     assert chain.names[2] == "encoding:twice=true"
+    assert chain.source_digests == {}
+    assert str(parse_filters("langid:target=en")[0]) == "langid:target=en"
 
 
 def test_duplicates_filter_is_last() -> None:
@@ -51,6 +53,7 @@ def test_filter_names_can_be_parsed(words: str) -> None:
     ("words", "message"),
     [
         ("cleen", f"no filter 'cleen'. Did you mean 'clean'[?] Filters: {', '.join(FILTERS)}."),
+        ("cleen:max=3", "no filter 'cleen'. Did you mean 'clean'[?]"),
         ("", "There is no filter ''"),
         ("clean:maxx=3", "no option 'maxx'. Did you mean 'max'[?] It has: min, max, ratio, max-w"),
         ("clean:max=many", "clean:max=many has an invalid value; expected a value such as max=250"),
@@ -122,6 +125,11 @@ def test_yaml_equals_specification(tmp_path: Path) -> None:
         pytest.param(
             "- " * 5000, DataError, "is not valid YAML: it is nested too deeply", id="depth"
         ),
+        pytest.param(
+            "- " * 21, DataError, "is not valid YAML: it is nested too deeply", id="21 levels"
+        ),
+        pytest.param("- " * 20, UsageError, "has no key 'filters'", id="20 levels"),
+        ("filters: [&a clean, *a]", DataError, "is not valid YAML: aliases, such as"),
     ],
 )
 def test_invalid_yaml_files_are_rejected(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -115,6 +116,16 @@ def test_waiting_run_finds_the_file_complete(tmp_path: Path) -> None:
     assert calls == [1]
 
 
+def test_a_complete_file_needs_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    made = tmp_path / "file" / "out"  # cannot be locked, as in a folder without write permission
+    build_once(made, lambda: True, made.touch)
+    with pytest.raises(
+        OutputError, match=r"out could not be written: .*\. Choose another folder\."
+    ):
+        build_once(made, lambda: False, made.touch, " Choose another folder.")
+
+
 def test_a_file_that_is_not_finished_has_no_older_signature(tmp_path: Path) -> None:
     made = tmp_path / "out"
     signature = Signature("older").write_beside(made)
@@ -162,14 +173,24 @@ def test_an_unwritable_output_is_reported(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(OutputError, match=f"{name} could not be written: "):
-        write(tmp_path / name, "text")
+    with (
+        pytest.raises(OutputError, match=f"{name} could not be written: "),
+        atomic_path(tmp_path / name),
+    ):
+        pytest.fail("the output could not be renamed")
+
+
+def test_errors_of_other_kinds_are_not_changed(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="no file"), atomic_path(tmp_path / "out"):
+        raise RuntimeError("no file")
 
 
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     error = OSError(28, "No space left on device")
     expected = f"out could not be written: No space left on device. The disk of {tmp_path} is full."
     assert str(output_error(tmp_path / "out", error)).endswith(expected)
+    device = Path(os.devnull)  # stands for /dev/full
+    assert str(output_error(device, error)).endswith("written: No space left on device.")
 
 
 def test_a_removed_lock_file_is_created_again(
@@ -187,6 +208,29 @@ def test_a_removed_lock_file_is_created_again(
     with exclusive(tmp_path / "out"):
         assert lock.exists()
     assert len(calls) == 2
+
+
+def test_a_removed_folder_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, opened, calls = tmp_path / "new", os.open, []
+
+    def late(path: Path, *options: int) -> int:
+        calls.append(path)
+        if len(calls) == 1:
+            folder.rmdir()  # like a run that has written nothing
+        return opened(path, *options)
+
+    monkeypatch.setattr(os, "open", late)
+    write(folder / "out", "text")
+    assert (folder / "out").read_text() == "text"
+
+
+def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", unsupported)
+    write(tmp_path / "out", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_signature_replaces_only_a_signature(tmp_path: Path) -> None:

@@ -54,16 +54,34 @@ def test_reading_can_resume_after_any_block(text: bytes, after: int) -> None:
     assert list(blocks.byte_blocks(file, position)) == whole[after + 1 :]
 
 
+def test_blocks_can_be_read_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"a\nb\n" + b"long" * 8 + b"\nc\n")
+    with path.open("rb") as file:
+        whole = list(blocks.byte_blocks(file))
+    found = [blocks.read_block(path, number) for number in range(6)]
+    assert [block.number for block in whole] == [0, 4]
+    assert found == [whole[0], None, None, None, whole[1], None]
+
+
+@given(text=TEXTS, lines=st.integers(0, 12), size=st.integers(1, 40))
+def test_reading_stops_at_the_start_of_a_line(text: bytes, lines: int, size: int) -> None:
+    before = b"".join(text.splitlines(keepends=True)[:lines])
+    found = blocks.byte_blocks(io.BytesIO(text), 0, len(before), size)
+    assert b"".join(block.data for block in found) == before
+
+
 def test_binary_files_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 100)
     with pytest.raises(DataError, match="byte 3 is longer than 100 bytes"):
         list(blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3))
 
 
-@pytest.mark.parametrize("size", [1, 4, 100])
-def test_invalid_utf8_is_located_in_the_file(size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1, 4, 8, 100])
+@pytest.mark.parametrize("after", [0, 50])
+def test_invalid_utf8_is_located_in_the_file(size: int, after: int, tmp_path: Path) -> None:
     path = tmp_path / "text"
-    path.write_bytes(b"a b\nc d\ne \xff\ng\n")
+    path.write_bytes(b"a b\nc d\ne \xff" + b"f" * after + b"\ng\n")
     with path.open("rb") as file:
         lines = (blocks.block_lines(one, path) for one in blocks.byte_blocks(file, size=size))
         with pytest.raises(DataError, match="text:3 is not valid UTF-8: byte 3"):

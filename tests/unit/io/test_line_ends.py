@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io import text_files
 from fairseq_ssl.io.blocks import byte_blocks, row_blocks, share_read
 from fairseq_ssl.io.text_files import is_converted, open_text, read_lines, unix_text
 
@@ -67,11 +68,21 @@ def test_pipes_and_files_are_converted_equally(
     assert list(unix_text(io.BytesIO(data), "f")) == list(io.BytesIO(expected))
 
 
-@given(texts, st.lists(st.integers(0, 40), max_size=6))
-def test_positions_are_those_of_the_converted_text(data: bytes, positions: list[int]) -> None:
+@given(
+    st.sampled_from([b"", b"a\r\n", codecs.BOM_UTF8]),
+    texts,
+    st.lists(st.integers(0, 40), max_size=6),
+    st.sampled_from([1, 4, 2**16]),
+)
+def test_positions_are_those_of_the_converted_text(
+    start: bytes, rest: bytes, positions: list[int], buffer: int
+) -> None:
     """Interrupted runs can resume at these positions."""
+    data = start + rest
     expected = io.BytesIO(by_the_rule(data))
-    file = unix_text(io.BytesIO(data), "f")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "BUFFER", buffer)
+        file = unix_text(io.BytesIO(data), "f")
     for position in positions:
         position = min(position, len(expected.getvalue()))
         assert file.seek(position) == expected.seek(position)

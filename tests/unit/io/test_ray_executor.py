@@ -145,3 +145,11 @@ def test_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "init", refused)
     with pytest.raises(DataError, match="nobody listens"):
         list(RayExecutor("1.2.3.4:5").imap(failing, [1]))
+
+
+@pytest.mark.parametrize(("cpus", "gpus", "items"), [(2, 0, 4), (1, 0.5, 6), (1, 0, 8)])
+def test_as_many_items_are_started_as_the_cluster_has_room_for(
+    cpus: float, gpus: float, items: int
+) -> None:
+    executor = RayExecutor(cpus=cpus, gpus=gpus)
+    assert executor._parallel_items({"CPU": 8.0, "GPU": 3.0}) == items

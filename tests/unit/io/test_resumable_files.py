@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,15 +43,64 @@ def test_files_are_renamed_when_finished(paths: list[Path]) -> None:
     assert is_done(paths, TASK)
     assert not is_done(paths, {**TASK, "seed": 2})
     assert sorted(path.name for path in paths[0].parent.iterdir()) == ["a", "a.json", "b"]
+    paths[1].unlink()
+    assert not is_done(paths, TASK)
 
 
 def test_the_next_run_resumes(paths: list[Path]) -> None:
     stopped(paths)
+    complete(paths)  # does nothing, because the run has not finished
     with ResumableFiles(paths, TASK, afresh=False) as files:
         assert files.state == {"at": 1}
         files.append([b"two\n", b"2\n"], {"at": 2})
         files.finish(Signature("test", TASK))
     assert [path.read_text() for path in paths] == ["one\ntwo\n", "1\n2\n"]
+
+
+def test_the_saved_state_is_that_of_the_last_chunk(paths: list[Path]) -> None:
+    totals = {"lines": 1}
+    with suppress(RuntimeError), ResumableFiles(paths, TASK, afresh=False) as files:
+        files.append([b"one\n", b"1\n"], {"totals": totals})
+        totals["lines"] += 1  # of a chunk that is not written
+        raise RuntimeError
+    with ResumableFiles(paths, TASK, afresh=False) as files:
+        assert files.state == {"totals": {"lines": 1}}
+
+
+def test_the_state_is_saved_after_each_pause(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, saved = [0.0], []
+    monkeypatch.setattr(outputs, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with ResumableFiles(paths, TASK, afresh=False) as files:
+        for at in range(1, 8):
+            now[0] = outputs.PAUSE * at / 3
+            files.append([b"one\n", b"1\n"], {"at": at})
+            note = outputs.journal(paths[0])
+            saved.append(json.loads(note.read_text())["state"]["at"] if note.exists() else 0)
+        files.finish(Signature("test", TASK))
+    assert saved == [0, 0, 3, 3, 3, 6, 6]
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_chunks_can_be_files(
+    copies: bool, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    if copies:
+        monkeypatch.setattr(os, "sendfile", unsupported)
+    chunks = [path.with_suffix(".chunk") for path in paths]
+    with ResumableFiles(paths, TASK, afresh=False) as files:
+        for number in range(2):
+            for chunk in chunks:
+                chunk.write_text(f"{chunk.name} {number}\n")
+            files.append([b"bytes\n"] * 2, {})
+            files.append(chunks, {})
+        files.finish(Signature("test", TASK))
+    assert paths[1].read_text() == "bytes\nb.chunk 0\nbytes\nb.chunk 1\n"
+    assert not any(chunk.exists() for chunk in chunks)
 
 
 def test_bytes_after_the_saved_size_are_truncated(paths: list[Path]) -> None:
@@ -88,8 +138,10 @@ def test_a_run_that_starts_afresh_and_is_killed_does_not_mix_with_the_older_run(
 
 def test_different_settings_are_rejected(paths: list[Path]) -> None:
     stopped(paths)
-    with pytest.raises(UsageError, match="seed was 1 and is 2"):
+    with pytest.raises(UsageError, match="seed was 1 and is 2") as error:
         ResumableFiles(paths, {**TASK, "seed": 2}, afresh=False)
+    assert error.traceback  # refers to the files, which are not deleted by garbage collection
+    assert not list(paths[0].parent.glob("*.lock"))
 
 
 def test_lost_bytes_and_invalid_journals_are_reported(paths: list[Path]) -> None:
@@ -199,6 +251,25 @@ def test_a_run_killed_while_renaming_is_not_completed_with_other_files(paths: li
         ResumableFiles(others, TASK, afresh=False)
     complete(paths)
     assert [path.read_text() for path in paths] == ["one\n", "1\n"]
+
+
+def test_a_run_killed_before_its_signature_has_not_finished(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Signature.write_beside
+    found: list[Path] = []
+
+    def watch(self: Signature, path: Path) -> Path:
+        complete(paths)
+        found.extend(path for path in paths if path.exists())
+        return write(self, path)
+
+    monkeypatch.setattr(Signature, "write_beside", watch)
+    with ResumableFiles(paths, TASK, afresh=False) as files:
+        files.append([b"one\n", b"1\n"], {})
+        files.finish(Signature("test", TASK))
+    assert not found
+    assert is_done(paths, TASK)
 
 
 @pytest.mark.parametrize("state", [{}, {"at": 1}])

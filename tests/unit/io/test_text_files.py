@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import gzip
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import read_lines, read_parallel, write_parallel
+from fairseq_ssl.io.text_files import (
+    compress_chunk,
+    convert_fields,
+    json_text,
+    parse_json,
+    read_lines,
+    read_parallel,
+    write_parallel,
+)
 
 ODD = "a\u2028b\x0bc\x0cd\x85e\rf\x1cg"
 """One line with characters that str.splitlines and universal newlines treat as line ends."""
@@ -47,6 +57,7 @@ def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
     first, second = (path.read_bytes() for path in paths)
     assert first == second
     assert first[4:8] == bytes(4)  # time in the gzip header
+    assert compress_chunk(b"a line\n", True)[4:8] == bytes(4)
 
 
 def test_invalid_utf8_is_reported(tmp_path: Path) -> None:
@@ -86,3 +97,34 @@ def test_text_files_named_gz_are_rejected(tmp_path: Path) -> None:
 def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.en does not exist"):
         list(read_lines(tmp_path / "a.en"))
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\ud800"', b'["\\uDFFF"]', f"1{'0' * 310}", '{"a": ' * 100_000, "{"]
+)
+def test_json_that_cannot_be_written_again_is_invalid(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"surrogates|too large|too deeply|Expecting"):
+        parse_json(text)
+    assert parse_json('["\\ud83d\\ude00", 1e300, 9]') == ["\N{GRINNING FACE}", 1e300, 9]
+
+
+def test_file_names_in_json() -> None:
+    """The bytes of a UTF-8 name are escaped one by one if the locale is not UTF-8."""
+    name = "gr\udcc3\udcbcn caf\udce9"
+    assert json_text([name], indent=None) == r"""["grün caf\\udce9"]"""
+
+
+@dataclass(frozen=True)
+class Config:
+    path: str | Path | None
+    paths: list[str | None] | None
+    size: float
+    is_fast: bool = True
+
+
+def test_fields_are_converted() -> None:
+    config = Config("a", ["b", None], np.float32(0.5))  # type: ignore[arg-type]
+    convert_fields(config, ["path"], ["paths"])
+    assert repr((config.path, config.paths)) == repr((Path("a"), (Path("b"), None)))
+    assert type(config.size) is float
+    assert config.is_fast is True

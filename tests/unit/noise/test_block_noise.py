@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -66,6 +68,36 @@ def test_a_noise_can_do_without_word_counts(monkeypatch: pytest.MonkeyPatch) -> 
     noise = corpus_noise(specs, {"mask_token": "<mask>"}, 7, {"noisy": False})
     assert noise.numbered is not None
     assert noise(ByteBlock(0, 0, b"a b\nc\n")).outputs == (b"a a b b\nc c\n",)
+
+
+def test_noises_are_applied_in_order() -> None:
+    chain = block_noise.parse_noise("direct:mask=1:keep=0,filtering:delete=0:replace=1")
+    assert [str(one) for one in chain] == [
+        "direct:keep=0.0:mask=1.0",
+        "filtering:delete=0.0:replace=1.0:distance=3.0",
+    ]
+    assert str(block_noise.parse_noise("direct")[0]) == "direct:keep=0.2:mask=0.3"
+    noise = corpus_noise(chain, RESOURCES, 7, {"noisy": False})
+    assert b"<mask>" not in cast(bytes, noise(ByteBlock(0, 0, b"a b c\n" * 9)).outputs[0])
+
+
+def test_bad_lines_do_not_change_the_noise_of_other_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_noise, "MAX_TOKENS", 4)
+    noise = corpus_noise(
+        block_noise.parse_noise("spelling:rate=0.5"), RESOURCES, 7, {"noisy": True, "clean": False}
+    )
+    lines = [b"first line\n", b"\n", b"a b c d e\n", b"four words of this\n", b"caf\xe9\n"]
+    good = [line if number in (0, 3) else b"any\n" for number, line in enumerate(lines)]
+    result, other = (noise(ByteBlock(2, 5, b"".join(block))) for block in (lines, good))
+    noisy, clean = result.outputs
+    assert clean == b"first line\nfour words of this\n"
+    expected = gzip.decompress(cast(bytes, other.outputs[0])).splitlines()
+    assert gzip.decompress(cast(bytes, noisy)).splitlines() == [expected[0], expected[3]]
+    assert [bad.place for bad in result.bad] == [2, 3, 5]
+    both = result.and_then(result)
+    assert [bad.place for bad in both.bad] == [2, 3, 5, 7, 8, 10]
+    assert (both.lines, both.tokens, both.changed) == (10, 12, 2 * result.changed)
+    assert both.end == result.end == 5 + sum(map(len, lines))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.noise import (
@@ -203,3 +204,60 @@ def test_a_seed_of_numpy_is_an_integer(tmp_path: Path) -> None:
     for seed in (np.int64(3), 3):  # the second call is the same job
         summary = noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", seed=seed)  # type: ignore[arg-type]
         assert (summary is None) == isinstance(seed, int)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 2},
+        {"method": "spelling"},
+        {"skip_bad_lines": True},
+        {"resources": NoiseResources(mask_token="[M]")},
+        {"resources": NoiseResources(counts={"a": 1})},
+        {"resources": NoiseResources(confusion_sets=SETS)},
+        {"resources": NoiseResources(learner_errors=ERRORS)},
+    ],
+)
+def test_other_settings_are_another_job(changed: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "clean").write_text("a b c\n")
+    options: dict[str, Any] = {"method": "direct", "clean": tmp_path / "same"}
+    assert noise_file(tmp_path / "clean", tmp_path / "noisy", **options)
+    assert noise_file(tmp_path / "clean", tmp_path / "noisy", **options) is None
+    with pytest.raises(UsageError, match="noisy exists, and is not an output of this job"):
+        noise_file(tmp_path / "clean", tmp_path / "noisy", **(options | changed))
+
+
+def test_bad_lines_are_numbered_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 16)
+    lines = ["a b"] * 20 + [""] + ["c d"] * 3
+    with pytest.raises(DataError, match="Line 21 is blank"):
+        add_noise(lines, "spelling")
+    (tmp_path / "clean").write_text("".join(f"{line}\n" for line in lines))
+    for shard in ((1, 1), (2, 2)):
+        with pytest.raises(DataError, match="clean:21 is blank"):
+            noise_file(tmp_path / "clean", tmp_path / "noisy", "spelling", shard=shard)
+
+
+def test_a_shard_can_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "clean").write_text("a b\n")
+    texts = []
+    for index in (1, 2, 3):
+        summary = noise_file(
+            tmp_path / "clean", tmp_path / "noisy", "spelling:rate=0", shard=(index, 3)
+        )
+        assert summary is not None
+        texts.append(summary.outputs[0].read_text())
+    assert sorted(texts) == ["", "", "a b\n"]
+    (tmp_path / "clean").write_text("")
+    with pytest.raises(DataError, match="clean is empty"):
+        noise_file(tmp_path / "clean", tmp_path / "other", "spelling")
+
+
+def test_the_words_of_a_changed_text_are_counted_again(tmp_path: Path) -> None:
+    for word in ("before", "after"):
+        (tmp_path / "clean").write_text(f"a {word} b c d e f\n" * 20)
+        assert noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", overwrite=True)
+        assert f"{word} 20\n" in (tmp_path / "noisy.counts").read_text()
+    assert "before" not in (tmp_path / "noisy").read_text().split()

@@ -17,6 +17,7 @@ from fairseq_ssl.rerank.ensemble_selection import (
     choose_output,
     cosine,
     densities,
+    post_ensemble,
     von_mises_fisher,
 )
 from fairseq_ssl.rerank.word_vectors import (
@@ -84,6 +85,12 @@ def test_most_similar_output_is_chosen_with_ties_to_the_first() -> None:
     assert choose_output(["unknown", "", "west", "east"], means, cosine) == 2
     assert choose_output(["", "unknown"], means, cosine) == 0
     assert choose_output(["north", "east", "far"], means, cosine, np.array([3.0, 1, 1])) == 0
+
+
+@pytest.mark.parametrize("weights", [[0, 0], [-1, 2], [math.inf, 1], [1], [math.nan, 1]])
+def test_invalid_weights_are_rejected(weights: list[float]) -> None:
+    with pytest.raises(UsageError, match=r"Expected one `weight` per output|at least one above 0"):
+        post_ensemble([["north"], ["east"]], VECTORS, weights=weights)
 
 
 def test_two_systems_tie() -> None:

@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.text.vocabulary import (
     add_tag,
     add_tag_to_dictionary,
     check_tag,
+    count_words,
+    read_counts,
     remove_tag,
     split_tags,
+    write_counts,
 )
 
 LINES = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
@@ -47,6 +51,19 @@ def test_split_tags() -> None:
     assert split_tags("<BT>a b", tags) == ([], "<BT>a b")
     assert split_tags("<BT> a", []) == ([], "<BT> a")
     assert split_tags("", tags) == ([], "")
+
+
+def test_counts_of_repeated_words_are_added(tmp_path: Path) -> None:
+    file = tmp_path / "counts"
+    file.write_text("b 2\na 1\nc 9\na 1\n")
+    counts = read_counts(file)
+    assert counts == {"a": 2, "b": 2, "c": 9}
+    write_counts(counts, file)
+    assert file.read_text() == "c 9\na 2\nb 2\n"
+
+
+def test_words_that_are_not_utf8_are_counted_without_these_bytes() -> None:
+    assert count_words(ByteBlock(0, 0, b"caf\xe9 the\nthe\n")) == {"caf": 1, "the": 2}
 
 
 def test_tag_is_appended_to_a_dictionary_once(tmp_path: Path) -> None:

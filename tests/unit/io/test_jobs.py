@@ -1,0 +1,276 @@
+"""Jobs: interrupted, complete and overwritten outputs, shards, and checks of paths."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    JobState,
+    TextInput,
+    check_beside,
+    check_distinct,
+    check_outside,
+    counted,
+    parallel_map,
+    run_job,
+)
+from fairseq_ssl.io.outputs import journal
+from fairseq_ssl.signature import Signature
+
+TEXT = "".join(f"line {'x' * (n % 9)} {n}\n" for n in range(40))
+
+
+@dataclass(frozen=True)
+class UpperBlock:
+    data: bytes
+    end: int
+
+
+def upper(block: ByteBlock) -> UpperBlock:
+    return UpperBlock(block.data.upper(), block.end)
+
+
+class UpperJob:
+    """A job that converts a text to upper case in blocks of 32 bytes."""
+
+    def __init__(self, text: TextInput, seed: int = 1) -> None:
+        self.text, self.params = text, {"seed": seed}
+        self.totals: Counter[str] = Counter()
+        self.shares: list[float | None] = []
+        self.blocks = 0
+
+    def run(self, output: Path, stop: BaseException | None = None, **options: Any) -> bool:
+        """Run the job. Raise `stop` after four blocks, or before the first one if it has none."""
+
+        def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
+            self.text.resume(state, self.totals)
+            for result, share in self.text.map_blocks(LocalExecutor(1), upper):
+                if stop and self.blocks == 4:
+                    raise stop
+                self.blocks += 1
+                self.totals["lines"] += result.data.count(b"\n")
+                self.shares.append(share)
+                yield [result.data], {"position": result.end, "totals": self.totals}
+
+        def signature() -> Signature:
+            return Signature("upper", {**self.params, **self.totals})
+
+        return run_job([output], self.params, chunks, signature, **options)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "text").write_text(TEXT)
+    return tmp_path / "text"
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "output"
+
+
+def job(source: Path, shard: tuple[int, int] = (1, 1), seed: int = 1) -> UpperJob:
+    return UpperJob(TextInput(source, shard, size=32), seed)
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz", "windows"])
+def test_an_interrupted_job_resumes(
+    name: str, source: Path, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.with_name("text.gz").write_bytes(gzip.compress(TEXT.encode()))
+    source.with_name("windows").write_text(TEXT.replace("\n", "\r\n"))
+    source = source.with_name(name)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            job(source).run(output, KeyboardInterrupt())
+    assert not output.exists()
+    last = job(source)
+    assert last.run(output)
+    assert output.read_text() == TEXT.upper()
+    assert last.totals["lines"] == 40
+    whole = job(source)
+    whole.run(output.with_name("whole"))
+    assert last.blocks == whole.blocks - 8
+    assert last.shares[-1] == 1.0
+    assert not job(source).run(output)
+    messages = [message for message in caplog.messages if "CRLF" not in message]
+    assert messages == [
+        f"resuming {output}",
+        f"resuming after line {lines_of(whole, 4)}",
+        f"resuming {output}",
+        f"resuming after line {lines_of(whole, 8)}",
+        f"{output} is complete, written by an earlier run of this job",
+    ]
+
+
+def lines_of(whole: UpperJob, blocks: int) -> int:
+    """Return the number of lines of the first blocks."""
+    results = whole.text.map_blocks(LocalExecutor(1), upper)
+    return sum(result.data.count(b"\n") for result, _ in islice(results, blocks))
+
+
+def test_stdin_cannot_resume(source: Path, output: Path) -> None:
+    """The file stands for stdin, which begins with the next text."""
+    with pytest.raises(KeyboardInterrupt):
+        job(source).run(output, KeyboardInterrupt(), from_stdin=True)
+    source.write_text("another\n")
+    assert job(source).run(output, from_stdin=True)
+    assert output.read_text() == "ANOTHER\n"
+    with pytest.raises(UsageError, match="output exists, and is not an output of this job"):
+        job(source).run(output, from_stdin=True)
+
+
+def test_an_existing_output_is_kept_or_overwritten(source: Path, output: Path) -> None:
+    output.write_text("older\n")
+    with pytest.raises(UsageError, match="exists, and is not an output of this job"):
+        job(source).run(output)
+    assert output.read_text() == "older\n"
+    for _ in range(2):
+        again = job(source)
+        assert again.run(output, overwrite=True)
+        assert again.blocks
+        assert output.read_text() == TEXT.upper()
+    with pytest.raises(UsageError, match="exists, and is not an output of this job"):
+        job(source, seed=2).run(output)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_job_killed_before_the_renames_is_completed(
+    older: bool, source: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if older:
+        output.write_text("older\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("fairseq_ssl.io.outputs.complete", lambda paths: None)
+        job(source).run(output, overwrite=older)
+    assert output.exists() == older
+    again = job(source)
+    assert not again.run(output)
+    assert not again.blocks
+    assert output.read_text() == TEXT.upper()
+
+
+def test_devices_and_folders_are_rejected(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="null is a device or a pipe"):
+        job(source).run(Path(os.devnull))
+    with pytest.raises(UsageError, match="is a folder"):
+        job(source).run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), "output could not be written: No space left"),
+        (PermissionError(errno.EACCES, "no"), "output cannot be written: permission denied"),
+    ],
+)
+def test_an_error_of_the_disk_is_reported(
+    error: OSError, message: str, source: Path, output: Path
+) -> None:
+    with pytest.raises(DataError, match=message) as raised:
+        job(source).run(output, error)
+    assert str(raised.value).endswith(("run the same job again to resume it.", "denied."))
+    assert journal(output).exists()
+    early = job(source, seed=2)
+    early.blocks = 4
+    with pytest.raises(DataError, match=message) as raised:
+        early.run(output, error, overwrite=True)
+    assert not str(raised.value).endswith("to resume it.")
+
+
+def test_a_job_without_files_writes_to_a_stream(source: Path) -> None:
+    stream = io.BytesIO()
+    chunks: list[tuple[Chunks, JobState]] = [([b"one\n"], {}), ([b"two\n"], {})]
+    assert run_job([], {}, lambda state: chunks, lambda: Signature("test"), stdout=stream)
+    assert stream.getvalue() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("shards", [1, 3, 12])
+def test_shards(shards: int, source: Path, output: Path) -> None:
+    texts: list[str] = []
+    for index in range(1, shards + 1):
+        one = job(source, (index, shards))
+        path = one.text.shard_path(output)
+        assert one.text.lines_before() == "".join(texts).count("\n")
+        with suppress(KeyboardInterrupt):
+            one.run(path, KeyboardInterrupt())
+        again = job(source, (index, shards))
+        again.run(path)
+        texts.append(path.read_text().lower())
+        read = list(accumulate(len(line) + 1 for line in texts[-1].splitlines()))
+        assert {round(share * len(texts[-1])) for share in one.shares if share} <= set(read)
+    assert "".join(texts) == TEXT
+
+
+def test_names_of_shards() -> None:
+    text = TextInput(Path("text"), (2, 12))
+    assert text.shard_path(Path("a/b.en")) == Path("a/b.en.02-of-12")
+    assert text.shard_path(Path("a/b.en.gz")) == Path("a/b.en.02-of-12.gz")
+    assert TextInput(Path("text")).shard_path(Path("a.gz")) == Path("a.gz")
+
+
+def test_shards_of_converted_text_are_rejected(source: Path) -> None:
+    for path in (None, source.with_name("text.gz")):
+        with pytest.raises(UsageError, match="`shard` needs an input file that is not compressed"):
+            TextInput(path, (1, 2))
+    source.write_bytes(b"a\r\nb\r\n")
+    with pytest.raises(UsageError, match="Windows line ends"):
+        TextInput(source, (1, 2))
+
+
+def test_outputs_next_to_inputs(tmp_path: Path) -> None:
+    out, other = tmp_path / "out.gz", tmp_path / "folder" / "out.gz.json"
+    check_distinct([tmp_path / "in", tmp_path / "in", None, other], [out, tmp_path / "b"])
+    for inputs, outputs in (([out], [out]), ([], [out, out])):
+        with pytest.raises(UsageError, match="inputs and the outputs must be different files"):
+            check_distinct(inputs, outputs)
+    (tmp_path / "link").symlink_to(out)
+    with pytest.raises(UsageError, match="must be different"):
+        check_distinct([tmp_path / "link"], [out])
+    with pytest.raises(UsageError, match=r"out\.gz is an input"):
+        check_beside(out, [out])
+    names = ("out.gz.tmp", "out.gz.json", "out.gz.progress", "out.gz.lock", "out.tmp.gz")
+    for name in names:
+        for inputs, outputs in (([tmp_path / name], [out]), ([], [out, tmp_path / name])):
+            with pytest.raises(UsageError, match=f"{name} would be overwritten, since out.gz"):
+                check_distinct(inputs, outputs)
+
+
+def test_folders_that_contain_an_input(tmp_path: Path) -> None:
+    check_outside(tmp_path / "a", [tmp_path / "ab", None, str(tmp_path / "b" / "a")])
+    for name in ("a", "a/b/c", "a.tmp/b", "a.tmp.old/b"):
+        with pytest.raises(UsageError, match="a would replace the input"):
+            check_outside(tmp_path / "a", [tmp_path / name])
+
+
+def test_progress_is_reported_after_each_item() -> None:
+    done: list[int] = []
+    items = counted("ab", lambda count, share=None, note="": done.append(count))
+    assert [(item, len(done)) for item in items] == [("a", 0), ("b", 1)]
+    assert done == [1, 1]
+
+
+def broken() -> Callable[[str], str]:
+    raise DataError("no model")
+
+
+def test_the_function_of_lines_is_built_before_any_work() -> None:
+    for jobs in (1, 2):
+        with pytest.raises(DataError, match="no model"):
+            parallel_map([], jobs, broken)
