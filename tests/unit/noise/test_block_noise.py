@@ -123,6 +123,22 @@ def test_invalid_utf8_uses_strings() -> None:
     assert split_words(b"caf\xe9 a\n", 30) is None
 
 
+def test_bytes_are_split_as_strings() -> None:
+    for code in {*range(1, 0x3001)} - {ord("\n")}:
+        line = f"a{chr(code)}b c"
+        found = split_words(line.encode() + b"\n", 30)
+        if found is None:
+            assert chr(code).isspace() or code < 32
+        else:
+            words, lengths = found
+            assert words.strings(np.arange(lengths[0])) == line.split(), code
+
+
+def test_most_words_of_a_line() -> None:
+    assert split_words(b"a b\na b c\n", 3) is not None
+    assert split_words(b"a b\na b c\n", 2) is None
+
+
 def test_words_of_an_example() -> None:
     found = split_words("one  two\n\tthrée\n".encode(), 30)
     assert found is not None
