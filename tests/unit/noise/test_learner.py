@@ -287,10 +287,12 @@ def test_invalid_probabilities_are_rejected(
 
 
 def test_measured_needs_counts() -> None:
-    nothing = LearnerErrors({"a": 1}, {}, {}, (0, 0), dict.fromkeys(WORDS.kinds, 0))
-    LearnerNoise(nothing)
-    with pytest.raises(UsageError, match="fairseq-ssl learner-errors"):
-        LearnerNoise(nothing, measured=True)
+    no_kinds = dict.fromkeys(WORDS.kinds, 0)
+    for errors, kinds in (((0, 0), no_kinds), ((0, 1), no_kinds), ((0, 0), WORDS.kinds)):
+        partial = LearnerErrors({"a": 1}, {}, {}, errors, kinds)
+        LearnerNoise(partial)
+        with pytest.raises(UsageError, match="fairseq-ssl learner-errors"):
+            LearnerNoise(partial, measured=True)
 
 
 def test_missing_lemminflect_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
