@@ -13,7 +13,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics.maxmatch import scores as maxmatch
 from fairseq_ssl.metrics.maxmatch.lattice import TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcPaths, merged_arcs
-from fairseq_ssl.metrics.maxmatch.scores import MatchCounts, MaxMatch, choose_gold, match_scores
+from fairseq_ssl.metrics.maxmatch.scores import M2, MatchCounts, MaxMatch, choose_gold, match_scores
 from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parse_m2
 from tests.unit.metrics import direct_maxmatch
@@ -231,6 +231,20 @@ def test_annotator_maximizes_f_of_all_sentences_so_far() -> None:
     assert choose_gold(
         [[MatchCounts(1, 2, 2)], [MatchCounts(0, 1, 0), MatchCounts(0, 0, 4)]], beta=0.5
     )[1] == (0, 1, 0)
+
+
+def test_annotator_depends_on_beta() -> None:
+    source = "a . . . b . . . c . . . d . . .".split()
+    right = [M2Edit(4 * n, 4 * n + 1, "R", word) for n, word in enumerate("AB")]
+    wrong = [M2Edit(4 * n + 2, 4 * n + 3, "R", "x") for n in range(3)]
+    gold = [M2Sentence(tuple(source), {0: right[:1], 1: [*right, *wrong]}, 1)]
+    output = "A . . . B . . . C . . . D . . ."
+    for beta, expected in ((0.5, (0.5, 0.4)), (10.0, (0.25, 1.0))):
+        metric = M2(gold, beta=beta)
+        for score in (metric.corpus_score([output]), metric.sentence_score(output, 0)):
+            values = score.values
+            found = (values["Precision"] / 100, values["Recall"] / 100)
+            assert found == pytest.approx(expected)
 
 
 def test_scores_without_edits() -> None:
