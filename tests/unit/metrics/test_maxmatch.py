@@ -234,7 +234,7 @@ def test_annotator_maximizes_f_of_all_sentences_so_far() -> None:
 
 
 def test_annotator_depends_on_beta() -> None:
-    source = "a . . . b . . . c . . . d . . .".split()
+    source = [word for letter in "abcd" for word in (letter, ".", ".", ".")]
     right = [M2Edit(4 * n, 4 * n + 1, "R", word) for n, word in enumerate("AB")]
     wrong = [M2Edit(4 * n + 2, 4 * n + 3, "R", "x") for n in range(3)]
     gold = [M2Sentence(tuple(source), {0: right[:1], 1: [*right, *wrong]}, 1)]
