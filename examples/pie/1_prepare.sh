@@ -60,6 +60,7 @@ words() { # TASK FOLD
   fi
 }
 
+# PIECES and SPELL_CHECK can be pipelines, so that braces are necessary for their input.
 pieces() { # INPUT OUTPUT
   into "$2" bash -c "{ $PIECES; } < $(printf %q "$1")"
 }

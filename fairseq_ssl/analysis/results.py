@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import UsageError, check_positive
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import json_text, path_list
 from fairseq_ssl.metrics.metric import SeedRange
@@ -60,10 +61,9 @@ class AnalysisResult(ABC):
 
 def check_bounds(name: str, bounds: Sequence[int]) -> None:
     """Raise UsageError unless the upper bounds of buckets are increasing integers above 0."""
-    for bound in bounds:
-        check_positive(name, bound)
-    if any(end <= before for before, end in zip([0, *bounds], bounds, strict=False)):
-        raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing numbers from 1.")
+    increasing = all(before < end for before, end in zip([0, *bounds], bounds, strict=False))
+    if not increasing or not all(isinstance(end, Integral) for end in bounds):
+        raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers from 1.")
 
 
 def checkpoint_paths(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, list[Path]]:

@@ -18,7 +18,7 @@ from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 """Increment of SplitMix64, as a signed integer."""
 _ROUNDING = 0.01
-"""More than the rounding error of a sum of scores."""
+"""Margin for rounding errors in sums of scores."""
 
 
 class BeamNoise:
@@ -112,10 +112,10 @@ class NoisyBeamSearch(BeamSearch):
     def _reachable(
         self, step: int, lprobs: Tensor, scores: Tensor | None, count: int
     ) -> tuple[Tensor, Tensor]:
-        """Return hypotheses and words that may be among the `count` best ones of a sentence.
+        """Return the rows and words [candidates] that noise can make one of the `count` best ones.
 
-        Noise is between 0 and beta. So all others are worse than `count` candidates with any noise,
-        and need none.
+        Noise is between 0 and beta. A candidate whose score is more than beta below those of
+        `count` other candidates cannot be chosen, whatever its noise is.
         """
         beam, vocabulary = lprobs.shape[1:]
         if step == 0:  # the search reads only the first hypothesis

@@ -141,7 +141,7 @@ def test_several_splits_are_pooled(
         (["token-wins", "DATA", *TOKENS, "-c", "a=CKPT"], "Expected at least 2 models", 2),
         (
             ["token-wins", "DATA", "--ranks", "5,3", "-c", "a=CKPT", "-c", "b=CKPT"],
-            "Expected increasing numbers",
+            "--ranks is [5, 3]. Expected increasing integers",
             2,
         ),
         (
