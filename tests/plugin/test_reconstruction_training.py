@@ -22,6 +22,7 @@ from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET
 from fairseq_ssl.errors import ConfigurationError
 from tests.conftest import Run, trained_only
 from tests.plugin import digit_pairs
+from tests.unit.models.simulated_device import move, move_model, simulated_device
 
 fairseq_ssl.register()
 
@@ -124,6 +125,26 @@ def test_gradient_equals_the_weighted_gradients_of_the_candidates(folder: Path, 
     assert (size, log["source_text_sentences"], log["target_text_sentences"]) == (6, 6, 6)
     for name, weight in trained.items():
         torch.testing.assert_close(weight.grad, wanted[name], atol=1e-4, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "bytenet_digits"])
+@pytest.mark.parametrize("search", ["beam", "sampling"])
+def test_gradient_on_a_device(folder: Path, arch: str, search: str) -> None:
+    """Search, candidates and both directions do not mix tensors of two devices."""
+    flags = ("--reconstruction-search", search)
+    task, model, criterion = built(folder, arch, *flags)
+    sample = batches(task)[0]
+    torch.manual_seed(2)
+    loss, _, _ = task.train_step(sample, model, criterion, Step(model), 1)
+    task, moved, criterion = built(folder, arch, *flags)
+    move_model(moved)
+    torch.manual_seed(2)
+    with simulated_device():
+        found, _, _ = task.train_step(move(sample), moved, criterion, Step(moved), 1)
+    torch.testing.assert_close(found.stored, loss)
+    for weight, on_cpu in zip(moved.parameters(), model.parameters(), strict=True):
+        if on_cpu.grad is not None:
+            torch.testing.assert_close(weight.grad.stored, on_cpu.grad, atol=1e-4, rtol=1e-3)
 
 
 def test_with_lambda_0_each_model_is_trained_as_if_alone(folder: Path) -> None:

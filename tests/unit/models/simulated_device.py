@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -42,6 +43,21 @@ class DeviceTensor(Tensor):
         made.stored = stored
         return made
 
+    def tolist(self) -> Any:
+        """Copy the values to the CPU."""
+        return self.stored.tolist()
+
+    def new_tensor(self, values: Any) -> DeviceTensor:  # type: ignore[override]
+        """Copy numbers to the device."""
+        return DeviceTensor(self.stored.new_tensor(values))
+
+    def resize_(  # type: ignore[override]
+        self, *shape: int, memory_format: Any = torch.contiguous_format
+    ) -> DeviceTensor:
+        """Change the shape in place, which an operator cannot do."""
+        self.data = DeviceTensor(self.stored.resize_(*shape, memory_format=memory_format))
+        return self
+
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -55,12 +71,25 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _run(func, args, kwargs or {})
 
 
+class _Lists(TorchFunctionMode):
+    """Convert lists of numbers to tensors, which no operator does."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.tensor and torch.device(kwargs.get("device") or "cpu").type == DEVICE:
+            return DeviceTensor(func(*args, **{**kwargs, "device": "cpu"}))
+        if func in (Tensor.__getitem__, Tensor.__setitem__) and isinstance(args[1], list):
+            args = (args[0], torch.tensor(args[1]), *args[2:])
+        return func(*args, **kwargs)
+
+
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
     ours = {id(each.stored): each for each in tensors if isinstance(each, DeviceTensor)}
     device = torch.device(kwargs.get("device") or ("cpu" if not ours else DEVICE)).type
     if not ours and device == "cpu":
         return func(*args, **kwargs)
+    assert not any(each.is_meta for each in tensors if not isinstance(each, DeviceTensor))
     others = [each for each in tensors if not isinstance(each, DeviceTensor) and each.dim()]
     if ours and others and func not in (*BETWEEN_DEVICES, *INDEXING):
         raise RuntimeError(f"{func} reads tensors of two devices: {tuple(others[0].shape)}")
@@ -83,7 +112,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 @contextmanager
 def simulated_device() -> Iterator[None]:
     """Let operators create tensors on `DEVICE`."""
-    with _Mode():  # type: ignore[no-untyped-call]
+    with _Lists(), _Mode():  # type: ignore[no-untyped-call]
         yield
 
 

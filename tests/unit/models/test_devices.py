@@ -1,7 +1,8 @@
-"""No model mixes tensors of two devices: losses and gradients on a simulated device."""
+"""No model mixes tensors of two devices: losses, gradients and searches on a simulated device."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import fairseq_ssl
 
 fairseq_ssl.register()
 from fairseq import options, tasks, utils  # noqa: E402
+from fairseq.data import indexed_dataset  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
@@ -48,7 +50,24 @@ CASES = {
     "tagger": (*TAGGING, *TAGGER, "--edit-detection"),
     "unfactorized": (*TAGGING, *TAGGER, "--edit-unfactorized", "--edit-gap-inserts"),
     "lstm": (*CLASSIFICATION, *SMALL, "--criterion", "adversarial_cross_entropy"),
+    "denoising": (
+        *("--task", "denoising_pretraining", "-s", "src", "--arch", "transformer_tiny"),
+        *("--criterion", "denoising_cross_entropy"),
+    ),
 }
+BEAM = ("--beam", "3", "--max-len-b", "8")
+GREEDY = ("--beam", "1", "--max-len-b", "8")
+NOISY = (*BEAM, "--noisy-beam-beta", "6")
+SEARCHES = {
+    **{f"{case}-beam": (case, None, BEAM) for case in tuple(CASES)[:6]},
+    "tagger": ("tagger", None, ("--edit-screen", "0.3")),
+    "unfactorized": ("unfactorized", None, ()),
+    "shifted-noisy": ("shifted", "tagged_translation", NOISY),
+    "shifted-aggressive": ("shifted", "local_transduction", (*GREEDY, "--aggressive")),
+    "aligned-aggressive": ("aligned", "local_transduction", (*GREEDY, "--aggressive")),
+    "pointer-aggressive": ("pointer", None, (*GREEDY, "--aggressive")),
+}
+"""Flags of a model in `CASES`, of the task, if it is not that of training, and of the search."""
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra
 LENGTHS = (6, 4, 3)
 LABELS = 2
@@ -57,9 +76,12 @@ LABELS = 2
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The dictionaries of all tasks."""
+    """The dictionaries of all tasks, and a text for denoising."""
     folder = data_folder(tmp_path_factory.mktemp("data"))
     EditDictionary.of_counts({("a",): 3}, 2, 1, Transforms()).write(folder / "edits.txt")
+    text = indexed_dataset.make_builder(f"{folder}/train.src-None.src.bin", "mmap", 20)
+    text.add_item(torch.tensor([4, 5, 2]))
+    text.finalize(f"{folder}/train.src-None.src.idx")
     for name in ("words", "label"):
         (folder / name).mkdir()
         (folder / name / "dict.txt").write_text((folder / "dict.src.txt").read_text())
@@ -91,6 +113,7 @@ def batch(flags: tuple[str, ...]) -> dict[str, Any]:
         found["target"] = torch.tensor([0, 1, 1])
     else:
         found["target"] = tokens
+        found["changed"] = tokens == 4
         inputs["prev_output_tokens"] = tokens.roll(1, 1)
         inputs["prev_output_tokens"][:, 0] = 2
     return found
@@ -125,11 +148,13 @@ def test_loss_and_gradients_on_a_device(case: str, folder: Path) -> None:
     flags = CASES[case]
     model, criterion = built(folder, flags)
     sample = batch(flags)
+    torch.manual_seed(3)
     expected, _, _ = criterion(model, sample)
     expected.backward()
     moved, criterion = built(folder, flags)
     move_model(moved)
     sample = move(batch(flags))
+    torch.manual_seed(3)
     with simulated_device():
         found, _, _ = criterion(moved, sample)
         found.backward()
@@ -142,3 +167,31 @@ def test_loss_and_gradients_on_a_device(case: str, folder: Path) -> None:
         else:
             assert isinstance(weight.grad, DeviceTensor), name
             torch.testing.assert_close(weight.grad.stored, on_cpu.grad, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", SEARCHES)
+def test_search_on_a_device(case: str, folder: Path) -> None:
+    name, task_name, flags = SEARCHES[case]
+    training = [str(folder), *CASES[name], *(("--task", task_name) if task_name else ())]
+    args = options.parse_args_and_arch(options.get_training_parser(), training)
+    task_flags = ["--task", args.task, "-s", "src", "-t", "src"]
+    words = [str(folder), "--path", "model.pt", *task_flags, *flags]
+    search = options.parse_args_and_arch(options.get_generation_parser(), words)
+    found = []
+    for is_moved in (False, True):
+        task = tasks.setup_task(search)
+        torch.manual_seed(1)
+        model = task.build_model(convert_namespace_to_omegaconf(args).model).eval()
+        sample = {**batch(CASES[name]), "id": torch.arange(3)}
+        if is_moved:
+            move_model(model)
+            sample = move(sample)
+        with simulated_device() if is_moved else nullcontext():
+            generator = task.build_generator([model], search)
+            hypotheses = task.inference_step(generator, [model], sample)
+        best = [each[0] for each in hypotheses]
+        found.append([(one["tokens"].tolist(), float(one["score"])) for one in best])
+    expected, on_device = found
+    assert [tokens for tokens, _ in on_device] == [tokens for tokens, _ in expected]
+    scores = [score for _, score in expected]
+    assert [score for _, score in on_device] == pytest.approx(scores, abs=1e-4)
