@@ -20,7 +20,7 @@ digits() { # ARCH LABELED UNLABELED WEIGHT SEED
     --arch "$1" $ARCH_FLAGS --lr "$LR" --batch-size "$DIGITS_SHARE" --max-epoch "$EPOCHS" --seed "$5" \
     --disable-validation --save-interval "$(save_interval "$EPOCHS")" --num-workers 0
   run fairseq-ssl export "$folder/checkpoint_last.pt" --to translation -s words -t digits \
-    -o "$folder/model.pt" ${FORCE:+--force}
+    -o "$folder/model.pt" --force
 }
 
 memorize() { # ARCH
@@ -62,7 +62,7 @@ both_ways() { # KIND SEED
     --criterion reconstruction_loss "${flags[@]}" --arch "$TEXT_ARCH" $TEXT_FLAGS "${COMMON[@]}" \
     --best-checkpoint-metric forward_loss --seed "$2"
   run fairseq-ssl export "$folder/checkpoint_best.pt" --to translation -s "$SOURCE" -t "$TARGET" \
-    -o "$folder/model.pt" ${FORCE:+--force}
+    -o "$folder/model.pt" --force
 }
 
 backtranslation() { # SEED

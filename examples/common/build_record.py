@@ -4,8 +4,9 @@ The record of a target is the JSON file WORK/records/TARGET.json. It holds the c
 the target, as printed by a dry run, the settings of the recipe, and fingerprints of the input files
 that the commands name. A target is reused only if all of these are unchanged.
 
-    build_record.py check TARGET    exit with 0: reuse the target; 3: build it; 2: it has changed
-    build_record.py compare TARGET  the same as check, but write no record
+    build_record.py check TARGET    exit with 0: reuse the target; 3: build it; 2: it has changed.
+                                    Before 3, delete the target if it must be built again
+    build_record.py compare TARGET  the same as check, but write no record and delete nothing
     build_record.py finish TARGET   mark the target as complete
 
 Standard input has the settings as items NAME=VALUE, each terminated by a NUL byte, then the lines
@@ -17,10 +18,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import hashlib
+import itertools
 import json
+import math
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -39,8 +43,9 @@ RESOURCES = frozenset({"--workers", "--num-workers", "--jobs", "--shard", "--dis
 SAMPLES, SAMPLE_BYTES = 64, 1 << 20
 """Number and size of hashed samples. Files smaller than all samples are hashed completely."""
 
-PART_OF_BATCH = re.compile(r"(?:GEC_|DIGITS_)?SHARE|[A-Z]+_UPDATE_FREQ")
-"""Settings that a recipe divides by the number of GPUs, so that the batch is the same."""
+BATCH_SIZES = frozenset({"--max-tokens", "--batch-size"})
+PARTS_OF_BATCH = frozenset({"--distributed-world-size", "--update-freq"})
+"""Options by whose product a recipe divides the batch sizes, so that the batch is the same."""
 
 Commands = list[list[str]]
 
@@ -103,6 +108,7 @@ class Recipe:
         """Split the settings into options, folders and values."""
         self.step = settings.pop("STEP")
         self.force = bool(settings.pop("FORCE", ""))
+        self.rebuild = bool(settings.pop("REBUILD", ""))
         choices = settings.pop("CHOICES", "").split()
         gpus = settings.pop("GPUS", "1")
         folders = {
@@ -117,7 +123,7 @@ class Recipe:
             for spelling in (folder, str(Path.cwd() / folder))
         }
         self.settings = {
-            name: self.shorten(_of_all_gpus(name, value, int(gpus) if gpus.isdigit() else 1))
+            name: self.shorten(_of_all_gpus(value, int(gpus) if gpus.isdigit() else 1))
             for name, value in settings.items()
             if name not in choices
         }
@@ -214,7 +220,9 @@ class Recipe:
         Paths in `written` are not prefixes: runs/a would include runs/a.b.
         """
         folders = [word for word in words if "/" in word and self.path(word).is_dir()]
-        for word in words:
+        for option, word in itertools.pairwise(["", *words]):
+            if option.startswith("--") and "/" not in word and Path(word).is_dir():
+                yield word
             for part in {word, *re.split(r"[\s'\"<>|=,:;()]+", word)}:
                 if not part.strip("/") or "/" not in part or part in written:
                     continue
@@ -236,9 +244,11 @@ def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
     inputs = recipe.inputs(target, commands)
     today = Record(recipe.step, False, commands, recipe.settings, inputs)
     record = None if recipe.force else recipe.read(target)
+    is_changed = False
     if record is not None:
         changes = list(_changes(recipe, record, today))
-        if changes:
+        is_changed = bool(changes)
+        if is_changed and not recipe.rebuild:
             return _stop(f"{recipe.step}: {target} was built with other settings:", changes)
     stale = list(_stale(recipe, inputs))
     if stale:
@@ -246,12 +256,35 @@ def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
             f"{recipe.step}: the inputs of {target} were built with other settings:", stale
         )
     path = recipe.path(target)
-    if path.exists() and not recipe.force and (record is None or record.finished):
+    again = recipe.force or is_changed
+    if path.exists() and not again and (record is None or record.finished):
         _report(f"up to date: {path}")
         return REUSE
     if write:
-        recipe.write(target, today)
+        _start(recipe, target, today, again)
     return BUILD
+
+
+def _start(recipe: Recipe, target: str, record: Record, again: bool) -> None:
+    """Write the record of a target to build, and with `again` delete the target.
+
+    The target is renamed before the record is written. Otherwise, if the step is killed during the
+    deletion, the next run would continue the rest of the target with the settings of the record.
+    """
+    path = recipe.path(target)
+    old = path.with_name(f".{path.name}.old")
+    _delete(old)  # of a killed step
+    if again and (path.exists() or path.is_symlink()):
+        path.rename(old)
+    recipe.write(target, record)
+    _delete(old)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def finish(recipe: Recipe, target: str) -> None:
@@ -271,37 +304,31 @@ def parse_commands(dry_run: str, recipe: Recipe) -> Commands:
     return [_without_resources(shlex.split(recipe.shorten(line))) for line in lines]
 
 
-def _without_resources(words: list[str]) -> list[str]:
-    """Remove options of parallelism, and multiply the part of the batch by the number of GPUs."""
+def _without_resources(words: Iterable[str], gpus: int = 1) -> list[str]:
+    """Remove options of parallelism, and replace batch sizes by those of all GPUs and parts."""
     kept: list[str] = []
-    gpus, rest = "1", iter(words)
-    for word in rest:
-        if word == "--distributed-world-size":
-            gpus = next(rest, gpus)
-        elif word in RESOURCES:
-            next(rest, None)
+    parts = {"--distributed-world-size": gpus}
+    option = ""
+    for word in words:
+        if option in PARTS_OF_BATCH and word.isdigit():
+            parts[option] = int(word)
+            kept.pop()
+        elif option in RESOURCES:
+            kept.pop()
         elif word != "--force":
             kept.append(word)
-    divided = _divided_option(kept)
-    for place, word in enumerate(kept[1:], 1):
-        if kept[place - 1] == divided and word.isdigit() and gpus.isdigit():
-            kept[place] = str(int(word) * int(gpus))
-    return kept
+        option = word
+    factor = math.prod(parts.values())
+    return [
+        str(int(word) * factor) if option in BATCH_SIZES and word.isdigit() else word
+        for option, word in itertools.pairwise(["", *kept])
+    ]
 
 
-def _divided_option(words: Iterable[str]) -> str:
-    """Return the option that recipes divide by the number of GPUs."""
-    return "--update-freq" if "--update-freq" in words else "--batch-size"
-
-
-def _of_all_gpus(name: str, value: str, gpus: int) -> str:
-    """Return a setting with its part of the batch multiplied by the number of GPUs."""
-    if PART_OF_BATCH.fullmatch(name):
-        return str(int(value) * gpus) if value.isdigit() else value
-    option = _divided_option(value.split())
-    return re.sub(
-        rf"(?<!\S)({option} )(\d+)(?!\S)", lambda found: f"{found[1]}{int(found[2]) * gpus}", value
-    )
+def _of_all_gpus(value: str, gpus: int) -> str:
+    """Return a setting that is a list of options with the batch sizes of all GPUs."""
+    words = value.split()
+    return " ".join(_without_resources(words, gpus)) if BATCH_SIZES & set(words) else value
 
 
 def _outputs(words: list[str]) -> Iterator[str]:

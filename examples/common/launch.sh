@@ -155,10 +155,11 @@ _check_world_size() {
   fi
 }
 
-# Fail if several trainings would use the same port and GPUs of all nodes.
+# Fail if parallel trainings would use the same port and GPUs. With JOBS each has one GPU.
 _check_jobs() {
-  if [[ "${LAUNCH:-}" == torchrun || "${LAUNCH:-}" == slurm ]] && ((${JOBS:-1} > 1)); then
-    echo "JOBS is $JOBS, but a training with LAUNCH=$LAUNCH uses all GPUs. Set JOBS=1." >&2
+  ((${JOBS:-1} > 1)) || return 0
+  if [[ "${LAUNCH:-}" == torchrun || "${LAUNCH:-}" == slurm ]] || { [[ "${LAUNCH:-}" == node ]] && ((${GPUS:-2} > 1)); }; then
+    echo "JOBS is $JOBS, but a training with LAUNCH=$LAUNCH uses all GPUs. Set JOBS=1, or GPUS=1 LAUNCH=single." >&2
     return 2
   fi
 }

@@ -10,6 +10,8 @@
 #   build TARGET COMMAND...   build the file or folder TARGET in WORK with COMMAND, which may be a function.
 #                             A complete TARGET is reused if its commands and inputs are unchanged. If
 #                             they have changed, the step exits with the names of the settings.
+#   rebuild TARGET COMMAND... the same, but build TARGET again if its commands or inputs have changed:
+#                             for summaries, which are cheap, of the selected SEEDS
 #   run COMMAND...            run a command
 #   into FILE COMMAND...      run a command and write its stdout to FILE if it succeeds
 #   quietly LOG COMMAND...    run a command with its output in LOG; print the last lines on failure
@@ -19,6 +21,7 @@
 #
 # DRY_RUN=1  print the commands, one per line, and do not run them
 # FORCE=1    delete existing targets and build them again
+# REBUILD    set by rebuild
 # CHOICES    names of settings that only select targets, such as SEEDS; set by settings.sh
 # JOBS       number of parallel trainings or decodings                              (default: 1)
 set -euo pipefail
@@ -122,10 +125,14 @@ build() { # TARGET COMMAND...
   record check "$1" <<<"$commands" || status=$?
   ((status)) || return 0
   ((status == 3)) || exit "$status"
-  [[ -z "${FORCE:-}" ]] || rm -rf "$1"
   mkdir -p "$(dirname "$1")"
   "${@:2}" # not in a condition, which would disable set -e
   record finish "$1" </dev/null
+}
+
+rebuild() { # TARGET COMMAND...
+  local REBUILD=1
+  build "$@"
 }
 
 in_dry_run() { # COMMAND...
@@ -139,6 +146,7 @@ record() { # check|finish TARGET
   keep_settings
   local name
   {
+    printf 'REBUILD=%s\0' "${REBUILD:-}"
     for name in "${!SETTINGS[@]}"; do printf '%s=%s\0' "$name" "${SETTINGS[$name]}"; done
     cat
   } | python "$COMMON_FOLDER/build_record.py" "$@"
@@ -160,7 +168,10 @@ keep_settings() {
   done < <(grep -ohE '\b[A-Z][A-Z0-9_]*\b' "${SETTINGS_FILES[@]}" | sort -u)
 }
 RESOURCE_SETTINGS="FORCE DRY_RUN CHOICES JOBS SHARD GPUS LAUNCH PROCESSES NODES NODE_RANK MASTER_ADDR MASTER_PORT"
-RESOURCE_SETTINGS+=" UPDATE_FREQ MEMORIZE_SHARE BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
+RESOURCE_SETTINGS+=" BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
+# Parts of a batch, which depend on GPUS. Records have the batch.
+RESOURCE_SETTINGS+=" SHARE TOKEN_SHARE GEC_SHARE DIGITS_SHARE TEXT_SHARE MEMORIZE_SHARE BYTENET_SHARE GEC_MAX_TOKENS"
+RESOURCE_SETTINGS+=" UPDATE_FREQ FINE_UPDATE_FREQ MLM_UPDATE_FREQ GEC_UPDATE_FREQ MEMORIZE_UPDATE_FREQ BYTENET_UPDATE_FREQ"
 
 print_command() {
   printf '%q ' "$@"

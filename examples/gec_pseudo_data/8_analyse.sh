@@ -20,7 +20,7 @@ compare() { # NAME type|level SYSTEM...
     for seed in $SEEDS; do outputs+=("$system=$RUNS/$system.$seed/$ANALYZED.txt"); done
   done
   [[ "$2" == level ]] && levels=(--levels "$analyzed.levels")
-  build "$figures/$1.json" into "$figures/$1.json" fairseq-ssl score errant "${outputs[@]}" --gold "$analyzed.m2" \
+  rebuild "$figures/$1.json" into "$figures/$1.json" fairseq-ssl score errant "${outputs[@]}" --gold "$analyzed.m2" \
     "${ERRANT[@]}" --by "$2" "${levels[@]}" --figure "$figures/$1.png" --format json
 }
 

@@ -67,6 +67,7 @@ case "$SCALE" in
   paper) expect PAIRS genuine "$PAIRS" ;;
 esac
 prepared
+[[ "$SCALE" == paper ]] || gpus 1
 # shellcheck disable=SC2086  # split into words
 expect METRICS "m2 errant" $METRICS
 case "$SCALE" in
@@ -79,12 +80,12 @@ case "$SCALE" in
     MERGES="${MERGES:-60}"
     SIZE=(--arch transformer_tiny --share-all-embeddings)
     ADAM=(--optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 20
-      --max-tokens 1000)
+      --max-tokens "$(divided 1000 GPUS)")
     JOINT=(--max-update "${UPDATES:-30}" --save-interval-updates 10) CHOSEN="${CHOSEN:-best}"
     REVERSE=("${JOINT[@]}")
     PAUSE=(--validate-interval 100000)
     PRETRAINING=(--max-update "${PRETRAIN_UPDATES:-20}")
-    TUNING=(--optimizer adafactor --lr 0.001 --lr-scheduler fixed --max-tokens 1000
+    TUNING=(--optimizer adafactor --lr 0.001 --lr-scheduler fixed --max-tokens "$(divided 1000 GPUS)"
       --max-update "${TUNING_UPDATES:-10}")
     ERRANT=(--untyped)
     NOISY=(--beam 2)
@@ -117,13 +118,14 @@ case "$SCALE" in
     MAX_TOKENS="${MAX_TOKENS:-1000}" LR="${LR:-0.005}"
     UPDATES="${UPDATES:-4000}"                 # equal total updates for each kind of system
     PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-3000}" TUNING_UPDATES="${TUNING_UPDATES:-1000}"
+    TOKEN_SHARE="$(divided "$MAX_TOKENS" GPUS)"
     SIZE=(--arch transformer_tiny --share-all-embeddings
       --encoder-layers "$LAYERS" --encoder-embed-dim "$DIM" --encoder-ffn-embed-dim "$INNER_DIM"
       --decoder-layers "$LAYERS" --decoder-embed-dim "$DIM" --decoder-ffn-embed-dim "$INNER_DIM"
       --encoder-attention-heads 4 --decoder-attention-heads 4
       --encoder-normalize-before --decoder-normalize-before)
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --lr "$LR"
-      --lr-scheduler polynomial_decay --warmup-updates 400 --max-tokens "$MAX_TOKENS")
+      --lr-scheduler polynomial_decay --warmup-updates 400 --max-tokens "$TOKEN_SHARE")
     JOINT=(--max-update "$UPDATES" --total-num-update "$UPDATES" --save-interval-updates 500)
     CHOSEN="${CHOSEN:-best}"                   # models overfit early on few pairs
     REVERSE_UPDATES="${REVERSE_UPDATES:-3000}"
@@ -132,7 +134,7 @@ case "$SCALE" in
     PRETRAINING=(--max-update "$PRETRAIN_UPDATES" --total-num-update "$PRETRAIN_UPDATES"
       --save-interval-updates 1000)
     TUNING=(--optimizer adafactor --lr "${TUNING_LR:-0.0005}" --lr-scheduler fixed
-      --max-tokens "$MAX_TOKENS" --max-update "$TUNING_UPDATES" --save-interval-updates 250)
+      --max-tokens "$TOKEN_SHARE" --max-update "$TUNING_UPDATES" --save-interval-updates 250)
     PAUSE=(--validate-interval 100000 --keep-interval-updates 1)
     [[ -n "${ERRANT+set}" ]] || ERRANT=(--untyped)
     NOISY=(--beam "${NOISY_BEAM:-5}")

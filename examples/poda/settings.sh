@@ -37,6 +37,7 @@ DECODE_BATCH="${DECODE_BATCH:-64}"            # decoding batch size in sentences
 
 expect SCALE "tiny small paper" "$SCALE"
 prepared
+[[ "$SCALE" == paper ]] || gpus 1
 case "$SCALE" in
   tiny)
     AMOUNTS="${AMOUNTS:-200 all}" KINDS="${KINDS:-scratch pretrained}" SEEDS="${SEEDS:-1}"
@@ -74,7 +75,7 @@ case "$SCALE" in
     EMA_DECAY="${EMA_DECAY:-0.9995}" INNER_DROPOUT="${INNER_DROPOUT:-0.2}"
     gpus 4
     MAX_TOKENS="${MAX_TOKENS:-3000}"          # section 2.3, on each of 4 GPUs
-    UPDATE_FREQ="$(divided 12000 GPUS MAX_TOKENS)"
+    UPDATE_FREQ="$(divided 12000 GPUS MAX_TOKENS)" TOKEN_SHARE="$MAX_TOKENS"
     STARTS="${STARTS:-4}"                     # number of checkpoints to fine-tune from, 3.1
     ;;
 esac
@@ -87,6 +88,7 @@ STOP_LR="${STOP_LR:-5e-5}"
 WARMUP_LR="${WARMUP_LR:-1e-4}"                # initial learning rate; must be above STOP_LR
 MAX_TOKENS="${MAX_TOKENS:-3000}"
 UPDATE_FREQ="${UPDATE_FREQ:-1}"
+TOKEN_SHARE="${TOKEN_SHARE:-$(divided "$MAX_TOKENS" GPUS)}" # on each GPU
 PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: no maximum
 INNER_DROPOUT="${INNER_DROPOUT:-0}"           # of attention weights and within feed-forward networks
 LEAST_COUNT="${LEAST_COUNT:-1}"
@@ -106,8 +108,8 @@ expect TASKS "$known" $TASKS
 # shellcheck disable=SC2086
 expect KINDS "scratch pretrained encoder_only decoder_only untuned" $KINDS
 # A text that is longer than a batch is an error in fairseq.
-if [[ " $TASKS " == *" cnndm "* ]] && ((MAX_TOKENS < 801)); then
-  echo "MAX_TOKENS is $MAX_TOKENS, but sources of cnndm have up to 801 tokens. Expected 801 or more, with fewer GPUS." >&2
+if [[ " $TASKS " == *" cnndm "* ]] && ((TOKEN_SHARE < 801)); then
+  echo "MAX_TOKENS is $TOKEN_SHARE, but sources of cnndm have up to 801 tokens. Expected 801 or more, with fewer GPUS." >&2
   exit 2
 fi
 if [[ " <s> <pad> </s> <unk> " == *" $SENTENCE_MARK "* ]]; then
@@ -163,7 +165,7 @@ common_flags() {
     "--arch pointer_transformer --optimizer $OPTIMIZER --clip-norm $CLIP_NORM --lr $LR" \
     "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-threshold 0" \
     "--stop-min-lr $STOP_LR --warmup-init-lr $WARMUP_LR --store-ema" \
-    "--max-tokens $MAX_TOKENS --update-freq $UPDATE_FREQ --log-format simple --log-interval 100"
+    "--max-tokens $TOKEN_SHARE --update-freq $UPDATE_FREQ --log-format simple --log-interval 100"
 }
 
 # Print the flags of the length of a fine-tuning. Few pairs have few updates per epoch, so it has at least
@@ -176,7 +178,7 @@ schedule() { # TASK AMOUNT
     if ((EPOCHS)); then echo "--max-epoch $EPOCHS"; fi
     return
   fi
-  updates=$((EPOCHS * $(tokens "$@") / MAX_TOKENS / UPDATE_FREQ))
+  updates=$((EPOCHS * $(tokens "$@") / (GPUS * TOKEN_SHARE * UPDATE_FREQ)))
   if ((updates < LEAST_UPDATES)); then updates="$LEAST_UPDATES"; fi
   first=$((updates / 10))
   echo "--max-update $updates --warmup-updates $first --ema-start-update $first" \

@@ -98,10 +98,10 @@ translation() {
 
   headline "1/5 extrapolate: no training pair longer than $LIMIT on either side"
   build "$WORK/data/extrapolate" run fairseq-ssl position-data extrapolate "$WORK/data/vanilla" \
-    "$WORK/data/extrapolate" --limit "$LIMIT" ${FORCE:+--force}
+    "$WORK/data/extrapolate" --limit "$LIMIT" --force
 
   headline "1/5 interpolate: $SENTENCES neighbours in one"
-  local join=(--sentences "$SENTENCES" --separator "$SEPARATOR" ${FORCE:+--force})
+  local join=(--sentences "$SENTENCES" --separator "$SEPARATOR" --force)
   build "$WORK/data/interpolate" run fairseq-ssl position-data interpolate \
     "$WORK/data/vanilla" "$WORK/data/interpolate" "${join[@]}"
   build "$WORK/raw-joined" run fairseq-ssl position-data interpolate \

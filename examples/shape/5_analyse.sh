@@ -10,7 +10,7 @@ analyse() { # NAME VERB DATASET OPTIONS...
   for kind in $(kinds "$3"); do
     for seed in $SEEDS; do chosen+=(-c "$kind=$(model "$3" "$kind" "$seed")"); done
   done
-  build "$OUT/$1.json" run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
+  rebuild "$OUT/$1.json" run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
 }
 
 for dataset in $TRANSLATED; do

@@ -36,6 +36,7 @@ expect SCALE "tiny small paper" "$SCALE"
 # shellcheck disable=SC2086  # words apart
 expect TASKS "translation$([[ "$SCALE" == paper ]] || echo " lines")" $TASKS
 prepared
+[[ "$SCALE" == paper ]] || gpus 1
 case "$SCALE" in
   tiny)
     SOURCE=words TARGET=digits SUBWORDS=none MOSES=
@@ -57,7 +58,7 @@ case "$SCALE" in
     TRAINING=(--arch shape_transformer_tiny --share-all-embeddings
       --encoder-normalize-before --decoder-normalize-before
       --optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 50
-      --max-tokens 1000 --save-interval-updates 33 --keep-interval-updates 2)
+      --max-tokens "$(divided 1000 GPUS)" --save-interval-updates 33 --keep-interval-updates 2)
     AVERAGE=2
     PASSES="${PASSES:-1}" SHIFTS="${SHIFTS:-8}" LINES_UPDATES="${LINES_UPDATES:-$UPDATES}"
     LINES_TRAINING=()
@@ -90,7 +91,7 @@ case "$SCALE" in
       --encoder-normalize-before --decoder-normalize-before
       --optimizer adam --adam-betas "(0.9, 0.98)" --dropout 0.1
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
-      --max-tokens 1000 --save-interval-updates 500 --keep-interval-updates 1)
+      --max-tokens "$(divided 1000 GPUS)" --save-interval-updates 500 --keep-interval-updates 1)
     AVERAGE=1                          # the learning rate decays to 0, so averaging is not needed
     LINES_UPDATES="${LINES_UPDATES:-6000}"
     LINES_TRAINING=(--encoder-embed-dim 64 --encoder-ffn-embed-dim 128

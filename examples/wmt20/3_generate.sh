@@ -110,7 +110,7 @@ learned_filter() {
   build "$WORK/filter" quietly "$WORK/filter.log" run fairseq-ssl filter learned fit "${genuine[@]}" \
     --clean "${clean[@]}" --vectors "${words[@]}" --counts "${counts[@]}" --tokenize "${tokens[@]}" \
     --translation "$(model base 1)" --data-dir "$DATA/genuine" -s "$SOURCE" -t "$TARGET" \
-    --subwords "${subwords[@]}" -o "$WORK/filter"
+    --subwords "${subwords[@]}" -o "$WORK/filter" --force
 }
 
 # Keep the best PERCENT of the back-translated pairs, DATA/bt@PERCENT (table 5.7).
@@ -128,7 +128,7 @@ best_of() { # PERCENT
 best() { # PERCENT SOURCE TARGET
   local out="$WORK/best/bt@$1" language
   quietly "$WORK/filter.log" run fairseq-ssl filter learned apply "$WORK/filter" "${@:2}" \
-    --keep "$1" --scores "$WORK/best/scores" -o "$out/true.$SOURCE" "$out/true.$TARGET"
+    --keep "$1" --scores "$out/scores" -o "$out/true.$SOURCE" "$out/true.$TARGET"
   for language in "$SOURCE" "$TARGET"; do
     into "$out/train.$language" \
       fairseq-ssl subwords encode "$(subword_model "$language")" "$out/true.$language"

@@ -38,6 +38,7 @@ ENGINE=(--engine ctranslate2)
 NOISY_ENGINE=(--engine fairseq)
 
 expect SCALE "tiny small paper" "$SCALE"
+[[ "$SCALE" == paper ]] || gpus 1
 case "$SCALE" in
   tiny)
     SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
@@ -49,7 +50,7 @@ case "$SCALE" in
     BEAM="${BEAM:-3}"
     MODEL=(--arch transformer_tiny)
     SCHEDULE=(--optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt
-      --warmup-updates 20 --max-tokens 1000)
+      --warmup-updates 20 --max-tokens "$(divided 1000 GPUS)")
     SAVE_UPDATES=30
     CHOSEN="${CHOSEN:-best}"
     VECTORS=(--dimensions 10 --buckets 1000)
@@ -71,7 +72,7 @@ case "$SCALE" in
       --encoder-normalize-before --decoder-normalize-before)
     SCHEDULE=(--optimizer adam --adam-betas "(0.9, 0.98)"
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
-      --total-num-update "$UPDATES" --max-tokens 1000)
+      --total-num-update "$UPDATES" --max-tokens "$(divided 1000 GPUS)")
     SAVE_UPDATES=500
     CHOSEN="${CHOSEN:-best}"           # best on the validation set, since models overfit to few pairs
     VECTORS=(--dimensions 100 --buckets 100000)

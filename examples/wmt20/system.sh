@@ -25,32 +25,32 @@ case "$SCALE" in
   tiny)
     SYSTEM="${SYSTEM:-tagged}" MEMBERS="${MEMBERS:-1 2}"
     STAGES="${STAGES:-genuine:20}"
-    FINE=(--lr 0.0001 --max-tokens 1000)
+    FINE=(--lr 0.0001 --max-tokens "$(divided 1000 GPUS)")
     FINE_SAVE=3 FINE_AVERAGE=2
     LM=(--arch transformer_lm --decoder-layers 1 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64
-      --decoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens 1000
+      --decoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens "$(divided 1000 GPUS)"
       --max-update 60 --tokens-per-sample 64)
     MLM=(--arch roberta_base --encoder-layers 1 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64
-      --encoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens 1000
+      --encoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens "$(divided 1000 GPUS)"
       --max-update 60 --tokens-per-sample 64)
     SCORING=(--jobs 1)
     ;;
   small)
     SYSTEM="${SYSTEM:-tagged}" MEMBERS="${MEMBERS:-1 2 3 4}"
     STAGES="${STAGES:-genuine:200}"    # held-out sets are from the same corpus as the genuine pairs
-    FINE=(--lr 0.0002 --max-tokens 1000)
+    FINE=(--lr 0.0002 --max-tokens "$(divided 1000 GPUS)")
     FINE_SAVE=15 FINE_AVERAGE=8        # 5.3.4
     LM=(--arch transformer_lm --decoder-layers 3 --decoder-embed-dim 128
       --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
       --share-decoder-input-output-embed --optimizer adam --adam-betas "(0.9, 0.98)"
       --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.1 --clip-norm 1.0
-      --max-tokens 2000 --max-update 4000 --tokens-per-sample 256 --save-interval-updates 500)
+      --max-tokens "$(divided 2000 GPUS)" --max-update 4000 --tokens-per-sample 256 --save-interval-updates 500)
     MLM=(--arch roberta_base --encoder-layers 3 --encoder-embed-dim 128
       --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
       --optimizer adam --adam-betas "(0.9, 0.98)"
       --lr 0.001 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 8000
       --dropout 0.1 --clip-norm 1.0 --weight-decay 0.01
-      --max-tokens 2000 --max-update 8000 --tokens-per-sample 256 --save-interval-updates 1000)
+      --max-tokens "$(divided 2000 GPUS)" --max-update 8000 --tokens-per-sample 256 --save-interval-updates 1000)
     SCORING=()
     ;;
   paper)

@@ -6,10 +6,12 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, environment
+from tests.recipes.recipe import script
 
 SETTINGS = """
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -126,6 +128,29 @@ def test_a_batch_divided_among_gpus_is_the_same_batch(recipe: Path) -> None:
     assert step(recipe, "train", 0, GPUS="1").count("up to date: ") == 2
     assert "BATCH was '32', is '64'" in step(recipe, "train", 2, BATCH="64")
     step(recipe, "score", 0, GPUS="1")
+
+
+@pytest.mark.parametrize(
+    ("flags", "same", "other"),
+    [
+        ('--max-tokens "$(divided 800 GPUS)"', {"GPUS": "4"}, {}),
+        ('--max-tokens 800 --update-freq "$(divided 4 GPUS)"', {"GPUS": "2"}, {}),
+        ("--max-tokens $SIZE --update-freq $(divided 800 GPUS SIZE)", {"SIZE": "200"}, {}),
+        ('--batch-size "$SIZE"', {"LAUNCH": "single"}, {"GPUS": "2"}),
+        ('--max-tokens "$SIZE" --update-freq 2', {}, {"GPUS": "2", "LAUNCH": "node"}),
+    ],
+)
+def test_batch_of_an_update_is_compared(
+    recipe: Path, flags: str, same: dict[str, str], other: dict[str, str]
+) -> None:
+    with (recipe / "settings.sh").open("a") as settings:
+        settings.write('SIZE="${SIZE:-8}" CHOICES+=" SIZE"\n')
+    (recipe / "2_train.sh").write_text(TRAIN.replace('--update-freq "$UPDATE_FREQ"', flags))
+    step(recipe, "prepare")
+    step(recipe, "train")
+    assert step(recipe, "train", 0, **same).count("up to date: ") == 2
+    if other:
+        assert "was built with other settings" in step(recipe, "train", 2, **other)
 
 
 def test_only_the_first_node_does_more_than_to_train(recipe: Path) -> None:
@@ -312,6 +337,58 @@ def test_force_deletes_files_of_an_earlier_training(recipe: Path) -> None:
     step(recipe, "train", SEEDS="1", WIDTH="65", FORCE="1")
     assert updates(recipe) == 1
     assert "up to date" in step(recipe, "train", SEEDS="1", WIDTH="65")
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_force_killed_while_it_deletes_does_not_continue_an_earlier_training(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train")
+    work = recipe.parent / "work"
+    module = script(ROOT / "examples/common/build_record.py")
+    forced = {"STEP": "2_train.sh", "WORK": str(work), "HERE": str(recipe), "FORCE": "1"}
+    write = module.Recipe.write
+
+    def killed(*options: Any) -> None:
+        if is_written:
+            write(*options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.Recipe, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        module.check(module.Recipe(forced), "$WORK/runs/1", "fairseq-train --width 65\n")
+    record = json.loads((work / "records/runs/1.json").read_text())
+    assert record["finished"] is not is_written
+    assert not (work / "runs/1").exists(), "the next run would continue it"
+    (work / "records/runs/1.json").unlink()
+    step(recipe, "train", WIDTH="65", SEEDS="1")
+    assert updates(recipe) == 1
+    assert sorted(path.name for path in (work / "runs").iterdir()) == ["1", "2"]
+
+
+def test_summary_is_rebuilt_for_other_seeds(recipe: Path) -> None:
+    files = 'files=(); for seed in $SEEDS; do files+=("$WORK/runs/$seed/updates"); done\n'
+    summary = 'rebuild "$WORK/all" into "$WORK/all" cat "${files[@]}"\n'
+    (recipe / "3_score.sh").write_text(PREPARE.partition("text()")[0] + files + summary)
+    step(recipe, "prepare")
+    step(recipe, "train")
+    step(recipe, "score", SEEDS="1")
+    assert (recipe.parent / "work/all").read_text() == "trained\n"
+    step(recipe, "score")
+    assert (recipe.parent / "work/all").read_text() == "trained\ntrained\n"
+    assert "up to date" in step(recipe, "score")
+
+
+def test_folder_without_a_slash_is_an_input(recipe: Path) -> None:
+    model = recipe.parent / "bert"
+    model.mkdir()
+    (model / "config").write_text("1")
+    (recipe / "2_train.sh").write_text(TRAIN.replace("--width", "--edit-init bert --width"))
+    step(recipe, "prepare")
+    step(recipe, "train")
+    (model / "config").write_text("2")
+    assert "the input bert has changed" in step(recipe, "train", 2)
 
 
 def test_a_moved_folder_is_the_same(recipe: Path) -> None:

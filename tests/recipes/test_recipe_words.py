@@ -259,10 +259,11 @@ def test_srun_does_not_inherit_the_resources_of_a_task(tmp_path: Path) -> None:
     assert done.stdout.split() == ["SLURM_JOB_ID", "SLURM_JOB_NUM_NODES"], done.stderr
 
 
-@pytest.mark.parametrize("launch", ["slurm", "torchrun"])
-def test_trainings_on_all_nodes_are_not_parallel(launch: str) -> None:
+@pytest.mark.parametrize("launch", ["slurm", "torchrun", "node"])
+def test_trainings_on_all_gpus_are_not_parallel(launch: str) -> None:
     nodes = {"NODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "first"}
-    train = "torchrun() { echo on; }; srun() { echo on; }; spawn launch_train data; settle"
+    train = "torchrun() { echo on; }; srun() { torchrun; }; fairseq-train() { torchrun; }; "
+    train += "spawn launch_train data; settle"
     done = shell(train, JOBS="2", LAUNCH=launch, **nodes)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"JOBS is 2, but a training with LAUNCH={launch} uses all GPUs.")

@@ -79,12 +79,13 @@ def the_best_pairs_are_kept(work: Path, settings: dict[str, str]) -> None:
         list(zip(*(plain(work / f"{name}.{one}") for one in ("words", "digits")), strict=True))
         for name in ("kept/bt/train", "best/bt@50/train")
     )
-    score = dict(zip(pairs, map(float, plain(work / "best/scores")), strict=True))
+    score = dict(zip(pairs, map(float, plain(work / "best/bt@50/scores")), strict=True))
     best = sorted((score[pair] for pair in pairs), reverse=True)[: round(len(pairs) / 2)]
     assert sorted((score[pair] for pair in kept), reverse=True) == best
     places = iter(pairs)
     assert all(pair in places for pair in kept)
     all_is_there(STEPS[2:3], settings)
+    step(STEPS[2], {**settings, "FORCE": "1"})
 
 
 def all_is_there(steps: list[Path], settings: dict[str, str]) -> None:
