@@ -248,7 +248,7 @@ def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
     if record is not None:
         changes = list(_changes(recipe, record, today))
         is_changed = bool(changes)
-        if is_changed and not recipe.rebuild:
+        if is_changed and not (recipe.rebuild and record.settings == today.settings):
             return _stop(f"{recipe.step}: {target} was built with other settings:", changes)
     stale = list(_stale(recipe, inputs))
     if stale:
