@@ -87,7 +87,11 @@ class Gleu(ReferenceMetric):
     def sentence_score(
         self, hypothesis: str, references: Sequence[str], source: str = ""
     ) -> MetricScore:
-        """Compute GLEU of one sentence, the mean over one or more references."""
+        """Compute GLEU of one sentence, the mean over one or more references.
+
+        As in the authors' script, counts of 0 are replaced by 1. A sentence without 4-grams can
+        therefore have 100, and a sentence without correct n-grams is above 0.
+        """
         check_reference_list(references)
         metric = Gleu([[reference] for reference in references], [source])
         return metric._score_sentence(hypothesis)
@@ -125,6 +129,10 @@ class Gleu(ReferenceMetric):
         """
         counts = totals.reshape(len(self.references), -1)
         return float(np.mean([gleu_of(each) for each in counts]))
+
+    def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
+        """Return GLEU of one sentence, the mean over references. Counts of 0 become 1."""
+        return {self.name: self.total_score(np.where(row == 0, 1, row))}
 
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters: references, and rounds if there are several."""
