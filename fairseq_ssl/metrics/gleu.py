@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -80,9 +81,12 @@ class Gleu(ReferenceMetric):
             references: one text per annotator (default: references of the metric)
             sources: uncorrected text (default: sources of the metric)
         """
+        metric = copy(self)
         if sources is not None:
-            self._set_sources(sources)
-        return super().corpus_score(hypotheses, references)
+            metric._set_sources(sources)
+        score = super(Gleu, metric).corpus_score(hypotheses, references)
+        self._scored_references = metric._scored_references
+        return score
 
     def sentence_score(
         self, hypothesis: str, references: Sequence[str], source: str = ""
@@ -136,7 +140,7 @@ class Gleu(ReferenceMetric):
 
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters: references, and rounds if there are several."""
-        samples = {"samples": self.samples} if len(self.references) > 1 else {}
+        samples = {"samples": self.samples} if self._scored_references > 1 else {}
         return {**super().parameters(), **samples}
 
     def _set_sources(self, sources: TextSource | None) -> None:
