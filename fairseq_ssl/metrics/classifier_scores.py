@@ -134,16 +134,21 @@ class ClassificationReport:
 
     signature: Signature
     classes: list[str]
+    """Sorted labels of the gold file and of all predictions."""
     systems: dict[str, dict[str, Any]]
     """Scores over seeds, confusion matrix, and comparison with the baseline, as JSON types."""
 
 
 @dataclass(frozen=True)
 class _Predictions:
-    """Predicted class indices of a file, and their probabilities if all lines have them."""
+    """Predicted labels of a file, and their probabilities if all lines have them."""
 
-    labels: list[int]
+    names: list[str]
     confidence: list[float] | None
+
+    def indices(self, index: Mapping[str, int]) -> list[int]:
+        """Return the class index of each label."""
+        return [index[name] for name in self.names]
 
 
 def score_predictions(
@@ -155,7 +160,7 @@ def score_predictions(
     """Score predicted labels against gold labels.
 
     Args:
-        gold: file of lines with a label, a tab and a text
+        gold: file of lines with a label, a tab and a text. Predictions can have other labels
         systems: prediction files by system, one per seed; each line has a label, and optionally a
             tab and the probabilities of the classes
         baseline: system to compare the error rates with, by a paired bootstrap
@@ -164,10 +169,8 @@ def score_predictions(
     names = [one.label for one in read_labeled_text(gold)]
     if not names:
         raise DataError(f"{gold} is empty. Expected one line or more.")
-    classes = sorted(set(names))
-    labels = [classes.index(name) for name in names]
     predictions = {
-        name: [_read_predictions(path, classes, len(labels)) for path in paths]
+        name: [_read_predictions(path, len(names)) for path in paths]
         for name, paths in systems.items()
     }
     if baseline is not None and baseline not in systems:
@@ -175,10 +178,14 @@ def score_predictions(
             f"`baseline` is {baseline!r}, which is not a system.{nearest(baseline, systems)} "
             f"Expected one of {', '.join(systems)}."
         )
-    content = {name: _scores(labels, some, len(classes)) for name, some in predictions.items()}
+    predicted = (one.names for some in predictions.values() for one in some)
+    classes = sorted(set(names).union(*predicted))
+    index = {name: position for position, name in enumerate(classes)}
+    labels = [index[name] for name in names]
+    content = {name: _scores(labels, some, index) for name, some in predictions.items()}
     if baseline is not None:
         rows = {
-            name: [error_statistics(labels, one.labels) for one in some]
+            name: [error_statistics(labels, one.indices(index)) for one in some]
             for name, some in predictions.items()
         }
         for name in systems:
@@ -194,15 +201,15 @@ def score_predictions(
     return ClassificationReport(signature, classes, content)
 
 
-def _read_predictions(path: Path, classes: Sequence[str], lines: int) -> _Predictions:
+def _read_predictions(path: Path, lines: int) -> _Predictions:
     labels, confidence = [], []
     for number, line in enumerate(read_lines(path), 1):
         label, _, rest = line.partition("\t")
-        if label not in classes:
+        if label.split() != [label]:
             raise DataError(
-                f"{path}:{number} has the label {label!r}. Expected one of {', '.join(classes)}."
+                f"{path}:{number} has the label {label[:80]!r}. Expected a label without spaces."
             )
-        labels.append(classes.index(label))
+        labels.append(label)
         named = dict(one.rpartition("=")[::2] for one in rest.partition("\t")[0].split())
         if label in named:
             confidence.append(_probability(named[label], f"{path}:{number}"))
@@ -224,8 +231,10 @@ def _probability(word: str, where: str) -> float:
     return probability
 
 
-def _scores(gold: list[int], found: Sequence[_Predictions], classes: int) -> dict[str, Any]:
-    scores = [class_scores(gold, one.labels, classes, one.confidence) for one in found]
+def _scores(
+    gold: list[int], found: Sequence[_Predictions], index: Mapping[str, int]
+) -> dict[str, Any]:
+    scores = [class_scores(gold, one.indices(index), len(index), one.confidence) for one in found]
     content: dict[str, Any] = {"seeds": len(scores)}
     for column in COLUMNS:
         values = [getattr(one, column) for one in scores]

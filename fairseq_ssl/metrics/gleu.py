@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -80,14 +81,21 @@ class Gleu(ReferenceMetric):
             references: one text per annotator (default: references of the metric)
             sources: uncorrected text (default: sources of the metric)
         """
+        metric = copy(self)
         if sources is not None:
-            self._set_sources(sources)
-        return super().corpus_score(hypotheses, references)
+            metric._set_sources(sources)
+        score = super(Gleu, metric).corpus_score(hypotheses, references)
+        self._scored_references = metric._scored_references
+        return score
 
     def sentence_score(
         self, hypothesis: str, references: Sequence[str], source: str = ""
     ) -> MetricScore:
-        """Compute GLEU of one sentence, the mean over one or more references."""
+        """Compute GLEU of one sentence, the mean over one or more references.
+
+        As in the authors' script, counts of 0 are replaced by 1. A sentence without 4-grams can
+        therefore have 100, and a sentence without correct n-grams is above 0.
+        """
         check_reference_list(references)
         metric = Gleu([[reference] for reference in references], [source])
         return metric._score_sentence(hypothesis)
@@ -126,9 +134,13 @@ class Gleu(ReferenceMetric):
         counts = totals.reshape(len(self.references), -1)
         return float(np.mean([gleu_of(each) for each in counts]))
 
+    def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
+        """Return GLEU of one sentence, the mean over references. Counts of 0 become 1."""
+        return {self.name: self.total_score(np.where(row == 0, 1, row))}
+
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters: references, and rounds if there are several."""
-        samples = {"samples": self.samples} if len(self.references) > 1 else {}
+        samples = {"samples": self.samples} if self._scored_references > 1 else {}
         return {**super().parameters(), **samples}
 
     def _set_sources(self, sources: TextSource | None) -> None:

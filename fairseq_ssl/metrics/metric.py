@@ -228,6 +228,7 @@ class ReferenceMetric(Metric):
         self._labels: list[str] = []
         if references is not None:
             self._set_references(references)
+        self._scored_references = len(self.references)
 
     def corpus_score(
         self, hypotheses: Sequence[str], references: Sequence[TextSource] | None = None
@@ -238,9 +239,12 @@ class ReferenceMetric(Metric):
             hypotheses: one sentence per item
             references: one text per annotator (default: references of the metric)
         """
+        metric = copy(self)
         if references is not None:
-            self._set_references(references)
-        return MetricScore(self.name, self.values(self.statistics(hypotheses)))
+            metric._set_references(references)
+        score = MetricScore(self.name, metric.values(metric.statistics(hypotheses)))
+        self._scored_references = len(metric.references)
+        return score
 
     def sentence_score(self, hypothesis: str, references: Sequence[str]) -> MetricScore:
         """Score one sentence against one or more references."""
@@ -250,8 +254,11 @@ class ReferenceMetric(Metric):
         return metric._score_sentence(hypothesis)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters by name. Subclasses add theirs to ``references``."""
-        return {"references": len(self.references)}
+        """Return the signature's parameters by name. Subclasses add theirs to ``references``.
+
+        ``references`` is the number of references of the last corpus score, or of the metric.
+        """
+        return {"references": self._scored_references}
 
     def _score_sentence(self, hypothesis: str) -> MetricScore:
         return MetricScore(self.name, self.sentence_values(self.statistics([hypothesis])[0]))

@@ -170,8 +170,15 @@ class DenoisingNoise:
         reach = 30 * self.deviation
         edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 10_001)
         middle = (edges[1:] + edges[:-1]) / 2
-        density = (alpha - 1) * np.log(middle) + (beta - 1) * np.log1p(-middle)
-        up_to = np.append(0, np.cumsum(np.exp(density - density.max())))
+        if min(alpha, beta) >= 1:
+            density = (alpha - 1) * np.log(middle) + (beta - 1) * np.log1p(-middle)
+            masses = np.exp(density - density.max())
+        else:
+            # The density is infinite at 0 or at 1. The infinite factor is integrated exactly.
+            left = np.diff(edges**alpha) / alpha * (1 - middle) ** (beta - 1)
+            right = -np.diff((1 - edges) ** beta) / beta * middle ** (alpha - 1)
+            masses = np.where(middle < 0.5, left, right)
+        up_to = np.append(0, np.cumsum(masses))
         return up_to / up_to[-1], edges
 
     def _apply(self, operation: NDArray[np.int64], block: TokenBatch, draws: Random) -> NoisedBatch:

@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from fairseq_ssl.io.text_files import decode_file_name, json_text
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 from fairseq_ssl.report.score_files import (
     Breakdown,
@@ -279,7 +280,10 @@ class Page:
     signature: str
 
     def html(self) -> str:
-        """Return the page as HTML, with styles, scripts and figures embedded."""
+        r"""Return the page as HTML, with styles, scripts and figures embedded.
+
+        A byte of a file name that is not UTF-8, such as E9, becomes the text ``\udce9``.
+        """
         files, sentences = self.files, self.sentences
         sections = [
             score_html(self.scores),
@@ -289,9 +293,9 @@ class Page:
             "" if sentences is None else sentences_html(sentences),
             _analyses(files.analyses),
         ]
-        data = json.dumps(sentences and sentences.content(), ensure_ascii=False)
+        data = json_text(sentences and sentences.content(), indent=None)
         skip = '<a class="skip" href="#sentences">Skip to sentences</a>' if sentences else ""
-        return Template(_asset("page.html")).substitute(
+        html = Template(_asset("page.html")).substitute(
             title=escape(self.title),
             style=_asset("page.css"),
             skip=skip,
@@ -300,6 +304,7 @@ class Page:
             signature=escape(self.signature),
             data=data.replace("<", "\\u003c"),  # so that texts cannot end the script element
         )
+        return decode_file_name(html).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _asset(name: str) -> str:

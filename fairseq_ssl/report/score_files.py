@@ -42,6 +42,8 @@ class ReportedScore:
     values: tuple[float, ...]
     """One value for each seed."""
     signature: str
+    seed: str = ""
+    """Seed in the name of the score file's folder, such as 1 for tagged.1."""
 
 
 @dataclass(frozen=True)
@@ -302,9 +304,10 @@ def _add_json(files: ReportFiles, path: Path, name: Path) -> None:
         content = parse_json(path.read_bytes())
     except (OSError, ValueError):
         raise DataError(f"{path} is not JSON. Remove it or write it again.") from None
-    system, _ = parse_run_name(path.parent)
+    system, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
-    scores = list(parse_scores(content, path.name.split(".")[0], system))
+    parsed = parse_scores(content, path.name.split(".")[0], system)
+    scores = [replace(score, seed=seed) for score in parsed]
     files.scores += scores
     files.comparisons += parse_comparisons(content, label)
     files.breakdowns |= parse_breakdowns(content, label)
@@ -357,14 +360,17 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     """Return a table of scores, with systems in the order of the scores.
 
     Several scores with one value each are the seeds of a system. A score with several values has
-    all seeds. If a system has both, the larger number of seeds is used.
+    all seeds. A seed can be both in the score file of its run and in a file of all systems. The
+    scores of runs, other scores with one value and a score with several values are therefore not
+    added up: those with the largest number of seeds are used.
     """
-    rows: dict[str, dict[Column, tuple[list[float], list[float]]]] = {}
+    rows: dict[str, dict[Column, tuple[list[float], list[float], list[float]]]] = {}
     for score in scores:
         column = (score.test_set, score.metric, score.signature)
-        singles, together = rows.setdefault(score.system, {}).setdefault(column, ([], []))
+        row = rows.setdefault(score.system, {})
+        runs, others, together = row.setdefault(column, ([], [], []))
         if len(score.values) == 1:
-            singles += score.values
+            (runs if score.seed else others).extend(score.values)
         elif len(score.values) > len(together):
             together[:] = score.values
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))

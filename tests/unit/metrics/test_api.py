@@ -78,7 +78,26 @@ def test_references_of_a_call_override_those_of_the_metric() -> None:
     assert metric.corpus_score(["a", "c"], [["c", "c"], ["a", "d"]]).score == 100
     assert metric.get_signature().parameters == {"references": 2}
     assert metric.sentence_score("x", ["x"]).score == 100
-    assert metric.corpus_score(["a", "c"]).score == 100
+    assert metric.corpus_score(["a", "c"]).score == 50
+    assert metric.get_signature().parameters == {"references": 1}
+    assert paired_bootstrap(metric, ["a", "b"], ["a", "c"], resamples=2).difference == 50
+
+
+def test_sources_of_a_call_override_those_of_the_metric() -> None:
+    metric = Gleu([["a b c d e"]], ["a b c d x"])
+    expected = metric.corpus_score(["a b c d e"])
+    other = ["q r s t u"]
+    assert metric.corpus_score(other, [other, other], ["q r s t v"]).score == pytest.approx(100)
+    assert metric.get_signature().parameters == {"references": 2, "samples": 500}
+    assert metric.corpus_score(["a b c d e"]) == expected
+    assert metric.get_signature().parameters == {"references": 1}
+
+
+def test_a_metric_without_references_needs_them_for_each_call() -> None:
+    metric = Accuracy()
+    assert metric.corpus_score(["a"], [["a"]]).score == 100
+    with pytest.raises(UsageError, match="accuracy needs references"):
+        metric.corpus_score(["a"])
 
 
 def test_a_baseline_is_compared() -> None:

@@ -68,6 +68,29 @@ def test_predictions_of_several_seeds_are_compared(tmp_path: Path) -> None:
     assert "against" not in base
 
 
+def test_predictions_can_have_classes_that_the_gold_file_lacks(tmp_path: Path) -> None:
+    gold, predicted = tmp_path / "gold", tmp_path / "predicted"
+    gold.write_text("neg\tx\npos\ty\n")
+    predicted.write_text("neg\tneg=0.9 neutral=0.1\nneutral\tneg=0.2 neutral=0.8\n")
+    report = score_predictions(gold, {"ours": [predicted], "gold": [gold]}, "gold", samples=5)
+    ours = report.systems["ours"]
+    assert report.classes == ["neg", "neutral", "pos"]
+    assert ours["confusion"] == [[1, 0, 0], [0, 0, 0], [0, 1, 0]]
+    assert ours["accuracy"]["values"] == [50]
+    assert ours["macro_f1"]["mean"] == pytest.approx(100 / 3)
+    assert ours["calibration_error"]["mean"] == pytest.approx(100 * (0.1 + 0.8) / 2)
+    assert ours["against"]["difference"] == 50
+
+
+@pytest.mark.parametrize("line", ["the film was good", "", " "])
+def test_text_is_not_a_predicted_label(line: str, tmp_path: Path) -> None:
+    gold, predicted = tmp_path / "gold", tmp_path / "predicted"
+    gold.write_text("neg\tx\npos\ty\n")
+    predicted.write_text(f"neg\n{line}\n")
+    with pytest.raises(DataError, match=r"predicted:2 has the label .*\. Expected a label without"):
+        score_predictions(gold, {"ours": [predicted]})
+
+
 @pytest.mark.parametrize("word", ["x", "nan", "2", "-1"])
 def test_probabilities_are_numbers_from_0_to_1(word: str, tmp_path: Path) -> None:
     gold, predicted = tmp_path / "gold", tmp_path / "predicted"

@@ -71,9 +71,28 @@ def test_several_references_are_sampled() -> None:
         "mean of single references": pytest.approx(50),
     }
     sentence = metric.sentence_score(outputs[0], [outputs[0], "a b q r s"], sources[0])
-    assert sentence.values == {"GLEU": pytest.approx(50)}
+    smoothed = 100 * (1 / 5 * 1 / 4 * 1 / 3 * 1 / 2) ** 0.25  # no count is above 0
+    assert sentence.values == {"GLEU": pytest.approx((100 + smoothed) / 2)}
     assert metric.total_score(metric.statistics(outputs).sum(0)) == pytest.approx(50)
     assert metric.get_signature().parameters == {"references": 2, "samples": 5}
+
+
+@pytest.mark.parametrize(
+    ("output", "reference", "source", "expected"),
+    [
+        ("I agree .", "I agree .", "I agrees .", 1),
+        ("Thank you", "Thank you", "Thank you", 1),
+        ("a b c z", "a b c d", "a b c", (3 / 4 * 2 / 3 * 1 / 2) ** 0.25),
+        ("", "a b c", "a b c", math.exp(1 - 3)),
+    ],
+)
+def test_zero_counts_of_a_sentence_become_1(
+    output: str, reference: str, source: str, expected: float
+) -> None:
+    """The authors' script smooths the counts of sentences, but not of a corpus."""
+    found = Gleu().sentence_score(output, [reference], source)
+    assert found.score == pytest.approx(100 * expected)
+    assert gleu([output], [source], [[reference]]).score == 0
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the folder jfleg in DATA_DIR")

@@ -44,6 +44,16 @@ def test_deleted_shares_follow_a_beta_distribution() -> None:
     assert stats.chisquare(seen, probabilities * LINES).pvalue > 0.001
 
 
+@pytest.mark.parametrize(
+    ("mean", "deviation"), [(0.05, 0.15), (0.15, 0.2), (0.95, 0.15), (0.5, 0.45), (0.01, 0.09)]
+)
+def test_shares_of_a_density_that_is_infinite_at_the_ends(mean: float, deviation: float) -> None:
+    uniform = (np.arange(200_000) + 0.5) / 200_000
+    shares = np.interp(uniform, *DenoisingNoise(UNIGRAMS, mean, deviation).shares)
+    assert shares.mean() == pytest.approx(mean, abs=0.001)
+    assert shares.std() == pytest.approx(deviation, abs=0.001)
+
+
 def test_replaced_share_has_the_mean() -> None:
     noisy = noised()
     replaced = np.isin(noisy.block.tokens, ["x", "y"])

@@ -187,6 +187,21 @@ def test_outputs_can_be_passed_by_system(tmp_path: Path) -> None:
     assert "the output of the first seed is shown" in page
 
 
+def test_names_that_are_not_utf8_are_shown(tmp_path: Path) -> None:
+    write(tmp_path / "runs/a.1/caf\udce9.txt", "a b\n")
+    write(tmp_path / "runs/caf\udce9.svg", "<svg/>")
+    write(tmp_path / "runs/caf\udce9.json", {"x": 1})
+    reference = write(tmp_path / "ref", "a b\n")
+    given = [tmp_path / "runs", f"caf\udce9={reference}", f"caf\udcc3\udca9={reference}"]
+    words = ["report", *given, "--reference", reference, "-o", tmp_path / "r.html"]
+    assert main([*map(str, words), "--test-set", "caf\udce9", "--title", "caf\udce9"]) == 0
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "<title>caf\\udce9</title>" in page
+    assert "Figure runs/caf\\udce9" in page
+    assert '<th scope="row">caf\\udce9</th>' in page
+    assert [side["name"] for side in sides(page)][-2:] == ["caf\\udce9", "café"]
+
+
 def test_skipped_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "runs/a.1/x.txt", "a\n")
     write(tmp_path / "runs/a.1/y.txt", "a\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from fairseq_ssl.report.score_files import (
     ReportedScore,
     ScoreComparison,
     best_scores,
+    collect_files,
     metric_direction,
     parse_breakdowns,
     parse_comparisons,
@@ -57,6 +59,22 @@ def test_seeds_in_two_files_are_counted_once() -> None:
     together = ReportedScore("ours", "test", "GLEU", (1.0, 3.0), "gleu")
     for scores in ([*single, together], [together, *single], [single[0], together]):
         assert score_table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
+
+
+@pytest.mark.parametrize("seeds", ["1", "12"])
+def test_one_seed_in_the_files_of_runs_and_in_a_summary(seeds: str, tmp_path: Path) -> None:
+    alone = {"accuracy": 50.0, "signature": "accuracy"}
+    named = {
+        "systems": {"ours": {"accuracy": {"mean": 50.0, "values": [50.0]}}},
+        "signature": "accuracy",
+    }
+    for content in (alone, named):  # of `score` and of `classify score`
+        for seed in seeds:
+            (tmp_path / f"ours.{seed}").mkdir(exist_ok=True)
+            (tmp_path / f"ours.{seed}/test.json").write_text(json.dumps(content))
+        (tmp_path / "test.json").write_text(json.dumps(named))
+        table = score_table(collect_files([tmp_path]).scores)
+        assert table.rows == {"ours": [SeedRange((50.0,) * len(seeds))]}
 
 
 def test_sacrebleu_json_of_several_metrics() -> None:
