@@ -124,14 +124,14 @@ def average(paths: Sequence[str | Path], moving: bool = False) -> State:
     if not paths:
         raise UsageError("There is nothing to average. Expected at least one checkpoint.")
     state = _read(paths[0], moving)
-    sums = _zeros(state["model"])
+    names = [name for name, weight in state["model"].items() if weight.is_floating_point()]
+    sums = dict.fromkeys(names, torch.zeros((), dtype=torch.float64))
     for index, path in enumerate(paths):
         if index:
             newer = _read(path, moving)
             _check_same_model(paths[0], state, path, newer)
             state = newer
-        for name, total in sums.items():
-            total += state["model"][name]
+        _add_weights(sums, state["model"])
     state["model"] = _means(state["model"], sums, len(paths))
     state.pop("last_optimizer_state", None)
     for key in ("ema", "ema_fp32_params"):
@@ -153,16 +153,19 @@ def _read(path: Path, moving: bool) -> State:
     return state
 
 
-def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a float64 tensor of zeros for each floating-point tensor, by name.
+def _add_weights(sums: dict[str, Tensor], model: dict[str, Tensor]) -> None:
+    """Add the weights of a checkpoint to the sums.
 
-    Tied tensors have one entry, under their first name.
+    Names share a sum as long as all checkpoints tie their weights. A run that is resumed on a GPU
+    stores copies of weights that were tied on a CPU.
     """
-    return {
-        names[0]: torch.zeros(model[names[0]].shape, dtype=torch.float64)
-        for names in ties(model)
-        if model[names[0]].is_floating_point()
-    }
+    for names in ties(model):
+        updated: dict[int, Tensor] = {}
+        for name in filter(sums.__contains__, names):
+            old = sums[name]
+            if id(old) not in updated:
+                updated[id(old)] = old + model[name].double()
+            sums[name] = updated[id(old)]
 
 
 def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
@@ -180,13 +183,16 @@ def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dic
 
     Means have the dtype of the weight. Sums are removed one by one to save memory.
     """
-    means: dict[str, Tensor] = {}
-    for names in ties(model):
-        tensor = model[names[0]]
-        if names[0] in sums:
-            tensor = (sums.pop(names[0]) / count).to(tensor.dtype)
-        means.update(dict.fromkeys(names, tensor))
-    return {name: means[name] for name in model}
+    means: dict[int, Tensor] = {}
+    weights = {}
+    for name, weight in model.items():
+        if name in sums:
+            total = sums.pop(name)
+            if id(total) not in means:
+                means[id(total)] = (total / count).to(weight.dtype)
+            weight = means[id(total)]
+        weights[name] = weight
+    return weights
 
 
 def _check_same_model(first_path: Path, first: State, path: Path, state: State) -> None:
