@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,8 +72,8 @@ def last_checkpoints(folder: str | Path, count: int, by: str) -> list[Path]:
 def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
     """Return the `count` checkpoints with the best validation scores, the best one last.
 
-    The checkpoints store the scores, and whether higher is better. Copies of the same update, such
-    as checkpoint_best.pt, are used only once.
+    The checkpoints store the scores, and whether higher is better. Checkpoints whose score is not a
+    number are not used. Copies of the same update, such as checkpoint_best.pt, are used only once.
     """
     check_positive("count", count)
     folder = Path(folder)
@@ -82,7 +83,7 @@ def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
     for path in files:
         state = read_checkpoint(path)
         value = (state.get("extra_state") or {}).get("val_loss")
-        if value is not None:
+        if value is not None and not math.isnan(value):
             sign = 1.0 if _higher_is_better(state) else -1.0
             ranked.setdefault(_updates(state), (sign * float(value), path))
     if len(ranked) < count:
