@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,8 +72,8 @@ def last_checkpoints(folder: str | Path, count: int, by: str) -> list[Path]:
 def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
     """Return the `count` checkpoints with the best validation scores, the best one last.
 
-    The checkpoints store the scores, and whether higher is better. Copies of the same update, such
-    as checkpoint_best.pt, are used only once.
+    The checkpoints store the scores, and whether higher is better. Checkpoints whose score is not a
+    number are not used. Copies of the same update, such as checkpoint_best.pt, are used only once.
     """
     check_positive("count", count)
     folder = Path(folder)
@@ -82,7 +83,7 @@ def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
     for path in files:
         state = read_checkpoint(path)
         value = (state.get("extra_state") or {}).get("val_loss")
-        if value is not None:
+        if value is not None and not math.isnan(value):
             sign = 1.0 if _higher_is_better(state) else -1.0
             ranked.setdefault(_updates(state), (sign * float(value), path))
     if len(ranked) < count:
@@ -124,14 +125,14 @@ def average(paths: Sequence[str | Path], moving: bool = False) -> State:
     if not paths:
         raise UsageError("There is nothing to average. Expected at least one checkpoint.")
     state = _read(paths[0], moving)
-    sums = _zeros(state["model"])
+    names = [name for name, weight in state["model"].items() if weight.is_floating_point()]
+    sums = dict.fromkeys(names, torch.zeros((), dtype=torch.float64))
     for index, path in enumerate(paths):
         if index:
             newer = _read(path, moving)
             _check_same_model(paths[0], state, path, newer)
             state = newer
-        for name, total in sums.items():
-            total += state["model"][name]
+        _add_weights(sums, state["model"])
     state["model"] = _means(state["model"], sums, len(paths))
     state.pop("last_optimizer_state", None)
     for key in ("ema", "ema_fp32_params"):
@@ -153,16 +154,19 @@ def _read(path: Path, moving: bool) -> State:
     return state
 
 
-def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a float64 tensor of zeros for each floating-point tensor, by name.
+def _add_weights(sums: dict[str, Tensor], model: dict[str, Tensor]) -> None:
+    """Add the weights of a checkpoint to the sums.
 
-    Tied tensors have one entry, under their first name.
+    Names share a sum as long as all checkpoints tie their weights. A run that is resumed on a GPU
+    stores copies of weights that were tied on a CPU.
     """
-    return {
-        names[0]: torch.zeros(model[names[0]].shape, dtype=torch.float64)
-        for names in ties(model)
-        if model[names[0]].is_floating_point()
-    }
+    for names in ties(model):
+        updated: dict[int, Tensor] = {}
+        for name in filter(sums.__contains__, names):
+            old = sums[name]
+            if id(old) not in updated:
+                updated[id(old)] = old + model[name].double()
+            sums[name] = updated[id(old)]
 
 
 def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
@@ -180,13 +184,16 @@ def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dic
 
     Means have the dtype of the weight. Sums are removed one by one to save memory.
     """
-    means: dict[str, Tensor] = {}
-    for names in ties(model):
-        tensor = model[names[0]]
-        if names[0] in sums:
-            tensor = (sums.pop(names[0]) / count).to(tensor.dtype)
-        means.update(dict.fromkeys(names, tensor))
-    return {name: means[name] for name in model}
+    means: dict[int, Tensor] = {}
+    weights = {}
+    for name, weight in model.items():
+        if name in sums:
+            total = sums.pop(name)
+            if id(total) not in means:
+                means[id(total)] = (total / count).to(weight.dtype)
+            weight = means[id(total)]
+        weights[name] = weight
+    return weights
 
 
 def _check_same_model(first_path: Path, first: State, path: Path, state: State) -> None:

@@ -31,7 +31,7 @@ from fairseq_ssl.signature import Signature
 OptionValues = dict[str, Any]
 Actions = dict[str, argparse.Action]
 
-OPTION_WORD = re.compile(r"\w[\w.,+-]*|")
+OPTION_WORD = re.compile(r"\w[\w.,+@-]*|")
 """Pattern of names, languages and numbers separated by commas, without paths and code."""
 LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""

@@ -76,7 +76,7 @@ NAMES = _names("""
 """)
 """Options with a registered name, a language or the name of a file in the data folder."""
 
-NAME = re.compile(r"[\w.,:+-]*")
+NAME = re.compile(r"[\w.,:+@-]*")
 MAX_DEPTH = 20
 MAX_VALUES = 100_000
 

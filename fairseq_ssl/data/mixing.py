@@ -114,7 +114,10 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
 
 
 class MixedPairs(LanguagePairDataset):
-    """Sentence pairs from a source and a target mixture that have the same counts."""
+    """Sentence pairs from a source and a target mixture that have the same counts.
+
+    With several data folders, fairseq reads each folder every `folders` epochs.
+    """
 
     def __init__(
         self,
@@ -122,12 +125,14 @@ class MixedPairs(LanguagePairDataset):
         source_dictionary: Any,
         target: Mixture,
         target_dictionary: Any,
+        folders: int = 1,
         **options: Any,
     ) -> None:
         # fairseq would copy the lengths twice, so pass empty arrays.
         empty = np.empty(0, np.uint16)
         sides = (source, empty, source_dictionary, target, empty, target_dictionary)
         super().__init__(*sides, **options)
+        self.folders = folders
         self._empty = empty
         self._epoch: int | None = None
         self._read_sizes()
@@ -160,7 +165,7 @@ class MixedPairs(LanguagePairDataset):
         if epoch != self._epoch and not self.src.is_constant:
             self._epoch = epoch
             for mixture in (self.src, self.tgt):
-                mixture.set_epoch(epoch)
+                mixture.set_epoch((epoch - 1) // self.folders + 1)
             self._read_sizes()
 
     def ordered_indices(self) -> Indices:

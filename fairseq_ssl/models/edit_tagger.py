@@ -114,7 +114,9 @@ class EditTaggerConfig(FairseqDataclass):
         default=0,
         metadata={
             "help": "number of updates at the start of training in which the encoder is frozen, 0 "
-            "or more; with several GPUs add --find-unused-parameters (default: 0)"
+            "or more; with several GPUs add --find-unused-parameters; with --weight-decay use "
+            "--optimizer bert_adam, since others change a frozen encoder in --fp16, --bf16 and "
+            "--ddp-backend legacy_ddp (default: 0)"
         },
     )
 

@@ -21,7 +21,11 @@ class BertAdamConfig(FairseqAdamConfig):
 
 @register_optimizer("bert_adam", dataclass=BertAdamConfig)
 class BertAdam(FairseqAdam):
-    """fairseq's Adam, with weight decay for matrices but not for vectors (biases, norms)."""
+    """fairseq's Adam, with weight decay for matrices but not for vectors (biases, norms).
+
+    A weight is updated from its first gradient that is not zero, so that a frozen encoder does not
+    change. --fp16, --bf16 and --ddp-backend legacy_ddp replace missing gradients by zeros.
+    """
 
     def __init__(self, cfg: BertAdamConfig, params: Iterable[Tensor]) -> None:
         weights = list(params)
@@ -30,6 +34,16 @@ class BertAdam(FairseqAdam):
             {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
         ]
         super().__init__(cfg, [group for group in groups if group["params"]])
+
+    def step(
+        self, closure: Callable[[], Any] | None = None, scale: float = 1.0, groups: Any = None
+    ) -> None:
+        """Update the weights, except those that have never had a gradient."""
+        state = self.optimizer.state
+        for weight in self.params:
+            if weight.grad is not None and weight not in state and not weight.grad.any():
+                weight.grad = None
+        super().step(closure, scale, groups)
 
     @property
     def supports_flat_params(self) -> bool:

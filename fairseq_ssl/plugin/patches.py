@@ -69,6 +69,7 @@ def apply_patches() -> None:
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
     _replace(Trainer, "load_checkpoint", release_ema_state)
+    _replace(Trainer, "get_train_iterator", _report_seed)
     _replace(Trainer, "get_valid_iterator", _keep_training_iterator)
 
 
@@ -338,18 +339,33 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
         has_epoch = "epoch" in call.arguments
         call.apply_defaults()
         arguments = call.arguments
-        if not (has_epoch and _is_training_split(arguments["self"], arguments["dataset"])):
+        task, dataset, later = arguments["self"], arguments["dataset"], arguments["epoch"] - 1
+        if not (has_epoch and _is_training_split(task, dataset)):
             arguments["required_batch_size_multiple"] = 1
+        is_renewed = arguments["disable_iterator_cache"] or arguments["update_epoch_batch_itr"]
+        is_kept = not is_renewed and task.can_reuse_epoch_itr(dataset)
+        if is_kept and getattr(task, "epoch_in_seed", False):
+            arguments["seed"] -= later
         seed = arguments["seed"]
-        if seeds_by_epoch and _keeps_batches(arguments):
-            arguments["seed"] = seed + 1 - arguments["epoch"]
+        if is_kept and seeds_by_epoch and not getattr(task.cfg, "rebuild_batches", False):
+            arguments["seed"] -= later
         iterator = stock(*call.args, **call.kwargs)
         iterator.seed = seed
-        if not _keeps_iterator(arguments):
+        if not is_kept:
             iterator.reuse_dataloader = iterator.persistent_workers = False
         return iterator
 
     return get_batch_iterator
+
+
+def _report_seed(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `_fix_batch_iterator` know that --update-ordered-indices-seed adds the epoch to seeds."""
+
+    def get_train_iterator(self: Any, epoch: int, *args: Any, **options: Any) -> Any:
+        self.task.epoch_in_seed = getattr(self.cfg.dataset, "update_ordered_indices_seed", False)
+        return stock(self, epoch, *args, **options)
+
+    return get_train_iterator
 
 
 def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -432,14 +448,3 @@ def _is_training_split(task: Any, dataset: Any) -> bool:
     """Return True if the name of `dataset` in `task` starts with ``train`` or --train-subset."""
     prefixes = ("train", getattr(task.cfg, "train_subset", None) or "train")
     return any(dataset is one and name.startswith(prefixes) for name, one in task.datasets.items())
-
-
-def _keeps_batches(call: dict[str, Any]) -> bool:
-    """Return True if all epochs use the same iterator and the same batches."""
-    return _keeps_iterator(call) and not getattr(call["self"].cfg, "rebuild_batches", False)
-
-
-def _keeps_iterator(call: dict[str, Any]) -> bool:
-    """Return True if fairseq keeps the iterator for later epochs."""
-    is_renewed = call["disable_iterator_cache"] or call["update_epoch_batch_itr"]
-    return not is_renewed and bool(call["self"].can_reuse_epoch_itr(call["dataset"]))

@@ -1,6 +1,7 @@
 """Training of both translation directions on parallel and monolingual data (ByteNet)."""
 
 import logging
+import sys
 from argparse import Namespace
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -68,6 +69,7 @@ class ReconstructionTranslationConfig(TranslationConfig):
         },
     )
     seed: int = II("common.seed")
+    max_tokens: Optional[int] = II("dataset.max_tokens")  # noqa: UP045
 
 
 @register_task("reconstruction_translation", dataclass=ReconstructionTranslationConfig)
@@ -138,12 +140,12 @@ class ReconstructionTranslationTask(TranslationTask):
                 f"{own} differs from the dictionary of the parallel data. Binarize the text again "
                 f"with --srcdict {self.cfg.data}/dict.{language}.txt."
             )
-        limit = min(self.max_positions())
+        limit = min(*self.max_positions(), self.cfg.max_tokens or sys.maxsize)
         short = (text.sizes <= limit).nonzero()[0]
         if not len(short):
             raise ConfigurationError(
-                f"{path} has no sentence of at most {limit} tokens, the maximum of the model. "
-                "Expected shorter sentences."
+                f"{path} has no sentence of at most {limit} tokens, the maximum of the model and "
+                "of --max-tokens. Expected shorter sentences."
             )
         logger.info(f"{path}: {len(short)} of {len(text)} sentences have at most {limit} tokens")
         sentences = text if len(short) == len(text) else _SentenceSubset(text, short)

@@ -192,6 +192,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             self.source_dictionary,
             Mixture(targets, counts, [None] * len(counts)),
             self.target_dictionary,
+            len(split_paths(self.cfg.data)),
             left_pad_source=self.cfg.left_pad_source,
             left_pad_target=self.cfg.left_pad_target,
             pad_to_multiple=self.cfg.required_seq_len_multiple,

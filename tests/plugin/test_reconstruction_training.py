@@ -279,6 +279,20 @@ def test_an_epoch_has_all_pairs_and_continues_the_text(folder: Path) -> None:
     assert data.num_tokens(0) == data.num_tokens_vec(torch.arange(1).numpy())[0]
 
 
+def test_text_longer_than_max_tokens_is_not_used(folder: Path) -> None:
+    """fairseq drops such pairs, too, and fails on them if it forms batches."""
+    lengths = built(folder, "transformer_tiny")[0].datasets["train"].texts[SOURCE].src_sizes
+    limit = int(max(lengths)) - 1
+    task, _, _ = built(folder, "transformer_tiny", "--max-tokens", str(limit))
+    data = task.datasets["train"]
+    assert len(data.texts[SOURCE]) == sum(lengths <= limit) < len(lengths)
+    sizes = {"max_tokens": limit, "max_positions": (limit, limit), "ignore_invalid_inputs": True}
+    for epoch in (1, 2, 3):
+        assert len(task.get_batch_iterator(data, epoch=epoch, **sizes))
+    with pytest.raises(ConfigurationError, match=r"no sentence of at most 1 tokens.*--max-tokens"):
+        built(folder, "transformer_tiny", "--max-tokens", "1")
+
+
 def test_mixed_length_batches_change_with_the_epoch(folder: Path) -> None:
     """They do not depend on numpy's seed, which fairseq 0.12.2 sets to the same in all epochs."""
     flags = ("--reconstruction-mixed-lengths",)

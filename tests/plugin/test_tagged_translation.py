@@ -137,6 +137,22 @@ def test_mixture_ratio(data: Path, tmp_path: Path) -> None:
         loaded(data, "--mix-weights", "nothing=1").load_dataset("train")
 
 
+def test_mixture_reads_all_pairs_of_each_data_folder(data: Path) -> None:
+    task = loaded(data, "--mix-weights", "train=1")
+    task.load_dataset("train")
+    size = len(task.datasets["train"])
+    half = str(size // 2)
+    task = loaded(Path(f"{data}:{data}"), "--mix-weights", "train=1", "--mix-epoch-pairs", half)
+    for first in (1, 2):
+        read = set()
+        for epoch in (first, first + 2):
+            task.load_dataset("train", epoch)
+            pairs = task.datasets["train"]
+            pairs.set_epoch(epoch)
+            read |= {pairs.src._index(0, position) for position in range(len(pairs))}
+        assert len(read) == size // 2 * 2
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

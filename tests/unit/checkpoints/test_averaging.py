@@ -86,6 +86,19 @@ def test_tied_weights_stay_tied_and_are_stored_once(save: Save, tmp_path: Path) 
     assert model["embed"].unique().tolist() == [0.5]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_copies_of_tied_weights_in_one_checkpoint_are_averaged(
+    save: Save, order: tuple[int, int]
+) -> None:
+    shared = torch.zeros(2)
+    paths = [
+        save("cpu.pt", {"embed": shared, "project": shared}),
+        save("gpu.pt", {"embed": torch.full((2,), 10.0), "project": torch.full((2,), 20.0)}),
+    ]
+    model = average([paths[index] for index in order])["model"]
+    assert (model["embed"].tolist(), model["project"].tolist()) == ([5.0, 5.0], [10.0, 10.0])
+
+
 @pytest.mark.parametrize(
     ("other", "arch", "named"),
     [

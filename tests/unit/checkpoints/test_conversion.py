@@ -47,6 +47,13 @@ def test_training_state_is_removed() -> None:
     assert stock["model"] == {"w": torch.ones(1)}
 
 
+def test_languages_are_kept() -> None:
+    languages = {"source_lang": "sr@latin", "target_lang": "zh-Hans"}
+    state = shape_state()
+    state["cfg"]["task"] |= languages
+    assert to_stock(state)["cfg"]["task"].items() > languages.items()
+
+
 @pytest.mark.parametrize("arch", ["transformer", "transformer_wmt_en_de_big"])
 def test_architectures_of_fairseq_keep_their_names(arch: str) -> None:
     assert to_stock(shape_state(arch))["cfg"]["model"]["arch"] == arch

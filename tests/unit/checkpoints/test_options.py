@@ -123,6 +123,7 @@ def test_options_of_fairseq_are_unchanged() -> None:
         "encoder_layers": 6,
         "lang_pairs": "de-en,fr-en",
         "source_lang": "zh-Hans",
+        "target_lang": "ca@valencia",
         "classification_unlabeled": "unlabeled:valid",
         "lr": [0.001],
         "post_process": "@@ ",

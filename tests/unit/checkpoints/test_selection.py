@@ -72,6 +72,15 @@ def test_best_uses_the_stored_score_and_direction(
         best_checkpoints(tmp_path, 5)
 
 
+def test_scores_that_are_not_numbers_are_not_used(tmp_path: Path) -> None:
+    for epoch, value in enumerate([3.0, float("nan"), 5.0], start=1):
+        checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch, value, higher=False)
+    names = [path.name for path in best_checkpoints(tmp_path, 2)]
+    assert names == ["checkpoint3.pt", "checkpoint1.pt"]
+    with pytest.raises(DataError, match="has 2 checkpoints with a validation score"):
+        best_checkpoints(tmp_path, 3)
+
+
 def test_invalid_requests_are_rejected(folder: Path) -> None:
     for count in (0, 1.5):
         with pytest.raises(UsageError, match=f"`count` is {count}. Expected"):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from omegaconf import OmegaConf
 from torch import nn
 
 import fairseq_ssl
@@ -39,17 +43,38 @@ def trained(name: str, weight_decay: float, updates: int = 3) -> dict[str, torch
 
 
 def test_vectors_have_no_weight_decay() -> None:
-    """With zero gradients, an update sets a matrix to w (1 - lr * decay) and keeps a vector."""
-    model = layer()
-    nn.init.constant_(dict(model.named_parameters())["0.bias"], 0.5)
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    optimizer = OPTIMIZER_REGISTRY["bert_adam"](config("bert_adam", 0.3), model.parameters())
-    for weight in model.parameters():
-        weight.grad = torch.zeros_like(weight)
-    optimizer.step()
-    for name, weight in model.state_dict().items():
-        factor = 1 - 0.1 * 0.3 if weight.dim() > 1 else 1.0
-        torch.testing.assert_close(weight, before[name] * factor)
+    """Weight decay subtracts lr * decay * w from a matrix, beside the update without decay."""
+    before = layer().state_dict()
+    plain, decayed = (trained("bert_adam", decay, updates=1) for decay in (0.0, 0.3))
+    for name, weight in before.items():
+        decay = 0.1 * 0.3 * weight if weight.dim() > 1 else torch.zeros(())
+        torch.testing.assert_close(decayed[name], plain[name] - decay)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16", None])
+def test_weights_without_gradients_are_frozen(precision: str | None) -> None:
+    """This holds although FP16Optimizer replaces missing gradients by zeros, as legacy_ddp does."""
+    cfg = OmegaConf.structured(FairseqConfig)
+    OmegaConf.set_struct(cfg, False)
+    cfg.optimizer = OmegaConf.create(vars(config("bert_adam", 0.5)))
+    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision or "", torch.float32)
+    frozen, head = (nn.Parameter(torch.ones(2, 2, dtype=dtype)) for _ in range(2))
+    if precision:
+        cfg.common[precision] = cfg.common.fp16_no_flatten_grads = True
+        optimizer = FP16Optimizer.build_optimizer(cfg, [frozen, head])
+    else:
+        optimizer = OPTIMIZER_REGISTRY["bert_adam"](cfg.optimizer, [frozen, head])
+    for update in range(5):
+        optimizer.zero_grad()
+        loss = (head + frozen * (update > 3)).sum() if update > 2 else head.sum()
+        optimizer.backward(loss.float())
+        optimizer.multiply_grads(1.0)
+        optimizer.step()
+        assert head.max() < 1 - 0.1 * update
+        if update < 4:
+            assert frozen.eq(1).all()
+    # The first update of Adam is the learning rate: 1 (1 - 0.1 * 0.5) - 0.1.
+    torch.testing.assert_close(frozen, torch.full_like(frozen, 0.85))
 
 
 def test_without_weight_decay_it_equals_adam() -> None:

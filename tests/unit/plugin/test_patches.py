@@ -28,7 +28,11 @@ fairseq_ssl.register()
 from fairseq import checkpoint_utils  # noqa: E402
 from fairseq.data.iterators import EpochBatchIterator  # noqa: E402
 from fairseq.data.legacy import BertDictionary, MaskedLMDictionary  # noqa: E402
-from fairseq.dataclass.configs import CheckpointConfig  # noqa: E402
+from fairseq.dataclass.configs import (  # noqa: E402
+    CheckpointConfig,
+    DatasetConfig,
+    OptimizationConfig,
+)
 from fairseq.models import ARCH_CONFIG_REGISTRY  # noqa: E402
 from fairseq.models.ema.ema import EMA  # noqa: E402
 from fairseq.models.transformer import TransformerModel  # noqa: E402
@@ -72,6 +76,36 @@ def batches(*args: Any, **options: Any) -> list[list[int]]:
 
 def test_resumed_run_keeps_the_batches_of_epoch_1() -> None:
     assert batches(epoch=4) == batches(epoch=1)
+
+
+def epochs_of_a_trainer(numbers: range, updates_seed: bool, rebuild: bool) -> list[list[Any]]:
+    """Return the batches of the last epoch of a run that starts or resumes in the first one."""
+    task = task_of("train", 40)
+    task.cfg = Namespace(rebuild_batches=rebuild)
+    dataset = DatasetConfig(batch_size=8, num_workers=0)
+    dataset.update_ordered_indices_seed = updates_seed
+    trainer = SimpleNamespace(
+        task=task,
+        cfg=Namespace(dataset=dataset, optimization=OptimizationConfig(), common=Namespace(seed=3)),
+        model=Namespace(max_positions=lambda: (9, 9)),
+        data_parallel_world_size=1,
+        data_parallel_rank=0,
+        reset_dummy_batch=lambda batch: None,
+    )
+    task.max_positions = lambda: (9, 9)
+    found: list[list[Any]] = []
+    for epoch in numbers:
+        made = Trainer.get_train_iterator(trainer, epoch, load_dataset=False)
+        found = [batch["id"].tolist() for batch in made.next_epoch_itr()]
+    return found
+
+
+@pytest.mark.parametrize("updates_seed", [False, True])
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_seeds_of_a_trainer_resume(updates_seed: bool, rebuild: bool) -> None:
+    """This holds although --update-ordered-indices-seed adds the epoch to the seed."""
+    whole = epochs_of_a_trainer(range(1, 4), updates_seed, rebuild)
+    assert epochs_of_a_trainer(range(3, 4), updates_seed, rebuild) == whole
 
 
 @pytest.mark.parametrize(
