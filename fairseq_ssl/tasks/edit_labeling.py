@@ -133,6 +133,26 @@ class EditLabelingTask(FairseqTask):
         logger.info(f"{len(dictionary)} tokens, {len(edits.labels)} edits")
         return cls(cfg, dictionary, edits)
 
+    def check_task_state(self, state: dict[str, Any], origin: str) -> None:
+        """Raise an error if a checkpoint was trained with a different edit dictionary.
+
+        Args:
+            state: the task state of the checkpoint.
+            origin: name of the checkpoint, for the error.
+        """
+        known = state.get("edit_dictionary")
+        if known is not None and known != self.edits.text():
+            place = (
+                f"{EDITS_FILE} in {self.cfg.data}"
+                if self.cfg.data
+                else "that of the first checkpoint"
+            )
+            raise ConfigurationError(
+                f"The edit dictionary of {origin} differs from {place}. Use the "
+                "data folder with which the model was trained, or label the data with the edit "
+                "dictionary of the model. The models of an ensemble have the same edit dictionary."
+            )
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the task state of a checkpoint, which must have the edit dictionary of the data.
 
@@ -148,17 +168,8 @@ class EditLabelingTask(FairseqTask):
             if not isinstance(known, str):
                 raise DataError("The checkpoint has no edit dictionary.")
             self._set_edits(EditDictionary.parse(known.splitlines(), "The checkpoint"))
-        elif known is not None and known != self.edits.text():
-            place = (
-                f"{EDITS_FILE} in {self.cfg.data}"
-                if self.cfg.data
-                else "that of the first checkpoint"
-            )
-            raise ConfigurationError(
-                f"The edit dictionary of the checkpoint differs from {place}. Use the "
-                "data folder with which the model was trained, or label the data with the edit "
-                "dictionary of the model. The models of an ensemble have the same edit dictionary."
-            )
+        else:
+            self.check_task_state(state_dict, "the checkpoint")
         super().load_state_dict(state_dict)
         self.encoder = None if stored is None else EncoderFiles.of_state(stored)
 

@@ -153,7 +153,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """Return the size and a hash of each dictionary, by name."""
         return {name: _fingerprint(one.symbols) for name, one in self.dictionaries.items()}
 
-    def check_vocabularies(self, state: dict[str, Any], origin: str) -> None:
+    def check_task_state(self, state: dict[str, Any], origin: str) -> None:
         """Raise an error if a checkpoint was trained with different dictionaries.
 
         Args:
@@ -171,7 +171,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the task state of a checkpoint, which must have the same dictionaries."""
-        self.check_vocabularies(state_dict, "The checkpoint")
+        self.check_task_state(state_dict, "The checkpoint")
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:

@@ -80,6 +80,11 @@ def test_checkpoint_stores_its_edit_dictionary_and_rejects_others(
     )
     with pytest.raises(ConfigurationError, match="edit dictionary of the checkpoint differs"):
         checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(other)})
+    flags = ("--edit-detection", "--max-update", "61")
+    with pytest.raises(ConfigurationError, match=rf"edit dictionary of {model} differs"):
+        trained(other, tmp_path / "tuned", *flags, "--finetune-from-model", str(model))
+    with pytest.raises(ConfigurationError, match=rf"edit dictionary of {model} differs"):
+        trained(other, tmp_path / "resumed", *flags, "--restore-file", str(model))
 
 
 def test_resumed_training_equals_uninterrupted_training(
