@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fairseq import utils
-from fairseq.data import ConcatDataset, data_utils
+from fairseq.data import ConcatDataset, Dictionary, data_utils
+from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks import FairseqTask, register_task
@@ -30,6 +31,7 @@ from fairseq_ssl.generation.edit_rounds import (
 )
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
 from fairseq_ssl.generation.tagger_export import export_tagger
+from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)
 
@@ -367,9 +369,12 @@ class EditLabelingTask(FairseqTask):
             words = OovDictionary()
             for label in self.edits.names:
                 words.add_symbol(label)
-            return _load_indexed(
+            labels = _load_indexed(
                 folder / f"{name}.{EDITS}-{NONE}.{EDITS}", words, self.cfg.dataset_impl
             )
+            if labels is not None and not isinstance(labels, IndexedRawTextDataset):
+                self._check_labels(folder / f"dict.{EDITS}.txt")
+            return labels
         language = source if side == "source" else target
         for pair in (f"{source}-{target}", f"{target}-{source}", f"{source}-{NONE}"):
             path = folder / f"{name}.{pair}.{language}"
@@ -377,6 +382,19 @@ class EditLabelingTask(FairseqTask):
             if dataset is not None:
                 return dataset
         return None
+
+    def _check_labels(self, path: Path) -> None:
+        """Raise DataError if labels were binarized with another order of the labels."""
+        if not path.exists():
+            return
+        loaded = Dictionary.load(str(path))
+        symbols = (one for one in loaded.symbols[loaded.nspecial :] if not is_padding_entry(one))
+        if tuple(symbols) != self.edits.names:
+            raise DataError(
+                f"{path} differs from the labels of {EDITS_FILE}. Binarize the labels with "
+                "fairseq-preprocess --srcdict and the dictionary of labels that `fairseq-ssl edits "
+                f"dictionary` writes together with {EDITS_FILE}."
+            )
 
 
 def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
