@@ -231,7 +231,7 @@ class EditLabelingTask(FairseqTask):
                 f"{folder} has no labels for {split}. Write them with `fairseq-ssl edits label` "
                 f"and binarize them with fairseq-preprocess --only-source --source-lang {EDITS}."
             )
-        self.datasets[split] = EditDataset(
+        dataset = self.datasets[split] = EditDataset(
             *(text, text.sizes, self.dictionary),
             labels=labels,
             label_sizes=None if labels is None else labels.sizes,
@@ -243,6 +243,12 @@ class EditLabelingTask(FairseqTask):
             words=self.words,
             split_long=not is_training,
         )
+        unlabeled = len(dataset) - int(dataset.has_labels.sum())
+        if unlabeled and not is_training:
+            logger.warning(
+                f"{unlabeled} of {len(dataset)} sentences of {split} have no labels and are "
+                "skipped, also by fairseq-generate. fairseq-interactive corrects all sentences."
+            )
 
     def filter_indices_by_size(
         self,

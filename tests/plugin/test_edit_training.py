@@ -104,6 +104,21 @@ def test_labels_in_another_order_than_the_edit_dictionary_are_rejected(
         EditLabelingTask.setup_task(cfg).load_dataset("train")
 
 
+def test_sentences_without_labels_are_reported_for_validation(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("edits.txt", "dict.src.txt", "dict.trg.txt"):
+        shutil.copy(data / name, tmp_path)
+    (tmp_path / "valid.src-trg.src").write_text("a b\na\nb\n")
+    (tmp_path / "valid.edits-None.edits").write_text("KEEP KEEP KEEP\n\n\n")
+    cfg = EditLabelingConfig(data=str(tmp_path), dataset_impl="raw", train_subset="train", seed=1)
+    cfg.required_seq_len_multiple = 1
+    task = EditLabelingTask.setup_task(cfg)
+    with caplog.at_level("WARNING"):
+        task.load_dataset("valid")
+    assert "2 of 3 sentences of valid have no labels and are skipped" in caplog.text
+
+
 def test_resumed_training_equals_uninterrupted_training(
     data: Path, tmp_path: Path, run: Run
 ) -> None:
