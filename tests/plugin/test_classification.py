@@ -273,5 +273,10 @@ def test_invalid_options_are_rejected_before_the_first_batch(
         made.mixture(data, tmp_path, imitators, "--mixture-imitators", imitators)
     with pytest.raises(ConfigurationError, match="--imitator-windows is '1,0'"):
         made.imitators(data, tmp_path, expert, "--imitator-windows", "1,0")
+    for flag, value in (("full-epochs", ()), ("unlabeled-lines", ("8",))):
+        with pytest.raises(ConfigurationError, match=rf"-{flag} has no effect .* supervised"):
+            made.expert(data, tmp_path, f"--classification-{flag}", *value)
+    with pytest.raises(ConfigurationError, match=r"per-labeled has no effect .* imitate"):
+        made.imitators(data, tmp_path, expert, "--classification-unlabeled-per-labeled", "1")
     with pytest.raises(ConfigurationError, match="only 30 unlabeled lines"):
         made.imitators(data, tmp_path, expert, "--classification-unlabeled-lines", "31")
