@@ -173,5 +173,5 @@ def load_expert(path: Path, task: Any) -> TextClassifier:
 def read_checkpoint_of_task(path: Path, task: Any) -> dict[str, Any]:
     """Read a checkpoint. Raise an error if its vocabularies are not the task's."""
     state = read_checkpoint(path)
-    task.check_vocabularies(state.get("task_state") or {}, str(path))
+    task.check_task_state(state.get("task_state") or {}, str(path))
     return state

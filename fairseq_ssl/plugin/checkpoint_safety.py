@@ -110,7 +110,8 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `load_checkpoint_to_cpu` to report damage in one line, and to add a missing average.
 
     With --store-ema, fairseq fails on checkpoints without averaged weights, such as most
-    checkpoints for fine-tuning, since it reads the weights after deleting them.
+    checkpoints for fine-tuning, since it reads the weights after deleting them. The task state is
+    also added to `extra_state`, for `check_loaded_state`.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -125,22 +126,27 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
             ) from error
         if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])
+            state["extra_state"]["task_state"] = state.get("task_state")
         return state
 
     return load_checkpoint_to_cpu
 
 
-def release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Remove the averaged weights from the result of `load_checkpoint`.
+def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `Trainer.load_checkpoint` to check the task state, and to remove the averaged weights.
 
-    fairseq-train keeps the result in memory for the whole run.
+    fairseq-train ignores the task state, so that a model could be resumed or fine-tuned with other
+    dictionaries. It keeps the result in memory for the whole run.
     """
 
-    def load_checkpoint(*args: Any, **options: Any) -> Any:
-        extra_state = stock(*args, **options)
+    def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
+        extra_state = stock(trainer, filename, *args, **options)
         if extra_state is not None:
             for name in ("ema", "ema_fp32_params"):
                 extra_state.pop(name, None)
+            task_state = extra_state.pop("task_state", None)
+            if task_state and hasattr(trainer.task, "check_task_state"):
+                trainer.task.check_task_state(task_state, filename)
         return extra_state
 
     return load_checkpoint

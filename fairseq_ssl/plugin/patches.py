@@ -22,9 +22,9 @@ from weakref import WeakSet
 import numpy as np
 
 from fairseq_ssl.plugin.checkpoint_safety import (
+    check_loaded_state,
     copy_atomically,
     protect_fairseq,
-    release_ema_state,
     report_damage,
 )
 
@@ -68,7 +68,7 @@ def apply_patches() -> None:
     _replace(FairseqTask, "train_step", _autocast_on_cpus)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
-    _replace(Trainer, "load_checkpoint", release_ema_state)
+    _replace(Trainer, "load_checkpoint", check_loaded_state)
     _replace(Trainer, "get_train_iterator", _report_seed)
     _replace(Trainer, "get_valid_iterator", _keep_training_iterator)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fairseq import utils
-from fairseq.data import ConcatDataset, data_utils
+from fairseq.data import ConcatDataset, Dictionary, data_utils
+from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks import FairseqTask, register_task
@@ -30,6 +31,7 @@ from fairseq_ssl.generation.edit_rounds import (
 )
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
 from fairseq_ssl.generation.tagger_export import export_tagger
+from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +135,26 @@ class EditLabelingTask(FairseqTask):
         logger.info(f"{len(dictionary)} tokens, {len(edits.labels)} edits")
         return cls(cfg, dictionary, edits)
 
+    def check_task_state(self, state: dict[str, Any], origin: str) -> None:
+        """Raise an error if a checkpoint was trained with a different edit dictionary.
+
+        Args:
+            state: the task state of the checkpoint.
+            origin: name of the checkpoint, for the error.
+        """
+        known = state.get("edit_dictionary")
+        if known is not None and known != self.edits.text():
+            place = (
+                f"{EDITS_FILE} in {self.cfg.data}"
+                if self.cfg.data
+                else "that of the first checkpoint"
+            )
+            raise ConfigurationError(
+                f"The edit dictionary of {origin} differs from {place}. Use the "
+                "data folder with which the model was trained, or label the data with the edit "
+                "dictionary of the model. The models of an ensemble have the same edit dictionary."
+            )
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the task state of a checkpoint, which must have the edit dictionary of the data.
 
@@ -148,17 +170,8 @@ class EditLabelingTask(FairseqTask):
             if not isinstance(known, str):
                 raise DataError("The checkpoint has no edit dictionary.")
             self._set_edits(EditDictionary.parse(known.splitlines(), "The checkpoint"))
-        elif known is not None and known != self.edits.text():
-            place = (
-                f"{EDITS_FILE} in {self.cfg.data}"
-                if self.cfg.data
-                else "that of the first checkpoint"
-            )
-            raise ConfigurationError(
-                f"The edit dictionary of the checkpoint differs from {place}. Use the "
-                "data folder with which the model was trained, or label the data with the edit "
-                "dictionary of the model. The models of an ensemble have the same edit dictionary."
-            )
+        else:
+            self.check_task_state(state_dict, "the checkpoint")
         super().load_state_dict(state_dict)
         self.encoder = None if stored is None else EncoderFiles.of_state(stored)
 
@@ -218,7 +231,7 @@ class EditLabelingTask(FairseqTask):
                 f"{folder} has no labels for {split}. Write them with `fairseq-ssl edits label` "
                 f"and binarize them with fairseq-preprocess --only-source --source-lang {EDITS}."
             )
-        self.datasets[split] = EditDataset(
+        dataset = self.datasets[split] = EditDataset(
             *(text, text.sizes, self.dictionary),
             labels=labels,
             label_sizes=None if labels is None else labels.sizes,
@@ -230,6 +243,12 @@ class EditLabelingTask(FairseqTask):
             words=self.words,
             split_long=not is_training,
         )
+        unlabeled = len(dataset) - int(dataset.has_labels.sum())
+        if unlabeled and not is_training:
+            logger.warning(
+                f"{unlabeled} of {len(dataset)} sentences of {split} have no labels and are "
+                "skipped, also by fairseq-generate. fairseq-interactive corrects all sentences."
+            )
 
     def filter_indices_by_size(
         self,
@@ -356,9 +375,12 @@ class EditLabelingTask(FairseqTask):
             words = OovDictionary()
             for label in self.edits.names:
                 words.add_symbol(label)
-            return _load_indexed(
+            labels = _load_indexed(
                 folder / f"{name}.{EDITS}-{NONE}.{EDITS}", words, self.cfg.dataset_impl
             )
+            if labels is not None and not isinstance(labels, IndexedRawTextDataset):
+                self._check_labels(folder / f"dict.{EDITS}.txt")
+            return labels
         language = source if side == "source" else target
         for pair in (f"{source}-{target}", f"{target}-{source}", f"{source}-{NONE}"):
             path = folder / f"{name}.{pair}.{language}"
@@ -366,6 +388,19 @@ class EditLabelingTask(FairseqTask):
             if dataset is not None:
                 return dataset
         return None
+
+    def _check_labels(self, path: Path) -> None:
+        """Raise DataError if labels were binarized with another order of the labels."""
+        if not path.exists():
+            return
+        loaded = Dictionary.load(str(path))
+        symbols = (one for one in loaded.symbols[loaded.nspecial :] if not is_padding_entry(one))
+        if tuple(symbols) != self.edits.names:
+            raise DataError(
+                f"{path} differs from the labels of {EDITS_FILE}. Binarize the labels with "
+                "fairseq-preprocess --srcdict and the dictionary of labels that `fairseq-ssl edits "
+                f"dictionary` writes together with {EDITS_FILE}."
+            )
 
 
 def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:

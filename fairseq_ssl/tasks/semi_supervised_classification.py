@@ -153,7 +153,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """Return the size and a hash of each dictionary, by name."""
         return {name: _fingerprint(one.symbols) for name, one in self.dictionaries.items()}
 
-    def check_vocabularies(self, state: dict[str, Any], origin: str) -> None:
+    def check_task_state(self, state: dict[str, Any], origin: str) -> None:
         """Raise an error if a checkpoint was trained with different dictionaries.
 
         Args:
@@ -171,7 +171,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the task state of a checkpoint, which must have the same dictionaries."""
-        self.check_vocabularies(state_dict, "The checkpoint")
+        self.check_task_state(state_dict, "The checkpoint")
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
@@ -185,6 +185,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         else:
+            _check_stage(self.cfg, self.stage)
             self._store_options(cfg)
         model = super().build_model(cfg, from_checkpoint)
         stages = getattr(model, "stages", ())
@@ -416,17 +417,25 @@ def _check_optimizer(optimizer: Any) -> None:
         )
 
 
+def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
+    """Reject options that training in the stage ignores. Stored options may have them."""
+    ratio, lines = cfg.classification_unlabeled_per_labeled, cfg.classification_unlabeled_lines
+    for name, is_ignored in (
+        ("classification_full_epochs", cfg.classification_full_epochs and stage != IMITATE),
+        ("classification_unlabeled_per_labeled", ratio and stage == IMITATE),
+        ("classification_unlabeled_lines", lines and not ratio and stage != IMITATE),
+    ):
+        if is_ignored:
+            raise ConfigurationError(f"{flag(name)} has no effect in stage {stage}. Remove it.")
+
+
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject values out of range, and options that belong to a different stage."""
-    for name in ("classification_max_length", "classification_unlabeled_lines"):
+    """Reject values out of range, and a teacher in a different stage."""
+    for option, least in ("max_length", 1), ("unlabeled_lines", 1), ("unlabeled_per_labeled", 0):
+        name = f"classification_{option}"
         value = getattr(cfg, name)
-        if value is not None and value < 1:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected 1 or more.")
-    ratio = cfg.classification_unlabeled_per_labeled
-    if ratio < 0:
-        raise ConfigurationError(
-            f"--classification-unlabeled-per-labeled is {ratio}. Expected 0 or more."
-        )
+        if value is not None and value < least:
+            raise ConfigurationError(f"{flag(name)} is {value}; expected {least} or more.")
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(
             "--classification-stage imitate needs --imitator-teacher, a folder from `fairseq-ssl "

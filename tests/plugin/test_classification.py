@@ -235,6 +235,18 @@ def test_adversarial_training_of_a_mixture_calls_imitators_once_per_text(
     assert found["lambda_steps"].ne(0).all()
 
 
+def test_training_with_another_order_of_classes_is_rejected(
+    data: Path, expert: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(data, other, symlinks=True)
+    path = other / "label/dict.txt"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    for flag in ("--finetune-from-model", "--restore-file"):
+        with pytest.raises(ConfigurationError, match=rf"{expert} .* label/dict\.txt .* differs"):
+            made.expert(other, tmp_path / "run", flag, expert)
+
+
 def test_invalid_options_are_rejected_before_the_first_batch(
     data: Path, expert: Path, imitators: Path, tmp_path: Path
 ) -> None:
@@ -261,5 +273,10 @@ def test_invalid_options_are_rejected_before_the_first_batch(
         made.mixture(data, tmp_path, imitators, "--mixture-imitators", imitators)
     with pytest.raises(ConfigurationError, match="--imitator-windows is '1,0'"):
         made.imitators(data, tmp_path, expert, "--imitator-windows", "1,0")
+    for flag, value in (("full-epochs", ()), ("unlabeled-lines", ("8",))):
+        with pytest.raises(ConfigurationError, match=rf"-{flag} has no effect .* supervised"):
+            made.expert(data, tmp_path, f"--classification-{flag}", *value)
+    with pytest.raises(ConfigurationError, match=r"per-labeled has no effect .* imitate"):
+        made.imitators(data, tmp_path, expert, "--classification-unlabeled-per-labeled", "1")
     with pytest.raises(ConfigurationError, match="only 30 unlabeled lines"):
         made.imitators(data, tmp_path, expert, "--classification-unlabeled-lines", "31")

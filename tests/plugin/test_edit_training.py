@@ -14,7 +14,7 @@ import fairseq_ssl
 from fairseq_ssl.cli.main import main as fairseq_ssl_command
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, DataError
 from tests.conftest import OLD_HYDRA, PACKAGE, ROOT, Run, weights
 from tests.learning.learner_sentences import write
 from tests.plugin.edit_corpus import binarize
@@ -25,6 +25,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq_cli import train  # noqa: E402
 
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
+from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -75,11 +76,47 @@ def test_checkpoint_stores_its_edit_dictionary_and_rejects_others(
     other = tmp_path / "bin"
     shutil.copytree(data, other)
     edits = EditDictionary.read(data / "edits.txt")
-    EditDictionary(edits.grams[::-1], edits.counts, edits.max_ngram, edits.transforms).write(
-        other / "edits.txt"
-    )
+    edits = EditDictionary(edits.grams[::-1], edits.counts, edits.max_ngram, edits.transforms)
+    edits.write(other / "edits.txt")
+    edits.write_for_fairseq(other / "dict.edits.txt")
     with pytest.raises(ConfigurationError, match="edit dictionary of the checkpoint differs"):
         checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(other)})
+    flags = ("--edit-detection", "--max-update", "61")
+    with pytest.raises(ConfigurationError, match=rf"edit dictionary of {model} differs"):
+        trained(other, tmp_path / "tuned", *flags, "--finetune-from-model", str(model))
+    with pytest.raises(ConfigurationError, match=rf"edit dictionary of {model} differs"):
+        trained(other, tmp_path / "resumed", *flags, "--restore-file", str(model))
+
+
+def test_labels_in_another_order_than_the_edit_dictionary_are_rejected(
+    data: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "bin"
+    shutil.copytree(data, other)
+    with (other / "dict.edits.txt").open("a") as file:
+        file.write("madeupword0000 0\n")  # fairseq-preprocess --padding-factor
+    cfg = EditLabelingConfig(data=str(other), train_subset="train", dataset_impl=None, seed=1)
+    cfg.required_seq_len_multiple = 1
+    EditLabelingTask.setup_task(cfg).load_dataset("train")
+    lines = (other / "dict.edits.txt").read_text().splitlines(keepends=True)
+    (other / "dict.edits.txt").write_text("".join(reversed(lines)))
+    with pytest.raises(DataError, match=r"dict\.edits\.txt differs from the labels of edits"):
+        EditLabelingTask.setup_task(cfg).load_dataset("train")
+
+
+def test_sentences_without_labels_are_reported_for_validation(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("edits.txt", "dict.src.txt", "dict.trg.txt"):
+        shutil.copy(data / name, tmp_path)
+    (tmp_path / "valid.src-trg.src").write_text("a b\na\nb\n")
+    (tmp_path / "valid.edits-None.edits").write_text("KEEP KEEP KEEP\n\n\n")
+    cfg = EditLabelingConfig(data=str(tmp_path), dataset_impl="raw", train_subset="train", seed=1)
+    cfg.required_seq_len_multiple = 1
+    task = EditLabelingTask.setup_task(cfg)
+    with caplog.at_level("WARNING"):
+        task.load_dataset("valid")
+    assert "2 of 3 sentences of valid have no labels and are skipped" in caplog.text
 
 
 def test_resumed_training_equals_uninterrupted_training(

@@ -22,7 +22,7 @@ from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, TokenBloc
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.averaging import last_checkpoints
-from fairseq_ssl.plugin.checkpoint_safety import release_ema_state
+from fairseq_ssl.plugin.checkpoint_safety import check_loaded_state
 
 fairseq_ssl.register()
 from fairseq import checkpoint_utils  # noqa: E402
@@ -263,7 +263,8 @@ def test_ema_in_half_precision_is_warned_about(
 
 @pytest.mark.parametrize("extra", [None, {"ema": 1, "ema_fp32_params": 2, "val_loss": 3}])
 def test_loaded_ema_state_is_released(extra: Any) -> None:
-    kept = release_ema_state(lambda *_: extra)("trainer", "checkpoint.pt")
+    trainer = SimpleNamespace(task=None)
+    kept = check_loaded_state(lambda *_: extra)(trainer, "checkpoint.pt")
     assert kept is None or kept == {"val_loss": 3}
 
 
