@@ -102,6 +102,24 @@ def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
     return Change(at, False, (second, first), "swap") if is_swap else None
 
 
+def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
+    """Replace pairs of edits that split a token at its hyphens by one edit of this token.
+
+    The alignment substitutes "so-called" by "called" and inserts "so" after the previous token.
+    """
+    result = list(changes)
+    for at in range(len(result) - 1, 0, -1):  # the next split takes its parts first
+        left, change = result[at - 1 : at + 1]
+        if change.kept or left.position != change.position - 1:
+            continue
+        parts = tuple(source[change.position - 1].split("-"))
+        lead = len(parts) - len(change.inserted)
+        if all(parts) and lead > 0 and left.inserted[-lead:] + change.inserted == parts:
+            result[at - 1] = left._replace(inserted=left.inserted[:-lead])
+            result[at] = change._replace(inserted=parts)
+    return [change for change in result if change.inserted or not change.kept]
+
+
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
     """Return the length of the common prefix, and the starts of the common suffix.
 
