@@ -58,6 +58,23 @@ def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> 
     assert again is None
 
 
+def test_word_counts_do_not_replace_other_files(tmp_path: Path) -> None:
+    source, other, output = (tmp_path / name for name in ("data.counts", "a.counts", "a"))
+    source.write_text("the cat sat\n")
+    other.write_text("mine\n")
+    with pytest.raises(UsageError, match="must be different files"):
+        noise_file(source, tmp_path / "data", "direct")
+    with pytest.raises(UsageError, match=r"a\.counts would be replaced by word counts"):
+        noise_file(source, output, "direct")
+    assert (source.read_text(), other.read_text()) == ("the cat sat\n", "mine\n")
+    assert noise_file(source, tmp_path / "data", "spelling")
+    other.unlink()
+    for text in ("a dog barked\n", "a b\n"):  # counts of an earlier run are replaced
+        source.write_text(text)
+        assert noise_file(source, output, "direct", overwrite=True)
+        assert set(other.read_text().split()) == {*text.split(), "1"}
+
+
 def test_resources_are_used() -> None:
     drawn = add_noise(LINES, "direct:mask=0:keep=0", resources=NoiseResources(counts={"only": 1}))
     assert "only" in " ".join(drawn)
