@@ -8,7 +8,7 @@ the authors' code. Another order would change the rounding, and thereby the alig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from fairseq_ssl.text.raw_text import TokenEdit
@@ -72,12 +72,14 @@ def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]
     return edits
 
 
-def find_merges(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
-    """Replace pairs of edits that merge or swap two adjacent tokens by one edit."""
+def find_merges(
+    source: Sequence[str], changes: Sequence[Change], kinds: Collection[str]
+) -> list[Change]:
+    """Replace pairs of edits that are a merge of one of the kinds by one edit."""
     result: list[Change] = []
     for change in changes:
         merged = _merge(source, result[-1], change) if result else None
-        if merged is None:
+        if merged is None or merged.merge not in kinds:
             result.append(change)
         else:
             result[-1] = merged

@@ -117,7 +117,7 @@ def join_changes(
 ) -> list[Change]:
     """Return the edits, with one edit for each merge or split by a transform."""
     if transforms.merges:
-        changes = find_merges(source, changes)
+        changes = find_merges(source, changes, transforms.merges)
     return find_splits(source, changes) if transforms.splits else changes
 
 

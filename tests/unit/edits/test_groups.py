@@ -69,6 +69,13 @@ def test_merges_and_splits(row: str) -> None:
     assert apply(source, labels.split()) == target
 
 
+def test_merges_that_are_not_in_the_dictionary() -> None:
+    content = EditDictionary((), (), 2, Transforms()).text().splitlines()
+    dictionary = EditDictionary.parse([*content, "transform MERGE_space"], "edits.txt")
+    labels = [*["KEEP"] * 4, "MERGE_space", "KEEP"]
+    assert extract("b a x in to", "a b x into", dictionary) == labels
+
+
 def test_swaps_are_found_for_all_alignments() -> None:
     """The alignment of a swap depends on the lengths of the words."""
     words = ["a", "bb", "ccc", "dddd", "e"]
