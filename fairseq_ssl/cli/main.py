@@ -262,12 +262,17 @@ def _notices(args: argparse.Namespace) -> Iterator[None]:
 
 
 def _check_named(args: argparse.Namespace) -> None:
-    """Raise UsageError for an output path without a name, such as ``.`` and ``/``."""
+    """Raise UsageError for an output path without a name, such as ``.`` and ``/``, and for ``-``.
+
+    Of a verb that can write to stdout, ``-`` is None, or the only path in a list.
+    """
     for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path) and not path.name:
                 raise UsageError(f"{flag(option)} is the folder {path}. Expected a new path in it.")
+            if path == Path("-") and value != [path]:
+                raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Name a file.")
 
 
 def load_verb(name: str) -> Verb:

@@ -8,7 +8,7 @@ the authors' code. Another order would change the rounding, and thereby the alig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from fairseq_ssl.text.raw_text import TokenEdit
@@ -72,12 +72,14 @@ def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]
     return edits
 
 
-def find_merges(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
-    """Replace pairs of edits that merge or swap two adjacent tokens by one edit."""
+def find_merges(
+    source: Sequence[str], changes: Sequence[Change], kinds: Collection[str]
+) -> list[Change]:
+    """Replace pairs of edits that are a merge of one of the kinds by one edit."""
     result: list[Change] = []
     for change in changes:
         merged = _merge(source, result[-1], change) if result else None
-        if merged is None:
+        if merged is None or merged.merge not in kinds:
             result.append(change)
         else:
             result[-1] = merged
@@ -100,6 +102,24 @@ def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
                 return Change(at, False, merged, kind)
         is_swap = pair in ((False, (), True, (first,)), (False, (second,), False, (first,)))
     return Change(at, False, (second, first), "swap") if is_swap else None
+
+
+def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
+    """Replace pairs of edits that split a token at its hyphens by one edit of this token.
+
+    The alignment substitutes "so-called" by "called" and inserts "so" after the previous token.
+    """
+    result = list(changes)
+    for at in range(len(result) - 1, 0, -1):  # the next split takes its parts first
+        left, change = result[at - 1 : at + 1]
+        if change.kept or left.position != change.position - 1:
+            continue
+        parts = tuple(source[change.position - 1].split("-"))
+        lead = len(parts) - len(change.inserted)
+        if all(parts) and lead > 0 and left.inserted[-lead:] + change.inserted == parts:
+            result[at - 1] = left._replace(inserted=left.inserted[:-lead])
+            result[at] = change._replace(inserted=parts)
+    return [change for change in result if change.inserted or not change.kept]
 
 
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:

@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from fairseq_ssl.edits.alignment import align_tokens, find_merges
+from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import (
     ExtractedLabels,
     LabelExtractor,
     apply_labels,
+    join_changes,
     transform_index,
 )
 from fairseq_ssl.edits.labels import Gram, Label, parse_label
@@ -51,7 +52,7 @@ class GramCounts:
             return
         self.changed += bool(changes)
         if transforms is not None:
-            changes = find_merges(tokens, changes) if transforms.merges else changes
+            changes = join_changes(transforms, tokens, changes)
             changes = [one for one in changes if transform_index(transforms, tokens, one) is None]
         for change in changes:
             if len(change.inserted) > max_ngram:

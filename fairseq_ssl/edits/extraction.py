@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_ssl.edits.alignment import Change, align_tokens, find_merges
+from fairseq_ssl.edits.alignment import Change, align_tokens, find_merges, find_splits
 from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
 from fairseq_ssl.edits.labels import KEEP, Label, parse_label
 from fairseq_ssl.edits.transforms import Transforms
@@ -95,8 +95,7 @@ class LabelExtractor:
         changes = align_tokens(source, target)
         if changes is None:
             return None
-        if self.dictionary.transforms.merges:
-            changes = find_merges(source, changes)
+        changes = join_changes(self.dictionary.transforms, source, changes)
         ids = [KEEP_ID] * (len(source) + 1)
         for change in changes:
             ids[change.position] = self._label(source, change)
@@ -111,6 +110,15 @@ class LabelExtractor:
             return DELETE_ID
         grams = dictionary.appends if change.kept else dictionary.replaces
         return grams.get(change.inserted, KEEP_ID)
+
+
+def join_changes(
+    transforms: Transforms, source: Sequence[str], changes: list[Change]
+) -> list[Change]:
+    """Return the edits, with one edit for each merge or split by a transform."""
+    if transforms.merges:
+        changes = find_merges(source, changes, transforms.merges)
+    return find_splits(source, changes) if transforms.splits else changes
 
 
 def transform_index(transforms: Transforms, source: Sequence[str], change: Change) -> int | None:

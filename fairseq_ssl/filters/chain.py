@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -59,6 +61,8 @@ class FilterChain:
     """Specifications of all filters."""
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
+    object_digests: tuple[str, ...] = ()
+    """Digests of the attributes of user-defined filter objects, which can be no options."""
 
     @property
     def accepts_any_bytes(self) -> bool:
@@ -98,7 +102,12 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
         )
     others = tuple(one for one, _ in built if isinstance(one, Filter))
     names = tuple(name for _, name in built)
-    return FilterChain(names, others, duplicates[0] if duplicates else None)
+    digests = [
+        _attribute_digest(one)
+        for one in specs_
+        if isinstance(one, Filter) and type(one) not in FILTERS.values()
+    ]
+    return FilterChain(names, others, duplicates[0] if duplicates else None, tuple(digests))
 
 
 def describe_filters() -> str:
@@ -173,6 +182,30 @@ def _source_digest(cls: type[Any]) -> str:
         return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()[:12]
     except (TypeError, OSError):
         return ""
+
+
+def _attribute_digest(one: Filter[Any]) -> str:
+    """Return a digest of the attributes of an object, without cached properties."""
+    names = {*getattr(one, "__dict__", ()), *getattr(one, "__dataclass_fields__", ())}
+    values = {
+        name: getattr(one, name, None)
+        for name in sorted(names)
+        if not isinstance(getattr(type(one), name, None), cached_property)
+    }
+    return hashlib.sha256(_stable_repr(values).encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def _stable_repr(value: object) -> str:
+    """Return a representation without memory addresses and without the random order of sets."""
+    if isinstance(value, dict):
+        parts = [f"{_stable_repr(key)}: {_stable_repr(item)}" for key, item in value.items()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = [_stable_repr(item) for item in value]
+    else:
+        return re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))
+    if isinstance(value, set | frozenset):
+        parts.sort()
+    return f"{type(value).__name__}({', '.join(parts)})"
 
 
 def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | DuplicateFilter:

@@ -219,7 +219,7 @@ class _FilterJob:
         self.seen = BoundedHashSet(self.memory) if self.chain.duplicates else None
         self.positions = [0] * len(self.names)
         self.dropped = [DropCount(name) for name in self.chain.names]
-        digests = self.chain.source_digests
+        digests, objects = self.chain.source_digests, self.chain.object_digests
         self.params: dict[str, Any] = {
             "filters": list(self.chain.names),
             "inputs": list(self.names),
@@ -229,6 +229,7 @@ class _FilterJob:
             "memory": self.memory if self.chain.duplicates else None,
             "version": __version__,
             **({"filter_sources": digests} if digests else {}),
+            **({"filter_objects": list(objects)} if objects else {}),
         }
         """Parameters that determine the content of the outputs."""
 

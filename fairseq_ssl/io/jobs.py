@@ -152,13 +152,15 @@ def _write(
             for chunk, state in chunks(files.state):
                 files.append(chunk, state)
             files.finish(signature())
-    except PermissionError:
-        raise DataError(f"{files.current} cannot be written: permission denied.") from None
+    except PermissionError as error:
+        named = f": {error.filename}" if error.filename else ""
+        raise DataError(f"{files.current} cannot be written: permission denied{named}.") from None
     except OSError as error:
+        named = f": {error.filename}" if error.filename else ""
         resume = " to resume it" if files.journal.exists() else ""
         raise DataError(
-            f"{files.current} could not be written: {error.strerror or error}. Free some space, "
-            f"and run the same job again{resume}."
+            f"{files.current} could not be written: {error.strerror or error}{named}. Free some "
+            f"space, and run the same job again{resume}."
         ) from None
 
 

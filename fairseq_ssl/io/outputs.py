@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import json
 import os
 import re
@@ -133,10 +134,9 @@ def is_device(output: Path) -> bool:
 
 def _target(output: Path) -> Path:
     """Resolve symbolic links, so that the file that a link points to is replaced."""
-    try:
+    with suppress(OSError, RuntimeError):  # circular links
         return output.resolve()
-    except (OSError, RuntimeError):  # circular links
-        return output.absolute()
+    return output.absolute()
 
 
 def _check_signature(output: Path) -> None:
@@ -180,10 +180,9 @@ def _locked(output: Path, lock: Path, wait: bool) -> int:
 
 
 def _is_same(path: Path, descriptor: int) -> bool:
-    try:
+    with suppress(FileNotFoundError):
         return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def _busy(output: Path) -> UsageError:
@@ -397,20 +396,21 @@ def temporary_path(path: Path) -> Path:
 
 
 def write_chunk(file: IO[bytes], chunk: bytes | Path) -> None:
-    """Append bytes, or the content of a file, which is copied by the kernel and deleted."""
+    """Append bytes, or the content of a file, which is deleted."""
     if isinstance(chunk, bytes):
         file.write(chunk)
         return
     file.flush()
     with chunk.open("rb") as source:
-        left = os.fstat(source.fileno()).st_size
+        is_file = isinstance(getattr(file, "raw", file), io.FileIO)  # not gzip
+        left = os.fstat(source.fileno()).st_size if is_file else 0
         try:
             while left:
                 left -= os.sendfile(file.fileno(), source.fileno(), None, left)
         except OSError as error:
             if error.errno != errno.EINVAL:  # sendfile does not support some devices
                 raise
-            shutil.copyfileobj(source, file)
+        shutil.copyfileobj(source, file)  # the rest
     chunk.unlink()
 
 

@@ -6,6 +6,7 @@ Byte-order marks and Windows line ends are removed from all text.
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import io
 import json
@@ -350,14 +351,26 @@ def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[
     try:
         with gzip.open(path) if compressed else path.open("rb") as file:
             yield cast(IO[bytes], file)
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except IsADirectoryError:
-        raise DataError(f"{path} is a folder. Expected a file.") from None
-    except PermissionError:
-        raise DataError(f"{path} cannot be read: permission denied.") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}. Copy the file again.") from None
+        if isinstance(error, OSError) and not _is_reading_error(error, path):
+            raise
+        raise DataError(_reading_error(error, path)) from None
+
+
+def _is_reading_error(error: OSError, path: Path) -> bool:
+    """Return False for an error of another file, or of a full disk, while `path` is open."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return error.filename in (None, str(path)) and not is_full
+
+
+def _reading_error(error: Exception, path: Path) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{path} does not exist."
+    if isinstance(error, IsADirectoryError):
+        return f"{path} is a folder. Expected a file."
+    if isinstance(error, PermissionError):
+        return f"{path} cannot be read: permission denied."
+    return f"{path} cannot be read: {error}. Copy the file again."
 
 
 MAX_BITS = 1000

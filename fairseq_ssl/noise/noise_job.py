@@ -212,14 +212,15 @@ def noise_file(
     noisy, stream = file_or_stream(output)
     files = {"noisy": noisy, "clean": clean, "changed": changed_positions}
     paths = {name: text.shard_path(Path(path)) for name, path in files.items() if path is not None}
-    _check(text, noisy, paths, seed, skip_bad_lines)
+    kept = noisy and _counts_path(noisy, method, resources)
+    _check(text, noisy, paths, kept, seed, skip_bad_lines)
     job = _NoiseJob(
         method=parse_noise(method),
         seed=seed,
         text=text,
         outputs=paths,
         resources=resources or NoiseResources(),
-        kept_counts=noisy and noisy.with_name(f"{noisy.name}.counts"),
+        kept_counts=kept,
         skip_bad_lines=skip_bad_lines,
         executor=executor or LocalExecutor(1),
         progress=progress,
@@ -236,10 +237,18 @@ def noise_file(
     return job.summary() if written else None
 
 
+def _counts_path(output: Path, method: str, resources: NoiseResources | None) -> Path | None:
+    """Return the file for the word counts of the text, None if they are not needed."""
+    is_needed = any("unigrams" in spec.needs for spec in parse_noise(method))
+    has_counts = resources is not None and resources.counts is not None
+    return output.with_name(f"{output.name}.counts") if is_needed and not has_counts else None
+
+
 def _check(
     text: TextInput,
     output: Path | None,
     paths: Mapping[str, Path],
+    kept_counts: Path | None,
     seed: int,
     skip_bad_lines: bool,
 ) -> None:
@@ -254,7 +263,7 @@ def _check(
         raise UsageError(
             "`skip_bad_lines` needs `clean`, the clean lines that match the noisy lines."
         )
-    check_distinct([text.path], paths.values())
+    check_distinct([text.path], [*paths.values(), *([kept_counts] if kept_counts else [])])
 
 
 @dataclass
@@ -386,6 +395,11 @@ class _NoiseJob:
         kept, made_of = self.kept_counts, {"input_is": self.text.fingerprint}
 
         def count() -> None:
+            if kept.exists() and not is_done([kept], {"method": "word-counts"}):
+                raise UsageError(
+                    f"{kept} would be replaced by word counts, and was not written by this job. "
+                    "Rename it, or choose another output."
+                )
             if counts := self._count_words(path):
                 write_counts(counts, kept)
                 Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)

@@ -82,6 +82,26 @@ def test_output_without_a_name_is_rejected(
     assert f" is the folder {words[-1]}. Expected a new path in it.\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["filter", "text", "text", "--filter", "clean", "-o", "kept", "-"],
+        ["noise", "text", "--method", "spelling", "-o", "noisy", "--clean", "-"],
+    ],
+)
+def test_output_that_cannot_be_stdout_is_rejected(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("a\n")
+    assert main.main(words) == 2
+    assert "cannot write to stdout (-) here. Name a file." in capsys.readouterr().err
+    assert list(map(str, tmp_path.iterdir())) == [str(tmp_path / "text")]
+
+
 def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(_: object) -> int:
         raise KeyboardInterrupt

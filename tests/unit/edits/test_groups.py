@@ -53,6 +53,9 @@ a well known man | a well-known man | KEEP KEEP MERGE_hyphen KEEP KEEP
 what it is | what is it | KEEP KEEP MERGE_swap KEEP
 always I go | I always go | KEEP MERGE_swap KEEP KEEP
 a state-of-the-art car | a state of the art car | KEEP KEEP SPLIT_hyphen KEEP
+a well-known man | a well known man | KEEP KEEP SPLIT_hyphen KEEP
+a-bbb-cc e-mail | a bbb cc e mail | KEEP SPLIT_hyphen SPLIT_hyphen
+bad self-esteem | self esteem | KEEP DELETE SPLIT_hyphen
 any one knows every body | anyone knows everybody | KEEP MERGE_space KEEP KEEP MERGE_space KEEP
 aa bb | bb aa | KEEP MERGE_swap KEEP
 a bbb c | bbb a c | KEEP MERGE_swap KEEP KEEP
@@ -64,6 +67,13 @@ def test_merges_and_splits(row: str) -> None:
     source, target, labels = (part.strip() for part in row.split("|"))
     assert extract(source, target, ALL) == labels.split()
     assert apply(source, labels.split()) == target
+
+
+def test_merges_that_are_not_in_the_dictionary() -> None:
+    content = EditDictionary((), (), 2, Transforms()).text().splitlines()
+    dictionary = EditDictionary.parse([*content, "transform MERGE_space"], "edits.txt")
+    labels = [*["KEEP"] * 4, "MERGE_space", "KEEP"]
+    assert extract("b a x in to", "a b x into", dictionary) == labels
 
 
 def test_swaps_are_found_for_all_alignments() -> None:
@@ -126,9 +136,10 @@ def test_a_match_is_the_first_transform_that_makes_the_word() -> None:
 
 def test_edits_of_transforms_take_no_q_grams() -> None:
     pairs = [("he go home", "he went home"), ("every one is here", "everyone is the here")]
+    pairs.append(("a well-known man", "a well known man"))
     assert build_dictionary(pairs, groups=GROUPS).grams == (("the",),)
     without = build_dictionary(pairs).grams
-    assert {("went",), ("everyone",)} < set(without)
+    assert {("went",), ("everyone",), ("well",)} < set(without)
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,33 @@ def test_user_defined_filter_objects(tmp_path: Path) -> None:
     assert list(filter_pairs(["a", "bcde"], [spec])) == ["a"]
 
 
+class Listed(Filter[bool]):
+    """Keep listed lines."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = {"words": set(words)}
+        self.other = object()
+
+    def score(self, rows: Sequence[Row]) -> list[bool]:
+        """Return True for listed lines."""
+        return [row[0] in self.words["words"] for row in rows]
+
+    def accept(self, score: bool) -> bool:
+        """Return the score."""
+        return score
+
+
+def test_attributes_of_filter_objects_are_parameters(tmp_path: Path) -> None:
+    source, output = [tmp_path / "s"], [tmp_path / "x"]
+    source[0].write_text("a\nb\nc\n")
+    words = [chr(code) for code in range(ord("b"), ord("z"))]
+    assert filter_files(source, output, [Listed(*words)])
+    assert filter_files(source, output, [Listed(*reversed(words))]) is None
+    with pytest.raises(UsageError, match="not an output of this job"):
+        filter_files(source, output, [Listed("a")])
+    assert output[0].read_text() == "b\nc\n"
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_user_defined_class_by_name(own: Path, jobs: int) -> None:
     words = ["filter", "s", "t", "--jobs", str(jobs)]

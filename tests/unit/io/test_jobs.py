@@ -194,6 +194,28 @@ def test_an_error_of_the_disk_is_reported(
     assert not str(raised.value).endswith("to resume it.")
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file", "model.bin"), "No such file: model.bin"),
+        (PermissionError(errno.EACCES, "no", "model.bin"), "permission denied: model.bin"),
+        (OSError(errno.ENOSPC, "No space left"), "output could not be written: No space left"),
+    ],
+)
+def test_an_error_of_the_work_does_not_name_the_input(
+    error: OSError, message: str, source: Path, output: Path
+) -> None:
+    def fail(block: ByteBlock) -> UpperBlock:
+        raise error
+
+    def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
+        yield from (([b""], {}) for _ in TextInput(source).map_blocks(LocalExecutor(1), fail))
+
+    with pytest.raises(DataError, match=message) as raised:
+        run_job([output], {}, chunks, lambda: Signature("test"))
+    assert str(source) not in str(raised.value)
+
+
 def test_a_job_without_files_writes_to_a_stream(source: Path) -> None:
     stream = io.BytesIO()
     chunks: list[tuple[Chunks, JobState]] = [([b"one\n"], {}), ([b"two\n"], {})]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,35 @@ def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> 
         source, tmp_path / "noisy", method, seed=3, clean=tmp_path / "same", resources=resources
     )
     assert again is None
+
+
+def test_streams_of_several_processes(tmp_path: Path) -> None:
+    (tmp_path / "clean").write_text("".join(f"{line}\n" for line in LINES), "utf-8")
+    executor, resources = LocalExecutor(2), NoiseResources(counts={"a": 1})
+    with io.BytesIO() as memory, gzip.open(tmp_path / "noisy.gz", "wb") as file:
+        for stream in (memory, file):
+            noise_file(tmp_path / "clean", stream, "direct", resources=resources, executor=executor)
+        found = [memory.getvalue()]
+    found.append(gzip.decompress((tmp_path / "noisy.gz").read_bytes()))
+    expected = add_noise(LINES, "direct", resources=resources)
+    assert found == ["".join(f"{line}\n" for line in expected).encode()] * 2
+
+
+def test_word_counts_do_not_replace_other_files(tmp_path: Path) -> None:
+    source, other, output = (tmp_path / name for name in ("data.counts", "a.counts", "a"))
+    source.write_text("the cat sat\n")
+    other.write_text("mine\n")
+    with pytest.raises(UsageError, match="must be different files"):
+        noise_file(source, tmp_path / "data", "direct")
+    with pytest.raises(UsageError, match=r"a\.counts would be replaced by word counts"):
+        noise_file(source, output, "direct")
+    assert (source.read_text(), other.read_text()) == ("the cat sat\n", "mine\n")
+    assert noise_file(source, tmp_path / "data", "spelling")
+    other.unlink()
+    for text in ("a dog barked\n", "a b\n"):  # counts of an earlier run are replaced
+        source.write_text(text)
+        assert noise_file(source, output, "direct", overwrite=True)
+        assert set(other.read_text().split()) == {*text.split(), "1"}
 
 
 def test_resources_are_used() -> None:
