@@ -62,7 +62,7 @@ class FilterChain:
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
     object_digests: tuple[str, ...] = ()
-    """Digests of the attributes of user-defined filter objects, which can be no options."""
+    """Digests of the attributes of user-defined filter objects, declared as options or not."""
 
     @property
     def accepts_any_bytes(self) -> bool:

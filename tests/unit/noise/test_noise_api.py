@@ -64,7 +64,8 @@ def test_streams_of_several_processes(tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("".join(f"{line}\n" for line in LINES), "utf-8")
     executor, resources = LocalExecutor(2), NoiseResources(counts={"a": 1})
     with io.BytesIO() as memory, gzip.open(tmp_path / "noisy.gz", "wb") as file:
-        for stream in (memory, file):
+        streams: list[Any] = [memory, file]
+        for stream in streams:
             noise_file(tmp_path / "clean", stream, "direct", resources=resources, executor=executor)
         found = [memory.getvalue()]
     found.append(gzip.decompress((tmp_path / "noisy.gz").read_bytes()))
