@@ -41,7 +41,7 @@ RESOURCES = frozenset({"--workers", "--num-workers", "--jobs", "--shard", "--dis
 """Options of parallelism, with one value each, which do not change the result."""
 
 SAMPLES, SAMPLE_BYTES = 64, 1 << 20
-"""Number and size of hashed samples. Files smaller than all samples are hashed completely."""
+"""Number and size of hashed samples. Smaller files are hashed completely."""
 
 BATCH_SIZES = frozenset({"--max-tokens", "--batch-size"})
 PARTS_OF_BATCH = frozenset({"--distributed-world-size", "--update-freq"})
@@ -244,19 +244,15 @@ def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
     inputs = recipe.inputs(target, commands)
     today = Record(recipe.step, False, commands, recipe.settings, inputs)
     record = None if recipe.force else recipe.read(target)
-    is_changed = False
-    if record is not None:
-        changes = list(_changes(recipe, record, today))
-        is_changed = bool(changes)
-        if is_changed and not (recipe.rebuild and record.settings == today.settings):
+    changes = [] if record is None else list(_changes(recipe, record, today))
+    if record is not None and changes:
+        if not (recipe.rebuild and record.settings == today.settings):
             return _stop(f"{recipe.step}: {target} was built with other settings:", changes)
-    stale = list(_stale(recipe, inputs))
-    if stale:
-        return _stop(
-            f"{recipe.step}: the inputs of {target} were built with other settings:", stale
-        )
+    if stale := list(_stale(recipe, inputs)):
+        problem = f"{recipe.step}: the inputs of {target} were built with other settings:"
+        return _stop(problem, stale)
     path = recipe.path(target)
-    again = recipe.force or is_changed
+    again = recipe.force or bool(changes)
     if path.exists() and not again and (record is None or record.finished):
         _report(f"up to date: {path}")
         return REUSE
@@ -268,8 +264,7 @@ def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
 def _start(recipe: Recipe, target: str, record: Record, again: bool) -> None:
     """Write the record of a target to build, and with `again` delete the target.
 
-    The target is renamed before the record is written. Otherwise, if the step is killed during the
-    deletion, the next run would continue the rest of the target with the settings of the record.
+    The target is renamed first. A step killed during the deletion would continue it otherwise.
     """
     path = recipe.path(target)
     old = path.with_name(f".{path.name}.old")
@@ -418,8 +413,7 @@ def _folder_digest(path: Path, most: int = 100) -> str:
 
 
 def _file_digest(path: Path) -> str:
-    size = path.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
+    digest = hashlib.sha256(str(size := path.stat().st_size).encode())
     with path.open("rb") as file:
         if size <= SAMPLES * SAMPLE_BYTES:
             digest.update(file.read())
