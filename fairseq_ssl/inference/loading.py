@@ -277,6 +277,17 @@ def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
     return [dictionary.index(token) for token in tokens]
 
 
+def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
+    """Return the number of ids of unknown tokens. Models that copy have ids beyond the dictionary.
+
+    Args:
+        dictionary: a dictionary of fairseq.
+        rows: the ids of each sentence.
+    """
+    unknown, size = dictionary.unk(), len(dictionary)
+    return sum(index == unknown or index >= size for row in rows for index in row)
+
+
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
     """Return sequences of ids as a tensor [rows, time], padded on the right or the left."""
     import numpy as np
