@@ -288,6 +288,13 @@ def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
     return sum(index == unknown or index >= size for row in rows for index in row)
 
 
+def start_id(task: Any) -> int:
+    """Return the id that precedes the first token of a language model: <s>, or else </s>."""
+    words = task.target_dictionary
+    has_bos = getattr(task.args, "add_bos_token", False)
+    return int(words.bos() if has_bos else words.eos())
+
+
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
     """Return sequences of ids as a tensor [rows, time], padded on the right or the left."""
     import numpy as np
