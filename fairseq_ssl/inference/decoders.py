@@ -15,6 +15,7 @@ from fairseq_ssl.inference.loading import (
     TASKS,
     check_registered,
     gpu_count,
+    max_source_length,
     mismatch_error,
     padded_batches,
     set_threads,
@@ -276,12 +277,16 @@ class FairseqDecoder:
             return self._decode(sentences, ids)
 
     def _decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
+        """Decode in batches. Sentences that are too long for the models have None."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
         data = self.task.build_dataset_for_inference(tokens, lengths)
         decoded: list[Hypotheses] = [None] * len(sentences)
-        for batch in padded_batches([len(row) for row in tokens], self.max_tokens):
+        sizes = [data.num_tokens(index) for index in range(len(data))]
+        fitting = [index for index, size in enumerate(sizes) if size <= self.max_length]
+        order = sorted(fitting, key=lambda index: -sizes[index])
+        for batch in padded_batches(sizes, self.max_tokens, order):
             for index, hypotheses in zip(batch, self._search(data, batch, ids), strict=True):
                 decoded[index] = hypotheses
         return decoded
@@ -301,6 +306,7 @@ class FairseqDecoder:
                 model.half()
             model.to(self.device)
             model.prepare_for_inference_(config)
+        self.max_length = max_source_length(self.models)
         self.generator = self.task.build_generator(self.models, config.generation)
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 

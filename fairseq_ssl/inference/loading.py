@@ -272,6 +272,23 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
     return LoadedModels(models, task, device)
 
 
+def max_source_length(models: Iterable[Any]) -> float:
+    """Return the maximum length of a source in tokens, including </s>.
+
+    Only translation models with learned positions have a limit.
+    """
+    from fairseq.models import FairseqEncoderDecoderModel
+    from fairseq.modules import LearnedPositionalEmbedding
+
+    encoders = [model.encoder for model in models if isinstance(model, FairseqEncoderDecoderModel)]
+    limits = [
+        encoder.max_positions()
+        for encoder in encoders
+        if isinstance(getattr(encoder, "embed_positions", None), LearnedPositionalEmbedding)
+    ]
+    return min(limits, default=math.inf)
+
+
 def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
     """Return the dictionary ids of tokens, with the id of <unk> for unknown tokens."""
     return [dictionary.index(token) for token in tokens]

@@ -71,6 +71,15 @@ def test_list_and_file_get_the_same_translations(folder: Path, engine: str, tmp_
     assert (tmp_path / "again").read_text().splitlines() == expected
 
 
+def test_line_above_the_learned_positions_is_not_translated(folder: Path, tmp_path: Path) -> None:
+    flags = "--encoder-learned-pos", "--max-source-positions", "6"
+    path = random_models.translation(tmp_path / "t.pt", folder / "data", 1, *flags)
+    config = DecodingConfig((path,), folder / "data", beam=2, max_len_b=5)
+    lines = ["a b", "a b c d e f", "a b c d e"]  # 3, 7 and 6 tokens with </s>
+    first, too_long, longest = load_model(config, engine="fairseq").translate(lines)
+    assert (too_long, bool(first), bool(longest)) == ("", True, True)
+
+
 def test_default_engine_of_a_folder_is_ctranslate2(folder: Path) -> None:
     config = DecodingConfig((folder / "t.pt",), folder / "data")
     model = load_model(config, engine="ctranslate2")
