@@ -369,6 +369,7 @@ def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
 def _truncate(
     rows: list[list[int]], unknown: int, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Return truncated rows, the number of unknown ids, and the number of truncated rows."""
-    count = sum(row.count(unknown) for row in rows)
-    return [row[:max_length] for row in rows], count, sum(len(row) > max_length for row in rows)
+    """Return truncated rows, the number of their unknown ids, and of rows that were truncated."""
+    truncated = [row[:max_length] for row in rows]
+    count = sum(row.count(unknown) for row in truncated)
+    return truncated, count, sum(len(row) > max_length for row in rows)

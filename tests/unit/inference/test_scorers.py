@@ -245,7 +245,7 @@ def test_half_precision_gives_similar_scores(models: Path) -> None:
 
 
 def test_long_sentences_are_truncated_and_counted(models: Path) -> None:
-    long = ["u", "v"] * 20
+    long = [*["u", "v"] * 20, *["unheard"] * 20]  # unknown tokens that are truncated do not count
     for kind, name, max_length in ((LANGUAGE_MODEL, "l1", 19), (MASKED_MODEL, "m1", 18)):
         config = scoring(models, kind, name)
         scored = scorer_loader(config)(config, 0).score([([], long), ([], long[:max_length])])
