@@ -156,7 +156,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="'...'",
         help="additional options of fairseq-generate, for example "
-        "--fairseq-options='--unkpen 10 --prefix-size 0'",
+        "--fairseq-options='--unkpen 10 --min-len 2'",
     )
 
 

@@ -31,6 +31,12 @@ MODEL_FILE = "model.bin"
 FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 """Search options that CTranslate2 does not support."""
 
+NOT_SUPPORTED = (
+    *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
+    *("print_alignment", "replace_unk", "score_reference"),
+)
+"""Options of fairseq-interactive that do not apply to the translation of blocks of sentences."""
+
 
 class CTranslate2Decoder:
     """Decoder that uses a CTranslate2 translator."""
@@ -363,6 +369,12 @@ def fairseq_config(config: DecodingConfig) -> Any:
             f"options of fairseq-interactive and their values. {error}"
         ) from None
     assert isinstance(parsed, Namespace)
+    for name in NOT_SUPPORTED:
+        if getattr(parsed, name) != parser.get_default(name):
+            raise UsageError(
+                f"`fairseq_options` has --{name.replace('_', '-')}, which is not supported. Use "
+                "fairseq-interactive."
+            )
     return convert_namespace_to_omegaconf(parsed)
 
 

@@ -122,6 +122,25 @@ def test_a_language_model_does_not_translate(
     assert "usage" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--constraints",),
+        ("--lm-path", "lm.pt"),
+        ("--model-overrides", "{'beam': 2}"),
+        ("--post-process", "@@ "),
+        ("--prefix-size", "2"),
+        ("--print-alignment",),
+        ("--replace-unk",),
+        ("--score-reference",),
+    ],
+)
+def test_options_without_effect_are_rejected(folder: Path, options: tuple[str, ...]) -> None:
+    config = DecodingConfig((folder / "t.pt",), folder / "data", fairseq_options=options)
+    with pytest.raises(UsageError, match=f"{options[0]}, which is not supported"):
+        load_model(config, engine="fairseq")
+
+
 def test_unknown_engine_is_rejected(folder: Path) -> None:
     with pytest.raises(UsageError, match="Expected fairseq or ctranslate2"):
         load_model(folder / "t.pt", engine="marian")
