@@ -141,6 +141,16 @@ def test_options_without_effect_are_rejected(folder: Path, options: tuple[str, .
         load_model(config, engine="fairseq")
 
 
+def test_seeds_are_limited_to_those_that_can_be_used(folder: Path) -> None:
+    searches: list[dict[str, Any]] = [{"sampling": True}, {"noisy_beam_beta": 6.0}]
+    for options in searches:
+        options |= {"beam": 2, "max_len_b": 5, "seed": 2**32 - 1}
+        config = DecodingConfig((folder / "t.pt",), folder / "data", **options)
+        assert len(load_model(config, engine="fairseq").translate(LINES)) == len(LINES)
+    with pytest.raises(UsageError, match="`seed` is 4294967296"):
+        DecodingConfig((folder / "t.pt",), seed=2**32)
+
+
 def test_unknown_engine_is_rejected(folder: Path) -> None:
     with pytest.raises(UsageError, match="Expected fairseq or ctranslate2"):
         load_model(folder / "t.pt", engine="marian")
