@@ -14,6 +14,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import
 from fairseq_ssl.inference.loading import (
     TASKS,
     check_registered,
+    forget_unknown_words,
     gpu_count,
     max_source_length,
     mismatch_error,
@@ -295,6 +296,7 @@ class FairseqDecoder:
         for batch in padded_batches(sizes, self.max_tokens, order):
             for index, hypotheses in zip(batch, self._search(data, batch, ids), strict=True):
                 decoded[index] = hypotheses
+        forget_unknown_words(self.task)
         return decoded
 
     def _load(self, config: Any) -> None:

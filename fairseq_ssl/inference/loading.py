@@ -305,6 +305,16 @@ def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
     return sum(index == unknown or index >= size for row in rows for index in row)
 
 
+def forget_unknown_words(task: Any) -> None:
+    """Forget the words that are not in the dictionary, to which models that copy assign ids.
+
+    The ids become invalid. Edit taggers are unchanged, because they cache words by id.
+    """
+    forget = getattr(task.source_dictionary, "forget_unknown", None)
+    if forget is not None and not hasattr(task, "build_corrector"):
+        forget()
+
+
 def start_id(task: Any) -> int:
     """Return the id that precedes the first token of a language model: <s>, or else </s>."""
     words = task.target_dictionary

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairseq_ssl.inference.loading import (
     count_unknown,
+    forget_unknown_words,
     load_scoring_models,
     pad_rows,
     padded_batches,
@@ -51,6 +52,7 @@ class TranslationScorer:
         step = -1 if self.right_to_left else 1
         targets = [[*row[: max_lengths[1]][::step], self.target.eos()] for row in target_ids]
         sums = self._log_probabilities(sources, targets)
+        forget_unknown_words(self.loaded.task)
         lengths = np.array([len(row) for row in targets], np.float64)
         values = by_length(sums, lengths, self.scoring.lenpen)
         return Scored([(value,) for value in values.tolist()], tokens, unknown, cut)

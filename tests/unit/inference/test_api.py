@@ -31,6 +31,7 @@ from fairseq_ssl.inference import (
     loading,
     score_nbest_file,
 )
+from fairseq_ssl.inference.decoders import FairseqDecoder
 from fairseq_ssl.io import executors
 from tests.unit.inference import random_models
 
@@ -149,6 +150,20 @@ def test_seeds_are_limited_to_those_that_can_be_used(folder: Path) -> None:
         assert len(load_model(config, engine="fairseq").translate(LINES)) == len(LINES)
     with pytest.raises(UsageError, match="`seed` is 4294967296"):
         DecodingConfig((folder / "t.pt",), seed=2**32)
+
+
+def test_copied_words_are_forgotten_after_each_block(tmp_path: Path) -> None:
+    path = random_models.copying(tmp_path / "copying.pt", tmp_path / "data", 4 + 1)
+    state = torch.load(path, weights_only=False)
+    state["model"]["decoder.copy_attention.gate.bias"].fill_(-100)  # copy all words
+    torch.save(state, path)
+    config = DecodingConfig((path,), tmp_path / "data", beam=2, max_len_b=5)
+    decoder = FairseqDecoder(config, 0)
+    for words in (["old", "new"], ["new", "other"]):
+        (hypotheses,) = decoder.decode([["a", *words]], [0])
+        assert hypotheses is not None
+        assert {"a", *words} >= set(hypotheses[0].split()) > set()
+        assert decoder.task.source_dictionary.surfaces == []
 
 
 def test_unknown_engine_is_rejected(folder: Path) -> None:

@@ -161,8 +161,10 @@ def test_words_that_are_only_copied_are_scored_at_their_column(tmp_path: Path) -
     sums = [reference_copying(path, *pair) for pair in pairs]
     for max_tokens in BATCHES:
         config = scoring(tmp_path, TRANSLATION, "copying", max_tokens=max_tokens, lenpen=0.0)
-        scored = translation_scorer.TranslationScorer(config, 0).score(pairs)
+        scorer = translation_scorer.TranslationScorer(config, 0)
+        scored = scorer.score(pairs)
         assert [row[0] for row in scored.values] == pytest.approx(sums, abs=1e-4)
+        assert scorer.source.surfaces == []
         assert (scored.tokens, scored.unknown) == (12 + 15, 3)
 
 
