@@ -157,13 +157,15 @@ def gold_scores(
     `done` is called with the size of each batch.
     """
     scores: TokenScores = [np.empty(0, np.float32)] * len(dataset)
-    pad = trained.task.target_dictionary.pad()
+    model, pad = trained.model, trained.task.target_dictionary.pad()
     with torch.inference_mode():
         for sample in trained.batches(dataset, max_tokens):
-            logits = trained.model(**sample["net_input"])[0].float()
-            target = sample["target"]
-            gold = logits.gather(-1, target[..., None])[..., 0] - logits.logsumexp(-1)
-            for line, row, real in zip(sample["id"].tolist(), gold, target.ne(pad), strict=True):
+            output = model(**sample["net_input"])
+            log_p = model.get_normalized_probs(output, True, sample)
+            # The columns of a model that copies are not the ids of the data.
+            gold = log_p.gather(-1, model.get_targets(sample, output)[..., None])[..., 0]
+            is_token = sample["target"].ne(pad)
+            for line, row, real in zip(sample["id"].tolist(), gold, is_token, strict=True):
                 scores[line] = row[real][:-1].cpu().numpy()
             done(len(gold))
     return scores

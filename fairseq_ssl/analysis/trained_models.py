@@ -204,6 +204,11 @@ def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
 
 
 def line_of(trained: TrainedModels, tokens: torch.Tensor) -> str:
-    """Return target ids as a line of tokens, without </s>. Unknown tokens become <unk>."""
+    """Return target ids as a line of tokens, without </s>. Unknown tokens become <unk>.
+
+    The targets and the translations of a right-to-left model are reversed to reading order.
+    """
     line: str = trained.task.target_dictionary.string(tokens.cpu())
+    if getattr(trained.task.cfg, "right_to_left", False):
+        return " ".join(reversed(line.split(" ")))
     return line

@@ -18,7 +18,7 @@ from fairseq_ssl.inference.back_translation import (
     back_translate_file,
     needs_fairseq,
 )
-from fairseq_ssl.inference.translation import CANDIDATE, GRANULARITIES, DecodingConfig
+from fairseq_ssl.inference.translation import CANDIDATE, GRANULARITIES, MAX_SEED, DecodingConfig
 from fairseq_ssl.io.executors import Executor, RayExecutor
 
 EXAMPLES = """\
@@ -150,13 +150,13 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="max length of a translation in tokens (default: %(default)s)",
     )
-    options.add_seed(search, "random seed of sampling and noise")
+    options.add_integer(search, "--seed", "random seed of sampling and noise", 1, 0, MAX_SEED)
     search.add_argument(
         "--fairseq-options",
         default="",
         metavar="'...'",
         help="additional options of fairseq-generate, for example "
-        "--fairseq-options='--unkpen 10 --prefix-size 0'",
+        "--fairseq-options='--unkpen 10 --min-len 2'",
     )
 
 

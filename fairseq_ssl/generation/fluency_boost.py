@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.inference.loading import load_models, padded_batches
+from fairseq_ssl.inference.loading import load_models, padded_batches, start_id
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,18 @@ class Fluency:
     H is the cross-entropy per token in nats, including </s>.
     """
 
-    def __init__(self, model: Any, dictionary: Any) -> None:
+    def __init__(self, model: Any, dictionary: Any, begin: int | None = None) -> None:
+        """Use a language model.
+
+        Args:
+            model: the language model.
+            dictionary: its dictionary.
+            begin: id that precedes the first token (default: that of </s>).
+        """
         self.model = model.eval()
         self.dictionary = dictionary
+        self.begin = dictionary.eos() if begin is None else begin
+        self.max_length = int(model.max_positions())
 
     @classmethod
     def load(cls, path: Path, folder: Path | None) -> Fluency:
@@ -53,7 +62,7 @@ class Fluency:
                 f"{path} is not a language model; expected one of fairseq's --task "
                 "language_modeling."
             )
-        return cls(models[0], dictionary)
+        return cls(models[0], dictionary, start_id(task))
 
     def map_symbols(self, dictionary: Any) -> Tensor:
         """Return the id in the language model's dictionary of each symbol of `dictionary`.
@@ -72,14 +81,22 @@ class Fluency:
     def score(self, sentences: Sequence[Tensor]) -> Tensor:
         """Return the fluency of each sentence [sentences].
 
+        Long sentences are truncated to the model's maximum length.
+
         Args:
             sentences: ids in the language model's dictionary, with </s>.
         """
+        sentences = [self._truncate(sentence) for sentence in sentences]
         fluency = torch.zeros(len(sentences))
         for indices in padded_batches(list(map(len, sentences)), MAX_TOKENS):
             entropy = self._entropy([sentences[index] for index in indices])
             fluency[torch.tensor(indices)] = 1 / (1 + entropy.cpu())
         return fluency
+
+    def _truncate(self, sentence: Tensor) -> Tensor:
+        if len(sentence) <= self.max_length:
+            return sentence
+        return torch.cat([sentence[: self.max_length - 1], sentence[-1:]])
 
     @torch.no_grad()
     def _entropy(self, sentences: list[Tensor]) -> Tensor:
@@ -87,7 +104,7 @@ class Fluency:
         rows = torch.nn.utils.rnn.pad_sequence(sentences, True, pad)
         self.model.to(rows.device)
         previous = rows.roll(1, 1)
-        previous[:, 0] = self.dictionary.eos()
+        previous[:, 0] = self.begin
         lengths = torch.tensor([len(sentence) for sentence in sentences], device=rows.device)
         output = self.model(previous, src_lengths=lengths)
         scores: Tensor = self.model.get_normalized_probs(output, True, {"target": rows})

@@ -14,7 +14,9 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import
 from fairseq_ssl.inference.loading import (
     TASKS,
     check_registered,
+    forget_unknown_words,
     gpu_count,
+    max_source_length,
     mismatch_error,
     padded_batches,
     set_threads,
@@ -29,6 +31,12 @@ MODEL_FILE = "model.bin"
 """File with the weights in the folder of a CTranslate2 model."""
 FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 """Search options that CTranslate2 does not support."""
+
+NOT_SUPPORTED = (
+    *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
+    *("print_alignment", "replace_unk", "score_reference"),
+)
+"""Options of fairseq-interactive that do not apply to the translation of blocks of sentences."""
 
 
 class CTranslate2Decoder:
@@ -276,14 +284,19 @@ class FairseqDecoder:
             return self._decode(sentences, ids)
 
     def _decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
+        """Decode in batches. Sentences that are too long for the models have None."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
         data = self.task.build_dataset_for_inference(tokens, lengths)
         decoded: list[Hypotheses] = [None] * len(sentences)
-        for batch in padded_batches([len(row) for row in tokens], self.max_tokens):
+        sizes = [data.num_tokens(index) for index in range(len(data))]
+        fitting = [index for index, size in enumerate(sizes) if size <= self.max_length]
+        order = sorted(fitting, key=lambda index: -sizes[index])
+        for batch in padded_batches(sizes, self.max_tokens, order):
             for index, hypotheses in zip(batch, self._search(data, batch, ids), strict=True):
                 decoded[index] = hypotheses
+        forget_unknown_words(self.task)
         return decoded
 
     def _load(self, config: Any) -> None:
@@ -301,6 +314,7 @@ class FairseqDecoder:
                 model.half()
             model.to(self.device)
             model.prepare_for_inference_(config)
+        self.max_length = max_source_length(self.models)
         self.generator = self.task.build_generator(self.models, config.generation)
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 
@@ -357,6 +371,12 @@ def fairseq_config(config: DecodingConfig) -> Any:
             f"options of fairseq-interactive and their values. {error}"
         ) from None
     assert isinstance(parsed, Namespace)
+    for name in NOT_SUPPORTED:
+        if getattr(parsed, name) != parser.get_default(name):
+            raise UsageError(
+                f"`fairseq_options` has --{name.replace('_', '-')}, which is not supported. Use "
+                "fairseq-interactive."
+            )
     return convert_namespace_to_omegaconf(parsed)
 
 

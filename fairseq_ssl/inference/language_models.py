@@ -16,6 +16,7 @@ from fairseq_ssl.inference.loading import (
     pad_rows,
     padded_batches,
     set_threads,
+    start_id,
     token_ids,
     torch_device,
 )
@@ -220,8 +221,7 @@ class LanguageModelScorer:
         self.scoring = scoring
         self.loaded = load_scoring_models(scoring, worker)
         self.dictionary = self.loaded.task.target_dictionary
-        begin = getattr(self.loaded.task.args, "add_bos_token", False)
-        self.begin = self.dictionary.bos() if begin else self.dictionary.eos()
+        self.begin = start_id(self.loaded.task)
         counts = symbol_counts(self.dictionary, scoring.unigrams)
         self.unigrams = unigram_log_probabilities(counts)
 
@@ -369,6 +369,7 @@ def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
 def _truncate(
     rows: list[list[int]], unknown: int, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Return truncated rows, the number of unknown ids, and the number of truncated rows."""
-    count = sum(row.count(unknown) for row in rows)
-    return [row[:max_length] for row in rows], count, sum(len(row) > max_length for row in rows)
+    """Return truncated rows, the number of their unknown ids, and of rows that were truncated."""
+    truncated = [row[:max_length] for row in rows]
+    count = sum(row.count(unknown) for row in truncated)
+    return truncated, count, sum(len(row) > max_length for row in rows)

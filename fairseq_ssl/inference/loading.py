@@ -272,9 +272,54 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
     return LoadedModels(models, task, device)
 
 
+def max_source_length(models: Iterable[Any]) -> float:
+    """Return the maximum length of a source in tokens, including </s>.
+
+    Only translation models with learned positions have a limit.
+    """
+    from fairseq.models import FairseqEncoderDecoderModel
+    from fairseq.modules import LearnedPositionalEmbedding
+
+    encoders = [model.encoder for model in models if isinstance(model, FairseqEncoderDecoderModel)]
+    limits = [
+        encoder.max_positions()
+        for encoder in encoders
+        if isinstance(getattr(encoder, "embed_positions", None), LearnedPositionalEmbedding)
+    ]
+    return min(limits, default=math.inf)
+
+
 def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
     """Return the dictionary ids of tokens, with the id of <unk> for unknown tokens."""
     return [dictionary.index(token) for token in tokens]
+
+
+def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
+    """Return the number of ids of unknown tokens. Models that copy have ids beyond the dictionary.
+
+    Args:
+        dictionary: a dictionary of fairseq.
+        rows: the ids of each sentence.
+    """
+    unknown, size = dictionary.unk(), len(dictionary)
+    return sum(index == unknown or index >= size for row in rows for index in row)
+
+
+def forget_unknown_words(task: Any) -> None:
+    """Forget the words that are not in the dictionary, to which models that copy assign ids.
+
+    The ids become invalid. Edit taggers are unchanged, because they cache words by id.
+    """
+    forget = getattr(task.source_dictionary, "forget_unknown", None)
+    if forget is not None and not hasattr(task, "build_corrector"):
+        forget()
+
+
+def start_id(task: Any) -> int:
+    """Return the id that precedes the first token of a language model: <s>, or else </s>."""
+    words = task.target_dictionary
+    has_bos = getattr(task.args, "add_bos_token", False)
+    return int(words.bos() if has_bos else words.eos())
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:

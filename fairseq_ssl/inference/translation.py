@@ -17,6 +17,7 @@ from fairseq_ssl.io.jobs import Fingerprints
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields
 
 MAX_SOURCE_TOKENS = 10_000
+MAX_SEED = 2**32 - 1
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 """Units for which noisy beam search draws a random number."""
@@ -52,7 +53,7 @@ class DecodingConfig:
     max_len_b: int = 250
     """Maximum number of tokens of a hypothesis."""
     seed: int = 1
-    """Seed of sampling and of noisy beam search."""
+    """Seed of sampling and of noisy beam search, 0 to 2**32 - 1."""
     max_tokens: int = 2000
     """Maximum number of source tokens of a batch, including padding."""
     noisy_beam_beta: float = 0.0
@@ -94,6 +95,7 @@ class DecodingConfig:
             )
         for name in ("seed", "sampling_topk"):
             check_integer(name, getattr(self, name), 0)
+        _check_range("seed", self.seed, 0, MAX_SEED)
         if self.sampling_topk and not self.sampling:
             raise UsageError("`sampling_topk` needs `sampling`.")
         if self.nbest > self.beam and not self.sampling:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl.inference.loading import (
+    count_unknown,
+    forget_unknown_words,
     load_scoring_models,
     pad_rows,
     padded_batches,
@@ -39,8 +41,7 @@ class TranslationScorer:
             pairs = [(target, source) for source, target in pairs]
         source_ids = [token_ids(self.source, source) for source, _ in pairs]
         target_ids = [token_ids(self.target, target) for _, target in pairs]
-        unknown = sum(row.count(self.source.unk()) for row in source_ids)
-        unknown += sum(row.count(self.target.unk()) for row in target_ids)
+        unknown = count_unknown(self.source, source_ids) + count_unknown(self.target, target_ids)
         tokens = sum(map(len, source_ids)) + sum(map(len, target_ids))
         max_lengths = self.loaded.longest(0) - 1, self.loaded.longest(1) - 1
         cut = sum(
@@ -51,6 +52,7 @@ class TranslationScorer:
         step = -1 if self.right_to_left else 1
         targets = [[*row[: max_lengths[1]][::step], self.target.eos()] for row in target_ids]
         sums = self._log_probabilities(sources, targets)
+        forget_unknown_words(self.loaded.task)
         lengths = np.array([len(row) for row in targets], np.float64)
         values = by_length(sums, lengths, self.scoring.lenpen)
         return Scored([(value,) for value in values.tolist()], tokens, unknown, cut)
@@ -105,6 +107,8 @@ class TranslationScorer:
                     encoded = model.encoder.reorder_encoder_out(encoded, source_rows)
                 output = model.decoder(previous, encoder_out=encoded)
                 scores = model.get_normalized_probs(output, True, {"target": target})
-                each.append(scores.gather(-1, target[..., None])[..., 0].float())
+                # The columns of a model that copies are not the ids of the data.
+                columns = model.get_targets({"target": target}, output)
+                each.append(scores.gather(-1, columns[..., None])[..., 0].float())
             tokens = self.loaded.average(each)
             return tokens.masked_fill(target == pad, 0.0).double().sum(1).cpu().numpy()

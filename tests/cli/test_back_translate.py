@@ -224,7 +224,7 @@ def test_complete_output_is_not_repeated(here: Path, capsys: pytest.CaptureFixtu
         (("--beam", "2", "--nbest", "3"), 2, "--nbest is 3, more than --beam"),
         (("--sampling-topk", "3"), 2, "--sampling-topk needs --sampling"),
         (("--block", "0"), 2, "--block: 0 is out of range. Expected 1 to 1048576"),
-        (("--seed", "-1"), 2, "--seed: -1 is out of range. Expected 0 or more"),
+        (("--seed", "-1"), 2, "--seed: -1 is out of range. Expected 0 to 4294967295"),
         (("--sampling", "--temperature", "nan"), 2, "--temperature is nan. Expected 0.01 to 100"),
         (("--lenpen", "1e30"), 2, "--lenpen is 1e+30. Expected -20 to 20"),
         (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1.0. Expected 0 to 1000"),

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from fairseq_ssl import register
 from fairseq_ssl.analysis.token_wins import frequency_ranks, gold_scores, share_higher
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from tests.conftest import PACKAGE, Run
+from tests.unit.inference import random_models
+from tests.unit.inference.random_models import binarized_split
 
 register()
 
@@ -36,6 +39,27 @@ def test_scores_are_equal_to_score_reference(
     for line, ours in enumerate(scores):
         theirs = [float(word) * math.log(2) for word in expected[str(line)].split()]
         np.testing.assert_allclose(ours, theirs[:-1], atol=1e-4)
+
+
+def test_scores_are_those_of_the_distribution_of_the_model(tmp_path: Path) -> None:
+    lines = "a b c\nd e f g\nb g\n", "b a\ng g d a\nf b\n"
+    adaptive, data = tmp_path / "adaptive.pt", random_models.data_folder(tmp_path / "data")
+    binarized_split(data, "valid", lines[0], "u v w\nx y z u\nz\n")
+    random_models.translation(adaptive, data, 1, "--adaptive-softmax-cutoff", "5,7")
+    copying = random_models.copying(tmp_path / "copying.pt", tmp_path / "joint", 4 + 3)
+    binarized_split(tmp_path / "joint", "valid", *lines)
+    for path, folder in ((adaptive, data), (copying, tmp_path / "joint")):
+        trained = TrainedModels.load(path, folder, "cpu")
+        dataset = trained.pairs("valid")
+        for index, ours in enumerate(gold_scores(trained, dataset, 60, lambda count: None)):
+            sample = dataset.collater([dataset[index]])
+            with torch.inference_mode():
+                output = trained.model(**sample["net_input"])
+                probabilities = trained.model.get_normalized_probs(output, False)[0, :-1]
+                columns = trained.model.get_targets(sample, output)[0, :-1]
+            expected = [row[column] for row, column in zip(probabilities, columns, strict=True)]
+            assert probabilities.sum(1).tolist() == pytest.approx([1.0] * len(ours))
+            assert np.exp(ours).tolist() == pytest.approx(list(map(float, expected)), rel=1e-4)
 
 
 def test_scores_do_not_depend_on_the_side_of_padding(

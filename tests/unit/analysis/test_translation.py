@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_ssl import register
-from fairseq_ssl.analysis.swapped_bleu import swap
+from fairseq_ssl.analysis.swapped_bleu import first_references, swap
 from fairseq_ssl.analysis.trained_models import (
     SearchOptions,
     TrainedModels,
@@ -16,8 +16,10 @@ from fairseq_ssl.analysis.trained_models import (
     translate,
 )
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference import DecodingConfig, load_model
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from tests.conftest import PACKAGE, Run
+from tests.unit.inference import random_models
 
 register()
 
@@ -39,6 +41,22 @@ def test_translations_are_equal_to_fairseq_generate(
     assert reference_lines(model, dataset) == list(read_generated_lines(shown.splitlines(), "T"))
     assert sum(batch_sizes) == len(lines) == 200
     assert len(batch_sizes) > 3, "more than one batch"
+
+
+def test_lines_of_right_to_left_models_are_in_reading_order(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    targets = ["v u w x y", "z w v"]
+    random_models.binarized_split(data, "valid", "a b g c\nd e f\n", "\n".join(targets))
+    path = random_models.translation(tmp_path / "t.pt", data, 6, "--right-to-left")
+    model = TrainedModels.load(path, data, "cpu")
+    dataset = model.pairs("valid")
+    assert reference_lines(model, dataset) == targets
+    assert first_references(model, dataset, [1, 0], "w") == ["z", "v u"]
+    search = SearchOptions(beam=3, max_len_a=0, max_len_b=5)
+    config = DecodingConfig((path,), data, beam=3, max_len_b=5)
+    expected = load_model(config, engine="fairseq").translate(["a b g c", "d e f"])
+    assert translate(model, dataset, search, lambda count: None) == expected
+    assert expected != [" ".join(reversed(line.split())) for line in expected]
 
 
 @pytest.mark.parametrize(

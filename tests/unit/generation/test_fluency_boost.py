@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,10 @@ from torch import Tensor
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation import fluency_boost
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
+from fairseq_ssl.inference.language_models import LanguageModelScorer
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, ScoringConfig
 from fairseq_ssl.models.recurrent_models import RecurrentLanguageModel, RecurrentLanguageModelConfig
+from tests.unit.inference import random_models
 
 WORDS = ("a", "b", "c", "d")
 
@@ -37,6 +41,10 @@ class Bigrams(torch.nn.Module):
 
     def forward(self, begun: Tensor, src_lengths: Tensor) -> Any:
         return self.scores[begun], {}
+
+    @staticmethod
+    def max_positions() -> float:
+        return 1e6
 
     @staticmethod
     def get_normalized_probs(output: Any, log_probs: bool, sample: Any) -> Tensor:
@@ -87,6 +95,20 @@ def test_fluency_of_a_model_with_an_adaptive_softmax() -> None:
             total -= every[0, -1, word].item()
         expected.append(1 / (1 + total / len(words)))
     assert Fluency(model, LM).score(ids).tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("flags", [(), ("--add-bos-token",)])
+def test_fluency_of_a_checkpoint_equals_its_score(flags: tuple[str, ...], tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    positions = "--decoder-learned-pos", "--tokens-per-sample", "16"
+    path = random_models.language_model(tmp_path / "lm.pt", data, 1, *positions, *flags)
+    fluency = Fluency.load(path, data)
+    lines = ["u v w x", "", "z", "y", " ".join(["v", "w"] * 10)]
+    ids = [fluency.dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+    scorer = LanguageModelScorer(ScoringConfig(LANGUAGE_MODEL, (path,), "lm", data), 0)
+    scores = [values[0] for values in scorer.score([([], line.split()) for line in lines]).values]
+    expected = [1 / (1 - score) for score in scores]
+    assert fluency.score(ids).tolist() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.9, 1.0, 1.05, 1.3])

@@ -31,6 +31,7 @@ from fairseq_ssl.inference import (
     loading,
     score_nbest_file,
 )
+from fairseq_ssl.inference.decoders import FairseqDecoder
 from fairseq_ssl.io import executors
 from tests.unit.inference import random_models
 
@@ -69,6 +70,15 @@ def test_list_and_file_get_the_same_translations(folder: Path, engine: str, tmp_
     assert summary is not None
     assert (summary.lines, summary.blank) == (4, 1)
     assert (tmp_path / "again").read_text().splitlines() == expected
+
+
+def test_line_above_the_learned_positions_is_not_translated(folder: Path, tmp_path: Path) -> None:
+    flags = "--encoder-learned-pos", "--max-source-positions", "6"
+    path = random_models.translation(tmp_path / "t.pt", folder / "data", 1, *flags)
+    config = DecodingConfig((path,), folder / "data", beam=2, max_len_b=5)
+    lines = ["a b", "a b c d e f", "a b c d e"]  # 3, 7 and 6 tokens with </s>
+    first, too_long, longest = load_model(config, engine="fairseq").translate(lines)
+    assert (too_long, bool(first), bool(longest)) == ("", True, True)
 
 
 def test_default_engine_of_a_folder_is_ctranslate2(folder: Path) -> None:
@@ -111,6 +121,49 @@ def test_a_language_model_does_not_translate(
     with pytest.raises(UsageError, match="unrecognized arguments: --none"):
         load_model(config)
     assert "usage" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--constraints",),
+        ("--lm-path", "lm.pt"),
+        ("--model-overrides", "{'beam': 2}"),
+        ("--post-process", "@@ "),
+        ("--prefix-size", "2"),
+        ("--print-alignment",),
+        ("--replace-unk",),
+        ("--score-reference",),
+    ],
+)
+def test_options_without_effect_are_rejected(folder: Path, options: tuple[str, ...]) -> None:
+    config = DecodingConfig((folder / "t.pt",), folder / "data", fairseq_options=options)
+    with pytest.raises(UsageError, match=f"{options[0]}, which is not supported"):
+        load_model(config, engine="fairseq")
+
+
+def test_seeds_are_limited_to_those_that_can_be_used(folder: Path) -> None:
+    searches: list[dict[str, Any]] = [{"sampling": True}, {"noisy_beam_beta": 6.0}]
+    for options in searches:
+        options |= {"beam": 2, "max_len_b": 5, "seed": 2**32 - 1}
+        config = DecodingConfig((folder / "t.pt",), folder / "data", **options)
+        assert len(load_model(config, engine="fairseq").translate(LINES)) == len(LINES)
+    with pytest.raises(UsageError, match="`seed` is 4294967296"):
+        DecodingConfig((folder / "t.pt",), seed=2**32)
+
+
+def test_copied_words_are_forgotten_after_each_block(tmp_path: Path) -> None:
+    path = random_models.copying(tmp_path / "copying.pt", tmp_path / "data", 4 + 1)
+    state = torch.load(path, weights_only=False)
+    state["model"]["decoder.copy_attention.gate.bias"].fill_(-100)  # copy all words
+    torch.save(state, path)
+    config = DecodingConfig((path,), tmp_path / "data", beam=2, max_len_b=5)
+    decoder = FairseqDecoder(config, 0)
+    for words in (["old", "new"], ["new", "other"]):
+        (hypotheses,) = decoder.decode([["a", *words]], [0])
+        assert hypotheses is not None
+        assert {"a", *words} >= set(hypotheses[0].split()) > set()
+        assert decoder.task.source_dictionary.surfaces == []
 
 
 def test_unknown_engine_is_rejected(folder: Path) -> None:

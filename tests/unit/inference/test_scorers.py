@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -128,6 +129,45 @@ def test_right_to_left_is_read_from_the_checkpoint(models: Path, tmp_path: Path)
         loading.writes_right_to_left(mixed)
 
 
+def reference_copying(path: Path, source: list[str], target: list[str]) -> float:
+    """Return log P of a target from the scorer of fairseq-generate --score-reference."""
+    model, task = loaded(path)
+    words = task.source_dictionary
+    tokens, gold = (
+        torch.tensor([[*map(words.index, side), words.eos()]]) for side in (source, target)
+    )
+    previous = torch.tensor([[words.eos(), *map(words.index, target)]])
+    lengths = torch.tensor([tokens.size(1)])
+    net_input = {"src_tokens": tokens, "src_lengths": lengths, "prev_output_tokens": previous}
+    sample = {"net_input": net_input, "target": gold, "ntokens": gold.numel()}
+    scorer = task.build_generator([model], SimpleNamespace(score_reference=True))
+    with torch.no_grad():
+        return float(scorer.generate([model], sample)[0][0]["positional_scores"].sum())
+
+
+def test_words_that_are_only_copied_are_scored_at_their_column(tmp_path: Path) -> None:
+    # The vocabulary is a, b and c. The other words can only be copied.
+    path = random_models.copying(tmp_path / "copying.pt", tmp_path / "data", 4 + 3)
+    pairs = [
+        (source.split(), target.split())
+        for source, target in (
+            ("a b c", "b a"),
+            ("e f g", "g f f"),
+            ("d a e", "e g d"),
+            ("new f", "f other new"),
+            ("a", "g f e d"),
+        )
+    ]
+    sums = [reference_copying(path, *pair) for pair in pairs]
+    for max_tokens in BATCHES:
+        config = scoring(tmp_path, TRANSLATION, "copying", max_tokens=max_tokens, lenpen=0.0)
+        scorer = translation_scorer.TranslationScorer(config, 0)
+        scored = scorer.score(pairs)
+        assert [row[0] for row in scored.values] == pytest.approx(sums, abs=1e-4)
+        assert scorer.source.surfaces == []
+        assert (scored.tokens, scored.unknown) == (12 + 15, 3)
+
+
 def reference_language_model(path: Path, words: list[str]) -> tuple[float, float]:
     """Return log P of the words and log P of the end symbol, one forward pass per token."""
     model, task = loaded(path)
@@ -207,7 +247,7 @@ def test_half_precision_gives_similar_scores(models: Path) -> None:
 
 
 def test_long_sentences_are_truncated_and_counted(models: Path) -> None:
-    long = ["u", "v"] * 20
+    long = [*["u", "v"] * 20, *["unheard"] * 20]  # unknown tokens that are truncated do not count
     for kind, name, max_length in ((LANGUAGE_MODEL, "l1", 19), (MASKED_MODEL, "m1", 18)):
         config = scoring(models, kind, name)
         scored = scorer_loader(config)(config, 0).score([([], long), ([], long[:max_length])])
