@@ -275,9 +275,11 @@ def analyze(
     done = progress("rerank report", "trials")
     if weights is None:
         chosen = search(candidates, statistics, done)
+        named = named_weights(candidates.names, chosen)
     else:
         checked = check_weights(weights)
-        chosen = whole_weights({name: checked.get(name, 0.0) for name in candidates.names})
+        named = {name: checked.get(name, 0.0) for name in candidates.names}
+        chosen = whole_weights(named)
     bounds = score_bounds(candidates, statistics, search.seed)
     scores = {
         "first candidates": bounds.first,
@@ -289,5 +291,4 @@ def analyze(
         "best by corpus": bounds.oracle_corpus,
     }
     values = feature_values(search, candidates, statistics, done)
-    named = named_weights(candidates.names, chosen)
     return FeatureAnalysis(scores, named, values, data.parameters(search))
