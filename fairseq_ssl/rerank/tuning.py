@@ -277,8 +277,12 @@ def analyze(
         chosen = search(candidates, statistics, done)
         named = named_weights(candidates.names, chosen)
     else:
-        checked = check_weights(weights)
-        named = {name: checked.get(name, 0.0) for name in candidates.names}
+        named = dict.fromkeys(candidates.names, 0.0) | check_weights(weights)
+        if others := [name for name in named if name not in candidates.names]:
+            raise UsageError(
+                f"`weights` has weights above 0 for {', '.join(others)}, but the features are "
+                f"{', '.join(candidates.names)}. Expected weights for features only."
+            )
         chosen = whole_weights(named)
     bounds = score_bounds(candidates, statistics, search.seed)
     scores = {

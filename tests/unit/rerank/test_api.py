@@ -90,6 +90,10 @@ def test_wrong_requests_are_rejected() -> None:
         rerank.tune(nbest, [["a"]], "ter", folds=0)
     with pytest.raises(UsageError, match="`features` is empty"):
         rerank.tune(nbest, [REFERENCE], features=[])
+    for features, score in ((["good"], "bad"), (None, "extra")):
+        nbest.sentences[0].candidates[0].scores["extra"] = 1  # the second candidate has none
+        with pytest.raises(UsageError, match=f"above 0 for {score}, but the features are"):
+            rerank.analyze(nbest, [REFERENCE], features=features, weights={"good": 1, score: 2})
     with pytest.raises(UsageError, match="no references"):
         rerank.tune(nbest, [], folds=0)
     with pytest.raises(
