@@ -337,13 +337,25 @@ def build_edit_generator(
         config.print_edits,
         config.edit_screen,
     )
-    if config.edit_int8:
-        for model in models:
-            model.quantize_()
     generator = EditGenerator(models, dictionary, edits, settings)
+    _set_precision(models, config.edit_int8)
     if config.print_edits:
         options.print_alignment = "hard"
     return generator
+
+
+def _set_precision(models: Sequence[Any], int8: bool) -> None:
+    """Quantize all models or none. Raise ConfigurationError if it is impossible to do or undo."""
+    if int8:
+        for model in models:
+            model.check_int8()
+        for model in models:
+            model.quantize_()
+    elif any(getattr(model, "is_quantized", False) for model in models):
+        raise ConfigurationError(
+            "The model was quantized to int8, which is permanent. Load it again without "
+            "--edit-int8."
+        )
 
 
 def _check_options(options: Any, print_edits: bool, language_model: Any) -> None:

@@ -179,7 +179,12 @@ def test_int8_changes_probabilities_slightly(data: Path, model: Path) -> None:
         EditTagger.from_pretrained(str(model.parent), model.name, str(data), edit_int8=is_int8)
         for is_int8 in (False, True)
     )
+    with pytest.raises(ConfigurationError, match="--edit-window-overlap is 999"):
+        exact.set_options(edit_int8=True, edit_window_overlap=999)
+    assert "quantized" not in repr(exact.models[0]).lower()
     texts = [[one.text for one in corrector.correct(lines)] for corrector in (exact, fast)]
+    with pytest.raises(ConfigurationError, match="int8, which is permanent"):
+        fast.set_options(edit_int8=False)
     agree = sum(one == other for one, other in zip(*texts, strict=True))
     assert agree > 0.9 * len(lines)
     assert "quantized" in repr(fast.models[0]).lower()
