@@ -153,8 +153,8 @@ def tune_edit_confidence(
     given: dict[str, Any] = {"edit_iterations": iterations, "edit_int8": int8}
     if weights:
         given["edit_weights"] = ",".join(map(str, weights))
-    tuner = _Tuner(load_tagger(models, data_dir, device, **given), sources, targets)
-    options = tuner.search(metric, batch_size, progress)
+    tuner = _Tuner(load_tagger(models, data_dir, device, **given), sources, targets, batch_size)
+    options = tuner.search(metric, progress)
     report = progress("edits tune", "decodings", len(options))
     trials = [Trial(one, tuner.decode(one)) for one in counted(options, report)]
     best = max(trials, key=lambda trial: trial.scores[metric])
@@ -186,18 +186,18 @@ def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list
 class _Tuner:
     """An edit tagger with held-out sentences."""
 
-    def __init__(self, corrector: Any, sources: Sequence[str], targets: Sequence[str]) -> None:
+    def __init__(
+        self, corrector: Any, sources: Sequence[str], targets: Sequence[str], batch_size: int
+    ) -> None:
         self.corrector = corrector
         self.sources = sources
         self.targets = targets
+        self.batch_size = batch_size
 
-    def search(
-        self, metric: str, batch_size: int, progress: ProgressFactory
-    ) -> list[DecodingOptions]:
+    def search(self, metric: str, progress: ProgressFactory) -> list[DecodingOptions]:
         """Return the default options and the best options for the first round of corrections."""
         corrector, task = self.corrector, self.corrector.task
-        stored = StoredCandidates(corrector.generator.candidates, batch_size)
-        corrector.generator.candidates = stored
+        stored = self._generator().candidates
         lines = [line.numpy() for line in corrector.encode(self.sources)]
         text = Spans.of(lines).without_last().with_first(task.source_dictionary.bos())
         report = progress("edits tune", "sentences", len(text))
@@ -210,7 +210,17 @@ class _Tuner:
 
     def decode(self, options: DecodingOptions) -> Mapping[str, float]:
         """Correct the sentences in all rounds with decoding options, and return the scores."""
-        generator = self.corrector.generator
+        generator = self._generator()
         generator.settings = replace(generator.settings, choice=EditChoice(**options))
         texts = (one.text for one in self.corrector.correct(self.sources, CHUNK))
         return agreement(zip(self.sources, texts, self.targets, strict=True)).scores
+
+    def _generator(self) -> Any:
+        """Return the generator with stored candidates.
+
+        The corrector builds a new generator, with new word ids, after many unknown words.
+        """
+        generator = self.corrector.generator
+        if not isinstance(generator.candidates, StoredCandidates):
+            generator.candidates = StoredCandidates(generator.candidates, self.batch_size)
+        return generator

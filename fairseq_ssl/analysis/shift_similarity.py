@@ -130,8 +130,14 @@ def _states(encoder: Any, tokens: Tensor, lengths: Tensor, offset: int) -> Tenso
 def _shift_positions(encoder: Any, offset: int) -> Iterator[None]:
     """Shift the encoder's positions by `offset` in the context.
 
-    Relative positions are not changed. Raise DataError for learned positions.
+    Relative positions are not changed. Raise DataError for learned positions and for encoders of
+    other architectures than the Transformer.
     """
+    if not hasattr(encoder, "embed_positions"):
+        raise DataError(
+            f"The encoder is a {type(encoder).__name__}, which has no positions to shift; expected "
+            "a Transformer with sinusoidal or relative positions."
+        )
     original = encoder.embed_positions
     if original is None:
         yield

@@ -101,6 +101,7 @@ class EditedIds:
         labels = edits.labels
         self.own = np.array([label.kept or label.transform is not None for label in labels], int)
         self.inserted = np.array([len(label.gram) for label in labels])
+        self.is_append = np.array([label.kept and bool(label.gram) for label in labels])
         self.grams = np.zeros((len(labels), self.inserted.max(initial=0)), np.int64)
         for row, label in zip(self.grams, labels, strict=True):
             row[: len(label.gram)] = [dictionary.index(token) for token in label.gram]

@@ -95,8 +95,6 @@ class EditCorrector(nn.Module):
             )
         if batch_size < 1:
             raise ConfigurationError(f"batch_size is {batch_size}; expected 1 or more.")
-        if len(self.task.source_dictionary.surfaces) > MAX_UNKNOWN_WORDS:
-            self._forget_unknown_words()
         lines = self.encode(sentences)
         lengths = np.array([len(line) for line in lines])
         # The generator looks up subwords itself, for each round.
@@ -112,6 +110,8 @@ class EditCorrector(nn.Module):
             results = self.task.inference_step(self.generator, self.models, {"net_input": inputs})
             for one, hypotheses in zip(batch["id"].tolist(), results, strict=True):
                 corrections[one] = self._correction(hypotheses[0])
+        if len(self.task.source_dictionary.surfaces) > MAX_UNKNOWN_WORDS:
+            self._forget_unknown_words()
         return corrections
 
     @property

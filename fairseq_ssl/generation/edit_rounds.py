@@ -59,6 +59,8 @@ class AppliedEdit(NamedTuple):
     """The model's probability of the edit."""
     origin: int
     """Position in the input of the first round of the token that became this one."""
+    is_inserted: bool
+    """True if the edit inserts tokens after `origin`, or changes an inserted token."""
 
     def to_alignment(self) -> tuple[str, str]:
         """Return the two parts of an alignment point, which fairseq joins with a hyphen."""
@@ -75,6 +77,8 @@ class SentenceState:
     """For each id, the log-probability of the edit that kept or inserted it."""
     origins: Ids
     """For each id, the position in the input that it was kept at or inserted after."""
+    inserted: NDArray[np.bool_]
+    """True for each id that was inserted after its origin."""
     earlier: set[bytes]
     """All earlier versions of the sentence, as bytes of their ids."""
     score: float = 0.0
@@ -162,9 +166,13 @@ class EditGenerator:
         after, origins = self.edited(text, chosen.labels)
         ids, scores = _split(after.ids, after), _split(logs[origins], after)
         before = [state.origins for state in states]
+        is_append = self.edited.is_append[chosen.labels]
+        was_inserted = np.concatenate([state.inserted for state in states])
+        is_second = np.diff(origins, prepend=-1) == 0
+        inserted = _split(was_inserted[origins] | (is_append[origins] & is_second), after)
         within = _split(origins - np.repeat(text.starts, after.lengths), after)
         for at, state in enumerate(states):
-            state.origins = state.origins[within[at]]
+            state.origins, state.inserted = state.origins[within[at]], inserted[at]
             state.ids, state.scores, state.score = ids[at], scores[at], float(means[at])
             state.rounds = index
             if self.settings.history:
@@ -175,8 +183,9 @@ class EditGenerator:
             one = int(sentence[at])
             label, probability = self.names[chosen.labels[at]], float(chosen.probabilities[at])
             position = at - int(text.starts[one])
-            origin = int(before[one][position])
-            states[one].edits.append(AppliedEdit(index, position, label, probability, origin))
+            where = position, label, probability, int(before[one][position])
+            is_inserted = bool(is_append[at] | was_inserted[at])
+            states[one].edits.append(AppliedEdit(index, *where, is_inserted))
         unfinished = []
         for one in np.unique(sentence[changes]).tolist():
             version = states[one].ids.tobytes()
@@ -211,7 +220,8 @@ def _split(values: NDArray[Any], like: Spans) -> list[NDArray[Any]]:
 
 
 def _initial_state(ids: Ids) -> SentenceState:
-    return SentenceState(ids, np.zeros(len(ids), np.float32), np.arange(len(ids)), {ids.tobytes()})
+    scores, inserted = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.bool_)
+    return SentenceState(ids, scores, np.arange(len(ids)), inserted, {ids.tobytes()})
 
 
 @dataclass
@@ -327,13 +337,25 @@ def build_edit_generator(
         config.print_edits,
         config.edit_screen,
     )
-    if config.edit_int8:
-        for model in models:
-            model.quantize_()
     generator = EditGenerator(models, dictionary, edits, settings)
+    _set_precision(models, config.edit_int8)
     if config.print_edits:
         options.print_alignment = "hard"
     return generator
+
+
+def _set_precision(models: Sequence[Any], int8: bool) -> None:
+    """Quantize all models or none. Raise ConfigurationError if it is impossible to do or undo."""
+    if int8:
+        for model in models:
+            model.check_int8()
+        for model in models:
+            model.quantize_()
+    elif any(getattr(model, "is_quantized", False) for model in models):
+        raise ConfigurationError(
+            "The model was quantized to int8, which is permanent. Load it again without "
+            "--edit-int8."
+        )
 
 
 def _check_options(options: Any, print_edits: bool, language_model: Any) -> None:

@@ -270,7 +270,7 @@ def _edit(
     inside = [
         edit.probability
         for edit in applied
-        if change.start + (not edit.label.startswith("APPEND")) <= edit.origin <= change.end
+        if change.start + (not edit.is_inserted) <= edit.origin <= change.end
     ]
     changed = slice(change.start, change.end)
     if not inside and list(spelled[changed]) == sentence.tokens[changed]:

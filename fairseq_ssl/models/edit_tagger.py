@@ -319,17 +319,20 @@ class EditTagger(BaseFairseqModel):
         self.is_decoding = True
         self.scores.cache_grams(self.encoder.tokens.weight)
 
-    def quantize_(self) -> None:
-        """Quantize the encoder layers to int8 in place, for inference on a CPU."""
-        if self.is_quantized:
-            return
-        self.is_quantized = True
+    def check_int8(self) -> None:
+        """Raise ConfigurationError if `quantize_` cannot quantize the model."""
         weight = self.scores.edits.weight
         if weight.device.type != "cpu" or weight.dtype != torch.float32:
             raise ConfigurationError(
                 "--edit-int8 needs a CPU and a model in float32. Add --cpu and remove --fp16 and "
                 "--bf16, or remove --edit-int8."
             )
+
+    def quantize_(self) -> None:
+        """Quantize the encoder layers to int8 in place, for inference on a CPU."""
+        if self.is_quantized:
+            return
+        self.is_quantized = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch.ao is deprecated
             torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -79,8 +80,13 @@ class Candidates:
 
 
 def whole_weights(weights: Mapping[str, float]) -> Weights:
-    """Convert weights to integers in units of 1 / SCORE_UNITS."""
-    whole: Weights = np.rint(np.array(list(weights.values())) * SCORE_UNITS).astype(np.int64)
+    """Convert weights to integers from 0 to SCORE_UNITS. At least one weight must be above 0.
+
+    The weights are divided by a power of ten, because it keeps the ties of decimal weights.
+    """
+    values = np.array(list(weights.values()), np.float64)
+    digits = min(math.ceil(math.log10(values.max())), sys.float_info.max_10_exp)
+    whole: Weights = np.rint(values / 10.0**digits * SCORE_UNITS).astype(np.int64)
     return whole
 
 

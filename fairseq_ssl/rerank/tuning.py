@@ -275,9 +275,15 @@ def analyze(
     done = progress("rerank report", "trials")
     if weights is None:
         chosen = search(candidates, statistics, done)
+        named = named_weights(candidates.names, chosen)
     else:
-        checked = check_weights(weights)
-        chosen = whole_weights({name: checked.get(name, 0.0) for name in candidates.names})
+        named = dict.fromkeys(candidates.names, 0.0) | check_weights(weights)
+        if others := [name for name in named if name not in candidates.names]:
+            raise UsageError(
+                f"`weights` has weights above 0 for {', '.join(others)}, but the features are "
+                f"{', '.join(candidates.names)}. Expected weights for features only."
+            )
+        chosen = whole_weights(named)
     bounds = score_bounds(candidates, statistics, search.seed)
     scores = {
         "first candidates": bounds.first,
@@ -289,5 +295,4 @@ def analyze(
         "best by corpus": bounds.oracle_corpus,
     }
     values = feature_values(search, candidates, statistics, done)
-    named = named_weights(candidates.names, chosen)
     return FeatureAnalysis(scores, named, values, data.parameters(search))

@@ -132,7 +132,7 @@ def parse_weights(text: str, name: str) -> dict[str, float]:
 
 
 def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict[str, float]:
-    """Return the weights above 0, scaled to at most 1. Raise UsageError for invalid weights.
+    """Return the weights above 0. Raise UsageError for invalid weights.
 
     Args:
         weights: weights by score name
@@ -143,7 +143,14 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
     largest = max(weights.values())
     if largest == 0:
         raise UsageError(f"{name} has no weight above 0. Expected one or more.")
-    return {score: weight / max(largest, 1.0) for score, weight in weights.items() if weight}
+    checked = {score: weight for score, weight in weights.items() if weight}
+    for score, whole in zip(checked, whole_weights(checked).tolist(), strict=True):
+        if whole == 0:
+            raise UsageError(
+                f"{name} has {checked[score]:.6g} for {score!r}, but {largest:.6g} as the largest "
+                "weight. Expected weights that differ by a factor of at most 100,000, or 0."
+            )
+    return checked
 
 
 METHODS = ("grid", "mert", "both")

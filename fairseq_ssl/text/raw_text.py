@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,14 +22,15 @@ NO_SPACE_AROUND = re.compile(r"[-/]")
 QUOTE = '"'
 
 
-class Sentence(NamedTuple):
+@dataclass(frozen=True)
+class Sentence:
     """The tokens of a sentence in a line."""
 
     tokens: list[str]
     starts: list[int]
     """Offset in the line of the first character of each token."""
 
-    @property
+    @cached_property
     def ends(self) -> list[int]:
         """Offset in the line after each token."""
         return [start + len(token) for token, start in zip(self.tokens, self.starts, strict=True)]
@@ -132,7 +134,8 @@ def _sentence_starts(text: Sentence) -> list[int]:
     starts = []
     is_over = is_strong = False
     previous_end = -1
-    for index, (token, start, end) in enumerate(zip(*text, text.ends, strict=True)):
+    positions = zip(text.tokens, text.starts, text.ends, strict=True)
+    for index, (token, start, end) in enumerate(positions):
         if SENTENCE_END.fullmatch(token):
             is_over, is_strong = True, len(token) == 1
         elif is_over and start == previous_end and AFTER_SENTENCE_END.fullmatch(token):

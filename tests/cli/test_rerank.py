@@ -301,6 +301,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["apply", "{}/l", "--weight", "s"], 2, "--weight is 's'. Expected NAME=W"),
         (["apply", "{}/l", "--weight", "s=-1"], 2, "Expected numbers of 0 or more"),
         (["apply", "{}/l", "--weight", "s=0"], 2, "no weight above 0"),
+        (["apply", "{}/l", "--weight", "s=1", "--weight", "t=1e-7"], 2, "--weight has 1e-07 for"),
         (["apply", "{}/l", "--weight", "s=1", "--weight", "s=1"], 2, "--weight s is given twice"),
         (["apply", "{}/l", "--weight", "s=1"], 1, "l:2 has no score 's'"),
         (["apply", "{}/l", "--weights", "{}/ref"], 1, "ref does not contain weights"),

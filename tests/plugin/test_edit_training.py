@@ -24,6 +24,7 @@ from fairseq import checkpoint_utils, options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq_cli import train  # noqa: E402
 
+from fairseq_ssl.generation import edit_corrector  # noqa: E402
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask  # noqa: E402
 
@@ -216,17 +217,34 @@ def test_int8_changes_probabilities_slightly(data: Path, model: Path) -> None:
         EditTagger.from_pretrained(str(model.parent), model.name, str(data), edit_int8=is_int8)
         for is_int8 in (False, True)
     )
+    with pytest.raises(ConfigurationError, match="--edit-window-overlap is 999"):
+        exact.set_options(edit_int8=True, edit_window_overlap=999)
+    assert "quantized" not in repr(exact.models[0]).lower()
     texts = [[one.text for one in corrector.correct(lines)] for corrector in (exact, fast)]
+    with pytest.raises(ConfigurationError, match="int8, which is permanent"):
+        fast.set_options(edit_int8=False)
     agree = sum(one == other for one, other in zip(*texts, strict=True))
     assert agree > 0.9 * len(lines)
     assert "quantized" in repr(fast.models[0]).lower()
 
 
-@pytest.mark.parametrize("is_int8", [False, True])
+@pytest.mark.parametrize(
+    ("is_int8", "max_unknown_words"), [(False, edit_corrector.MAX_UNKNOWN_WORDS), (True, 0)]
+)
 def test_tune_prints_flags_that_improve_the_score(
-    data: Path, model: Path, capsys: pytest.CaptureFixture[str], is_int8: bool
+    data: Path,
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    is_int8: bool,
+    max_unknown_words: int,
 ) -> None:
-    sides = [str(data.parent / f"valid.{side}") for side in ("src", "trg")]
+    monkeypatch.setattr(edit_corrector, "MAX_UNKNOWN_WORDS", max_unknown_words)
+    sides = [str(tmp_path / side) for side in ("src", "trg")]
+    for side in sides:
+        text = (data.parent / f"valid.{Path(side).name}").read_text()
+        Path(side).write_text(f"{text}never seen before !\n")
     words = ["edits", "tune", *sides, "--model", str(model), "--data-dir", str(data)]
     assert fairseq_ssl_command([*words, *["--int8"] * is_int8]) == 0
     shown = capsys.readouterr()

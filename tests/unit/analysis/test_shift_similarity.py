@@ -77,3 +77,10 @@ def test_learned_positions_are_rejected_and_the_model_is_restored() -> None:
     model.encoder.embed_positions = torch.nn.Embedding(30, 8)
     with pytest.raises(DataError, match="expected sinusoidal or relative"):
         similarities(with_one_batch(model), [], [0, 5], 1000, lambda count: None)
+
+
+def test_encoders_without_positions_are_rejected() -> None:
+    model = build()
+    del model.encoder.embed_positions
+    with pytest.raises(DataError, match="which has no positions to shift"):
+        similarities(with_one_batch(model), [], [0, 5], 1000, lambda count: None)

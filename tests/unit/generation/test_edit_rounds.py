@@ -41,6 +41,21 @@ def test_second_round_builds_on_the_first() -> None:
     assert found["tokens"][-1] == words.eos()
 
 
+def test_edits_of_inserted_tokens_are_marked() -> None:
+    rounds = {
+        "d e": "KEEP APPEND_a_new KEEP",
+        "d a new e": "KEEP KEEP KEEP REPLACE_b REPLACE_c",
+        "d a b c": "KEEP REPLACE_x APPEND_c KEEP KEEP",
+        "x a c b c": "KEEP KEEP KEEP KEEP DELETE KEEP",
+    }
+    (found,) = corrected(FakeTagger(dictionary(), by_sentence(rounds)), sentences=["d e"])
+    assert found["text"] == "x a c c"
+    assert [(one.round, one.label, one.origin, one.is_inserted) for one in found["edits"]] == [
+        *[(1, "APPEND_a_new", 1, True), (2, "REPLACE_b", 1, True), (2, "REPLACE_c", 2, False)],
+        *[(3, "REPLACE_x", 1, False), (3, "APPEND_c", 1, True), (4, "DELETE", 1, True)],
+    ]
+
+
 def test_next_round_has_only_changed_sentences() -> None:
     tagger = FakeTagger(dictionary(), TWO_ROUNDS)
     found = corrected(tagger, sentences=["x x x x", "a e", "d d"])

@@ -143,7 +143,7 @@ def test_int8_models_mostly_agree(built: Built, tmp_path: Path) -> None:
     write_onnx(*built, tmp_path / "onnx", "int8")
     words = built[1].source_dictionary
     tagger, *_ = load_onnx_tagger(tmp_path / "onnx", 1, words)
-    tagger.quantize_()
+    tagger.check_int8()
     text = sentences(200, 6)
     expected, found = correct([built[0]], words, text), correct([tagger], words, text)
     assert expected != found
@@ -216,7 +216,7 @@ def test_ensembles_of_both_engines_average(built: Built, folder: Path) -> None:
 
 def test_float32_models_are_not_quantized(folder: Path) -> None:
     with pytest.raises(ConfigurationError, match="Export the model again with int8"):
-        load_onnx_tagger(folder)[0].quantize_()
+        load_onnx_tagger(folder)[0].check_int8()
 
 
 def test_models_of_more_than_two_gigabytes_are_rejected(

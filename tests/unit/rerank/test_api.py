@@ -10,6 +10,7 @@ import pytest
 
 from fairseq_ssl import metrics, report, rerank
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.rerank.weights import apply_to_lines
 
 LINES = [
     "0 ||| a b c d ||| good= 2 bad= 1 ||| 0",
@@ -49,6 +50,22 @@ def test_read_tune_and_apply(tmp_path: Path) -> None:
     assert analysis.weights == {"good": 1, "bad": 0}
 
 
+@pytest.mark.parametrize("scale", [1e-7, 0.1, 3.0, 1e300])
+def test_only_the_ratio_of_weights_selects_candidates(scale: float) -> None:
+    nbest = rerank.NBest.parse(["0 ||| b ||| s= -1 t= -4", "0 ||| a ||| s= -2 t= -1"])
+    assert rerank.apply(nbest, {"s": 2 * scale, "t": scale}) == ["a"]
+    assert rerank.apply(nbest, {"s": 4 * scale, "t": scale}) == ["b"]
+    assert rerank.apply(nbest, {"s": 3 * scale, "t": scale}) == ["b"], "a tie"
+    analysis = rerank.analyze(nbest, [["a"]], "chrf", weights={"s": 2 * scale, "t": scale})
+    assert analysis.scores["these weights"] == 100
+    assert analysis.weights == {"s": 2 * scale, "t": scale}
+
+
+def test_totals_are_the_weighted_sums() -> None:
+    lines = apply_to_lines(["0 ||| a ||| s= -1 t= -3"], {"s": 2, "t": 0.5}, "list", nbest=True)
+    assert list(lines) == ["0 ||| a ||| s= -1 t= -3 ||| -3.5"]
+
+
 def test_wrong_requests_are_rejected() -> None:
     nbest = rerank.NBest.parse(LINES)
     with pytest.raises(UsageError, match="`weights` has no weight above 0"):
@@ -56,6 +73,8 @@ def test_wrong_requests_are_rejected() -> None:
     for weight in (-1, float("nan")):
         with pytest.raises(UsageError, match="`weights` has weights"):
             rerank.analyze(nbest, [REFERENCE], weights={"good": weight})
+    with pytest.raises(UsageError, match=r"`weights` has 1 for 'bad', but 5e\+06 as the"):
+        rerank.apply(nbest, {"good": 5e6, "bad": 1})
     with pytest.raises(UsageError, match=r"`folds` is 2\.5\. Expected an integer"):
         rerank.tune(nbest, [REFERENCE], folds=2.5)  # type: ignore[arg-type]
     for name in ("restarts", "seed"):
@@ -71,6 +90,10 @@ def test_wrong_requests_are_rejected() -> None:
         rerank.tune(nbest, [["a"]], "ter", folds=0)
     with pytest.raises(UsageError, match="`features` is empty"):
         rerank.tune(nbest, [REFERENCE], features=[])
+    for features, score in ((["good"], "bad"), (None, "extra")):
+        nbest.sentences[0].candidates[0].scores["extra"] = 1  # the second candidate has none
+        with pytest.raises(UsageError, match=f"above 0 for {score}, but the features are"):
+            rerank.analyze(nbest, [REFERENCE], features=features, weights={"good": 1, score: 2})
     with pytest.raises(UsageError, match="no references"):
         rerank.tune(nbest, [], folds=0)
     with pytest.raises(

@@ -114,7 +114,8 @@ def test_sentences_and_tokens(segmenter: LineSegmenter) -> None:
     assert found[1][0] == '"'
     assert found[0][:2] == ["Mr.", "Smith"]
     for sentence in segmenter(line):
-        for token, start, end in zip(*sentence, sentence.ends, strict=True):
+        assert sentence.ends is sentence.ends, "not computed for each edit of the sentence"
+        for token, start, end in zip(sentence.tokens, sentence.starts, sentence.ends, strict=True):
             assert line[start:end] == token
     starts = [start for sentence in segmenter(line) for start in sentence.starts]
     assert starts == sorted(set(starts))
