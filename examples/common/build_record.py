@@ -245,9 +245,9 @@ def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
     today = Record(recipe.step, False, commands, recipe.settings, inputs)
     record = None if recipe.force else recipe.read(target)
     changes = [] if record is None else list(_changes(recipe, record, today))
-    if record is not None and changes:
-        if not (recipe.rebuild and record.settings == today.settings):
-            return _stop(f"{recipe.step}: {target} was built with other settings:", changes)
+    can_rebuild = recipe.rebuild and record is not None and record.settings == today.settings
+    if changes and not can_rebuild:
+        return _stop(f"{recipe.step}: {target} was built with other settings:", changes)
     if stale := list(_stale(recipe, inputs)):
         problem = f"{recipe.step}: the inputs of {target} were built with other settings:"
         return _stop(problem, stale)
