@@ -205,9 +205,8 @@ def _print(report: ClassificationReport) -> None:
 EXAMPLES = """\
   fairseq-ssl classify prepare train.tsv --valid dev.tsv --test-share 0.1 \\
       --unlabeled reviews.txt.gz -o data
-  fairseq-ssl classify label --model expert/checkpoint_best.pt -o teacher --shard 1/4
-  fairseq-ssl classify predict --split test --model run/checkpoint_best.pt --windows 3 \\
-      -o test.predicted
+  fairseq-ssl classify label --model expert.pt --data-dir data -o teacher --shard 1/4
+  fairseq-ssl classify predict --split test --model best.pt --data-dir data -o test.predicted
   fairseq-ssl classify score data/text/test.tsv expert=expert.predicted both=test.predicted \\
       --baseline expert"""
 

@@ -12,7 +12,7 @@ from fairseq_ssl.cli.console import print_lines
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2
-  fairseq-ssl export checkpoint_best.pt --to ctranslate2 --quantization int8 -o ct2-int8
+  fairseq-ssl export model.pt --to ctranslate2 --quantization int8 --data-dir data-bin -o int8
   fairseq-ssl export two_way.pt --to translation -s de -t en -o de-en.pt
   fairseq-ssl export tagger.pt --to onnx --quantization int8 --data-dir data-bin -o onnx
   fairseq-ssl export tagger.pt --to huggingface --data-dir data-bin -o classifier"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,29 @@ def test_each_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixtu
     assert main.main([verb, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"fairseq-ssl {verb}" in shown.partition("examples:")[2] or verb == "user-dir"
+
+
+def examples_of(verb: str) -> list[str]:
+    """Return the example commands of a verb, each without what follows in a shell."""
+    text = main.load_verb(verb).EXAMPLES.replace("\\\n", " ")
+    commands = re.findall(r"^ *fairseq-ssl (.*)", text, re.M)
+    return [re.split(r"\s[|<>]|\)$|\s{2,}\(", command)[0] for command in commands]
+
+
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_examples_are_valid(verb: str) -> None:
+    for example in examples_of(verb):
+        name, *words = shlex.split(example.replace("$SLURM_ARRAY_TASK_ID", "1"))
+        if name == verb and "--help" not in words:
+            main.verb_parser(verb).parse_args(words)
+
+
+@pytest.mark.parametrize("verb", ["rerank", "classify", "export"])
+def test_examples_with_a_model_have_its_dictionaries(verb: str) -> None:
+    needs = re.compile(r"rerank features|classify (label|predict)|--to (ct|onnx|hugging)")
+    found = [example for example in examples_of(verb) if needs.search(example)]
+    assert found
+    assert all("--data-dir" in example for example in found)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
