@@ -54,14 +54,14 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
     if is_device(output) or _held.get(path) == thread:
         yield
         return
+    lock = path.with_name(f"{path.name}.lock")
+    created = [parent for parent in path.parents if not parent.exists()]
     while _held.setdefault(path, thread) != thread:
         if not wait:
             raise _busy(output)
         time.sleep(POLL)
-    _check_signature(output)
-    lock = path.with_name(f"{path.name}.lock")
-    created = [parent for parent in path.parents if not parent.exists()]
     try:
+        _check_signature(output)
         descriptor = _locked(output, lock, wait)
         try:
             yield

@@ -273,3 +273,17 @@ def test_results_of_an_analysis_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text('{\n  "signature": "token-wins|version:0.2.0"\n}\n')
     with exclusive(tmp_path / "t"):
         pass
+
+
+def test_a_rejected_output_is_rejected_again(tmp_path: Path) -> None:
+    output, beside = tmp_path / "data", tmp_path / "data.json"
+    beside.write_text('{"text": "a record of the user"}\n')
+    for _ in range(2):
+        with pytest.raises(UsageError, match=r"data\.json would be replaced"):
+            write(output, "text")
+    assert beside.read_text() == '{"text": "a record of the user"}\n'
+    beside.unlink()
+    thread = threading.Thread(target=write, args=(output, "text"))
+    thread.start()
+    thread.join()
+    assert output.read_text() == "text"
