@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fairseq_ssl.checkpoints.options import check_options
-from fairseq_ssl.checkpoints.safe_values import allow_plain_globals
+from fairseq_ssl.checkpoints.safe_values import plain_globals
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name
@@ -66,10 +66,10 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         path: name of the file in error messages.
         options: options of `torch.load`.
     """
-    allow_plain_globals()
     options["map_location"] = "cpu"
     try:
-        state = torch.load(source, weights_only=True, **options)
+        with plain_globals():
+            state = torch.load(source, weights_only=True, **options)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Expected a fairseq checkpoint.") from None
     except IsADirectoryError:

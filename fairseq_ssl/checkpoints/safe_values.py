@@ -7,7 +7,9 @@ import ast
 import math
 import operator
 import pickle
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -254,25 +256,39 @@ def is_option_name(name: Any) -> bool:
     return type(name) is str and name.isidentifier() and not name.startswith("__")
 
 
-def allow_plain_globals() -> None:
-    """Allow torch's restricted unpickler to read options and scores of fairseq checkpoints.
+_globals_lock = threading.Lock()
+
+
+@contextmanager
+def plain_globals() -> Iterator[None]:
+    """Let torch's restricted unpickler read options and scores of fairseq checkpoints.
 
     fairseq stores options as a Namespace, and validation scores can be numpy scalars. --eval-bleu
     stores counts of n-grams as arrays. torch 2.6 and later reject these types unless they are
-    registered as safe.
+    registered as safe. The registry belongs to the process: types that other code has registered
+    do not apply inside this context, and are registered again at its end.
     """
-    if not hasattr(torch.serialization, "add_safe_globals"):
+    registry = torch.serialization
+    if not hasattr(registry, "add_safe_globals"):
         raise MissingPackageError(
             "torch>=2.6", "Reading checkpoints safely", "pip install -U torch"
         )
-    torch.serialization.add_safe_globals(
-        [
-            (PlainNamespace, "argparse.Namespace"),
-            (PlainDtype, "numpy.dtype"),
-            (plain_scalar, "numpy._core.multiarray.scalar"),
-            (plain_scalar, "numpy.core.multiarray.scalar"),
-            (PlainArray, "numpy.ndarray"),
-            (plain_array, "numpy._core.multiarray._reconstruct"),
-            (plain_array, "numpy.core.multiarray._reconstruct"),
-        ]
-    )
+    with _globals_lock:
+        others = registry.get_safe_globals()
+        registry.clear_safe_globals()
+        registry.add_safe_globals(
+            [
+                (PlainNamespace, "argparse.Namespace"),
+                (PlainDtype, "numpy.dtype"),
+                (plain_scalar, "numpy._core.multiarray.scalar"),
+                (plain_scalar, "numpy.core.multiarray.scalar"),
+                (PlainArray, "numpy.ndarray"),
+                (plain_array, "numpy._core.multiarray._reconstruct"),
+                (plain_array, "numpy.core.multiarray._reconstruct"),
+            ]
+        )
+        try:
+            yield
+        finally:
+            registry.clear_safe_globals()
+            registry.add_safe_globals(others)

@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
-from fairseq_ssl.checkpoints.safe_values import allow_plain_globals, evaluate
+from fairseq_ssl.checkpoints.safe_values import evaluate
 from fairseq_ssl.errors import DataError, FairseqSslError
 
 
@@ -36,7 +36,6 @@ def protect_fairseq() -> None:
     from fairseq.dataclass import utils
     from fairseq.distributed import utils as distributed_utils
 
-    allow_plain_globals()
     if isinstance(checkpoint_utils.torch, _RestrictedTorch):
         return
     checkpoint_utils.torch = _RestrictedTorch()

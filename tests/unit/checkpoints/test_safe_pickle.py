@@ -148,6 +148,18 @@ def test_constructors_check_their_arguments() -> None:
         PlainNamespace(x=1)  # type: ignore[call-arg]
 
 
+def test_types_that_users_register_with_torch_stay_registered() -> None:
+    others = [SCALAR, RECONSTRUCT, np.dtype, type(np.dtype("f8")), np.ndarray]
+    with torch.serialization.safe_globals(others):
+        assert type(read(np.float64(1.5))) is float, "read by this package's restricted types"
+        found = torch.load(save(np.eye(2)), weights_only=True)["extra_state"]["value"]
+        assert type(found) is np.ndarray
+        with pytest.raises(DataError):
+            read(np.eye(2))
+        assert set(torch.serialization.get_safe_globals()) >= set(others)
+    assert not set(torch.serialization.get_safe_globals()) & set(others)
+
+
 def test_random_pickles_are_read_or_rejected() -> None:
     """Run the fuzzer with 500 pickles instead of 10,000."""
     words = [sys.executable, str(Path("scripts/fuzz/pickles.py")), "--count", "500"]
