@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional, nearest
 from fairseq_ssl.filters.deduplication import DuplicateFilter
@@ -177,11 +180,11 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any]) -> str:
-    """Return a digest of the file that defines a class, or "" if the class has no file."""
+    """Return a digest of the file that defines a class, or of its code if it has no file."""
     try:
-        return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()[:12]
+        return _digest(Path(inspect.getfile(cls)).read_bytes())
     except (TypeError, OSError):
-        return ""
+        return _digest(_code_repr(cls, set()))
 
 
 def _attribute_digest(one: Filter[Any]) -> str:
@@ -192,20 +195,87 @@ def _attribute_digest(one: Filter[Any]) -> str:
         for name in sorted(names)
         if not isinstance(getattr(type(one), name, None), cached_property)
     }
-    return hashlib.sha256(_stable_repr(values).encode("utf-8", "replace")).hexdigest()[:12]
+    return _digest(_stable_repr(values, set()))
 
 
-def _stable_repr(value: object) -> str:
-    """Return a representation without memory addresses and without the random order of sets."""
+def _digest(content: str | bytes) -> str:
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _stable_repr(value: Any, seen: set[int]) -> str:
+    """Return a representation without memory addresses and without the random order of sets.
+
+    Args:
+        value: any value; all numbers of arrays, and the code of functions, are represented
+        seen: ids of classes and functions that are represented already; updated
+    """
+    if isinstance(value, type | FunctionType):
+        return _code_repr(value, seen)
+    if isinstance(value, property | cached_property):
+        return _stable_repr(value.fget if isinstance(value, property) else value.func, seen)
+    if hasattr(value, "__wrapped__"):  # a static method, a class method, or a cached function
+        return _stable_repr(value.__wrapped__, seen)
+    if isinstance(value, CodeType):
+        value = (value.co_code, value.co_consts, value.co_names)
     if isinstance(value, dict):
-        parts = [f"{_stable_repr(key)}: {_stable_repr(item)}" for key, item in value.items()]
+        items = value.items()
+        parts = [f"{_stable_repr(key, seen)}: {_stable_repr(item, seen)}" for key, item in items]
     elif isinstance(value, list | tuple | set | frozenset):
-        parts = [_stable_repr(item) for item in value]
+        parts = [_stable_repr(item, seen) for item in value]
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        parts = [str(value.dtype), str(value.shape), _digest(value.tobytes())]
+    elif hasattr(value, "tolist"):  # a tensor, whose repr is shortened, or an array of objects
+        parts = [str(getattr(value, "dtype", "")), _stable_repr(value.tolist(), seen)]
     else:
         return re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))
     if isinstance(value, set | frozenset):
         parts.sort()
     return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def _code_repr(code: Any, seen: set[int]) -> str:
+    """Return the name of a class or function, and a digest of its file.
+
+    Code of a notebook has no file. Its representation has the code of the class or function, and of
+    all classes, functions and data of the notebook that it uses.
+    """
+    name = _class_name(code)
+    if id(code) in seen:
+        return name
+    seen.add(id(code))
+    try:
+        return f"{name} {_digest(Path(inspect.getfile(code)).read_bytes())}"
+    except (TypeError, OSError):
+        used = _class_parts(code) if isinstance(code, type) else _function_parts(code)
+        return f"{name} {_stable_repr(used, seen)}"
+
+
+def _class_parts(cls: type[Any]) -> list[Any]:
+    """Return the base classes, the methods and the other attributes of a class."""
+    members = [
+        (name, item)
+        for name, item in sorted(vars(cls).items())
+        if isinstance(item, FunctionType) or not name.startswith("__")
+    ]
+    return [cls.__bases__, members]
+
+
+def _function_parts(function: FunctionType) -> list[Any]:
+    """Return the code of a function, and the values that it uses, without modules."""
+    names, codes = set[str](), [function.__code__]
+    for code in codes:
+        names.update(code.co_names)
+        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+    known = function.__globals__
+    used = {name: known[name] for name in sorted(names) if name in known}
+    return [
+        codes[0],
+        function.__defaults__,
+        function.__kwdefaults__,
+        [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()],
+        {name: value for name, value in used.items() if not isinstance(value, ModuleType)},
+    ]
 
 
 def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | DuplicateFilter:
