@@ -16,6 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import DataError, check_positive, import_optional
@@ -173,6 +174,11 @@ def _spawn_hint(context: multiprocessing.context.BaseContext) -> str:
     """Return advice for scripts, which spawned processes import; empty for forked processes."""
     if context.get_start_method() == "fork":
         return ""
+    if not Path(getattr(sys.modules["__main__"], "__file__", None) or "").is_file():
+        return (
+            " Classes and functions of a notebook cannot be used with several `jobs`. Move them to "
+            "a module, or use one job."
+        )
     return (
         " If this is a script, save it as a file and call this function below "
         "`if __name__ == '__main__':`, since new processes import the script."

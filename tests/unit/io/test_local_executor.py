@@ -88,6 +88,19 @@ def test_a_script_that_cannot_be_imported_gets_advice(tmp_path: Path) -> None:
     assert "call this function below `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
 
 
+def test_functions_of_a_notebook_get_advice() -> None:
+    code = (
+        "import threading\n"
+        "from fairseq_ssl.io.executors import LocalExecutor\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "def work(item): return item\n"
+        "list(LocalExecutor(2).imap(work, [1]))\n"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "functions of a notebook cannot be used" in done.stderr.splitlines()[-1]
+
+
 def test_items_are_read_lazily() -> None:
     taken = []
 
