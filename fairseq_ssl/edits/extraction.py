@@ -158,11 +158,11 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
     for at, (token, label) in enumerate(zip(source, labels[1:], strict=True), 1):
         if is_merged:
             is_merged = False
-        elif label is KEEP:
+        elif label == KEEP:
             result.append(token)
         elif label.merge is None:
             result += label.edited(token)
-        elif at == len(source) or labels[at + 1] is not KEEP:
+        elif at == len(source) or labels[at + 1] != KEEP:
             raise DataError(
                 f"{label} is the label of {token!r}. Expected a next token with the label KEEP."
             )

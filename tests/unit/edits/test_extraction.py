@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 
 import pytest
@@ -82,6 +83,15 @@ def test_lost_edits_are_reported() -> None:
     ]
     assert found.lost == [found.changes[0], found.changes[2]]
     assert [known.names[label] for label in found.ids] == ["KEEP", "KEEP", "DELETE", "KEEP"]
+
+
+def test_labels_of_a_copied_dictionary_are_applied() -> None:
+    source, target = ["go", "home", "now"], ["gohome", "now"]
+    known = dictionary([], Transforms.of([], groups=["merge"]))
+    assert known.labels
+    copied = copy.deepcopy(known)
+    labels = [copied.labels[label] for label in LabelExtractor(copied)(source, target).ids]
+    assert apply_labels(source, labels) == target
 
 
 def test_pairs_that_cannot_be_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
