@@ -151,7 +151,7 @@ def add_noise(
     if isinstance(resources.counts, str | Path):
         counts.update(read_counts(resources.counts))
     else:
-        counts.update(resources.counts or count_words_of(data))
+        counts.update(count_words_of(data) if resources.counts is None else resources.counts)
     specs = parse_noise(method)
     noise = corpus_noise(specs, resources.load(specs, counts), seed, {"noisy": False})
     chunks: list[bytes | Path] = []

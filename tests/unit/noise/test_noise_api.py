@@ -101,6 +101,11 @@ def test_resources_are_used() -> None:
     assert wrong.split().count("zzz") == len(LINES)
 
 
+def test_empty_word_counts_are_rejected() -> None:
+    with pytest.raises(DataError, match="word counts are empty"):
+        add_noise(LINES, "direct", resources=NoiseResources(counts={}))
+
+
 def test_the_mask_of_a_dictionary_is_not_sampled(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text("the 1\n<mask> 1000\n", "utf-8")
     for counts in (tmp_path / "dict.txt", {"the": 1, "<mask>": 1000}):
