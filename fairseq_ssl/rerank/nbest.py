@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, check_positive
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.text_files import checked_lines, read_lines
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import LineRewriter
@@ -128,6 +128,8 @@ def merge(lists: Mapping[str, NBest], best: int | None = None) -> NBest:
         0 ||| a cat ||| l2r= -1 r2l= -2 ||| 0 ||| from= l2r r2l
         0 ||| cat ||| r2l= -1 ||| 0 ||| from= r2l
     """
+    if not lists:
+        raise UsageError("There are no n-best lists. Expected at least one list.")
     if best is not None:
         check_positive("best", best)
     groups = merge_sentences([one.sentences for one in lists.values()], list(lists), best)

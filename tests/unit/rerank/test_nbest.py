@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.rerank.nbest import (
     Candidate,
     NBest,
     SentenceCandidates,
     format_nbest,
+    merge,
     merge_sentences,
     parse_generated,
     parse_list,
@@ -192,3 +193,8 @@ def test_numbers_keep_twelve_digits() -> None:
     candidate = Candidate("a", {"s": -math.pi * 100}, 0.1 + 0.2)
     lines = list(format_nbest([SentenceCandidates(0, [candidate])]))
     assert lines == ["0 ||| a ||| s= -314.159265359 ||| 0.3"]
+
+
+def test_at_least_one_list_is_merged() -> None:
+    with pytest.raises(UsageError, match="no n-best lists"):
+        merge({})
