@@ -163,6 +163,8 @@ class FeatureExtractor:
 
     def features(self, pairs: Pairs, phsic: dict[str, Phsic]) -> Values:
         """Return the features, [pairs, features]. Higher values mean better pairs."""
+        if not pairs:
+            return np.zeros((0, len(self.names)))
         columns = [phsic[name].scores(*self.directions(name, pairs)) for name in self.embedded]
         if self.translation is not None:
             columns.append(self._log_probabilities(pairs))

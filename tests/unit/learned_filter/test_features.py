@@ -74,3 +74,8 @@ def test_changed_files_are_read_again(tmp_path: Path) -> None:
 
 def test_package_exports_all_names() -> None:
     assert all(hasattr(learned_filter, name) for name in learned_filter.__all__)
+
+
+def test_no_pairs_have_no_features() -> None:
+    scoring = ScoringConfig(TRANSLATION, ("a.pt",))
+    assert FeatureExtractor(translation=scoring).features([], {}).shape == (0, 1)
