@@ -104,6 +104,7 @@ class ScoringConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "unigrams"], ["models"])
+        object.__setattr__(self, "languages", tuple(self.languages))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         for name in ("lenpen", "alpha"):

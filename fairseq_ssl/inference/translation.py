@@ -76,6 +76,7 @@ class DecodingConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "fluency_boost_lm", "fluency_boost_data"], ["model"])
+        object.__setattr__(self, "fairseq_options", tuple(self.fairseq_options))
         if not self.model:
             raise UsageError("`model` is empty. Expected at least one checkpoint.")
         check_positive("threads", 1 if self.threads is None else self.threads)

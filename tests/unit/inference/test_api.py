@@ -308,6 +308,13 @@ def test_configs_accept_numbers_of_numpy(folder: Path, tmp_path: Path) -> None:
     assert summary.lines == 1
 
 
+def test_options_can_be_lists() -> None:
+    options: Any = ["--unkpen", "1"]
+    assert hash(DecodingConfig(("a",), fairseq_options=options))
+    languages: Any = ["src", "trg"]
+    assert hash(ScoringConfig("translation", ("a",), languages=languages))
+
+
 @pytest.mark.parametrize("block", [0, -1, 1.5])
 def test_blocks_have_one_kib_or_more(folder: Path, tmp_path: Path, block: Any) -> None:
     source, output = folder / "mono", tmp_path / "out"
