@@ -9,13 +9,18 @@ and values of source attention.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+_lock = threading.Lock()
+_stocks: list[Callable[..., Any]] = []
+"""PyTorch's function, once for each active context of `float32_attention`."""
 
 
 @contextlib.contextmanager
@@ -25,18 +30,28 @@ def float32_attention() -> Iterator[None]:
     On CPUs, attention over up to 512 keys is slower in bfloat16. fairseq's attention is affected,
     too: PyTorch looks the function up at each call.
     """
-    stock = functional.scaled_dot_product_attention
+    with _lock:
+        if not _stocks:
+            _stocks.append(functional.scaled_dot_product_attention)
+            functional.scaled_dot_product_attention = _in_float32(_stocks[0])
+        else:
+            _stocks.append(_stocks[0])
+    try:
+        yield
+    finally:
+        with _lock:  # contexts of several threads can overlap: the last one restores the function
+            stock = _stocks.pop()
+            if not _stocks:
+                functional.scaled_dot_product_attention = stock
 
+
+def _in_float32(stock: Callable[..., Any]) -> Callable[..., Any]:
     def attend(*inputs: Any, **options: Any) -> Any:
         with torch.autocast("cpu", enabled=False):
             named = {name: _bfloat16_to_float32(value) for name, value in options.items()}
             return stock(*map(_bfloat16_to_float32, inputs), **named)
 
-    functional.scaled_dot_product_attention = attend
-    try:
-        yield
-    finally:
-        functional.scaled_dot_product_attention = stock
+    return attend
 
 
 def _bfloat16_to_float32(value: Any) -> Any:

@@ -12,10 +12,12 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor
+from torch.nn import functional
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.pseudo_bidirectional_transformer import PseudoBidirectionalConfig
+from fairseq_ssl.modules.attention import float32_attention
 from tests.conftest import trained_only
 from tests.unit.models.plain_pseudo_bidirectional import Plain
 
@@ -375,3 +377,14 @@ def test_half_precision_is_close(dtype: torch.dtype) -> None:
         found = forward(model.to(dtype), source, target)
     assert found.dtype == dtype
     torch.testing.assert_close(found.double().log_softmax(-1), expected, atol=0.3, rtol=0.05)
+
+
+def test_overlapping_contexts_restore_the_attention_of_pytorch() -> None:
+    stock = functional.scaled_dot_product_attention
+    one, other = float32_attention(), float32_attention()
+    for context in (one, other):
+        context.__enter__()
+    for context in (one, other):  # as in two threads
+        assert functional.scaled_dot_product_attention is not stock
+        context.__exit__(None, None, None)
+    assert functional.scaled_dot_product_attention is stock
