@@ -52,11 +52,11 @@ class TwoWayModel(BaseFairseqModel):
         return scores
 
     def train(self, mode: bool = True) -> TwoWayModel:
-        """Set training or evaluation mode, unless all models are in this mode already.
+        """Set training or evaluation mode, unless all modules are in this mode already.
 
-        Skipping the call saves small models 10% of their time.
+        fairseq sets the mode before each update. The check takes a third of the time.
         """
-        if any(model.training != mode for model in (self, *self._all_models())):
+        if any(module.training != mode for module in self.modules()):
             super().train(mode)
         return self
 

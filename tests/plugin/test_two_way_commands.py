@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqDecoder, FairseqEncoder, FairseqEncoderDecoderModel
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.models.two_way_model import TwoWayModel
 from tests.conftest import PACKAGE, Run, weights
 from tests.plugin import digit_pairs
 
@@ -109,3 +112,12 @@ def test_a_recurrent_direction_is_decoded_by_fairseq(
     plain = generated(run, folder / "bin", single)
     assert plain[0] == texts
     assert plain[1] == pytest.approx(scores, abs=1e-4)
+
+
+def test_all_modules_return_to_training_mode() -> None:
+    words = Dictionary()
+    single = FairseqEncoderDecoderModel(FairseqEncoder(words), FairseqDecoder(words))
+    model = TwoWayModel({"a-b": single})
+    single.encoder.eval()
+    assert model.train().training
+    assert single.encoder.training
