@@ -149,7 +149,7 @@ def test_constructors_check_their_arguments() -> None:
 
 
 def test_types_that_users_register_with_torch_stay_registered() -> None:
-    others = [SCALAR, RECONSTRUCT, np.dtype, type(np.dtype("f8")), np.ndarray]
+    others: list[Any] = [SCALAR, RECONSTRUCT, np.dtype, type(np.dtype("f8")), np.ndarray]
     with torch.serialization.safe_globals(others):
         assert type(read(np.float64(1.5))) is float, "read by this package's restricted types"
         found = torch.load(save(np.eye(2)), weights_only=True)["extra_state"]["value"]

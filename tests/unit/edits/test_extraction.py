@@ -90,7 +90,9 @@ def test_labels_of_a_copied_dictionary_are_applied() -> None:
     known = dictionary([], Transforms.of([], groups=["merge"]))
     assert known.labels
     copied = copy.deepcopy(known)
-    labels = [copied.labels[label] for label in LabelExtractor(copied)(source, target).ids]
+    found = LabelExtractor(copied)(source, target)
+    assert found is not None
+    labels = [copied.labels[label] for label in found.ids]
     assert apply_labels(source, labels) == target
 
 

@@ -196,14 +196,12 @@ def test_all_numbers_and_functions_of_filter_objects_are_parameters(tmp_path: Pa
     values: list[Any] = [numbers.copy(), torch.tensor(numbers)]
     numbers[1000] = 1
     values += [numbers, torch.tensor(numbers), numbers.astype(object), len, str, lines, main]
+    kept = Listed("a")
+    digests: set[str] = set()
     for value in values:
-        kept = Listed("a")
-        kept.words["value"] = value  # type: ignore[assignment]
+        kept.words["value"] = value
         assert filter_files(source, output, [kept], overwrite=True)
         assert filter_files(source, output, [kept]) is None
-    digests = set()
-    for value in values:
-        kept.words["value"] = value  # type: ignore[assignment]
         digests.update(build_filters([kept], 1).object_digests)
     assert len(digests) == len(values)
 
