@@ -73,6 +73,7 @@ def train_subwords(
         source: names of the training files, for the signature.
         overwrite: whether to replace an existing model.
     """
+    _check_tags(tags)
     package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
     options: dict[str, Any] = {"tags": list(dict.fromkeys(tags))}
     if kind == SENTENCEPIECE:
@@ -149,8 +150,14 @@ def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
 
 def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     """Return the file of a model and all its tags, starting with the tags of its training."""
+    _check_tags(tags)
     path = model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
+
+
+def _check_tags(tags: Sequence[str]) -> None:
+    if isinstance(tags, str):
+        raise TypeError(f"`tags` is the string {tags!r}. Expected a list of tags.")
 
 
 def model_file(model: str | Path) -> Path:

@@ -27,6 +27,7 @@ from fairseq_ssl.text.subwords.model import (
     subword_dictionary,
     subword_encoder,
     subword_segmenter,
+    train_subwords,
 )
 from fairseq_ssl.text.tokenization import SUBWORDS
 
@@ -75,6 +76,13 @@ def test_leading_tags_do_not_change_the_segmentation(
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
 def test_unknown_tag_is_segmented(models: dict[tuple[str, bool], Path], kind: str) -> None:
     assert subword_encoder(models[kind, False])("<FT> the").split()[0] != "<FT>"
+
+
+def test_a_string_is_not_a_list_of_tags(models: dict[tuple[str, bool], Path]) -> None:
+    with pytest.raises(TypeError, match="`tags` is the string '<BT>'"):
+        subword_encoder(models[SUBWORD_NMT, False], "<BT>")
+    with pytest.raises(TypeError, match="`tags` is the string '<BT>'"):
+        train_subwords([], Path("x"), 40, SUBWORD_NMT, tags="<BT>")
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
