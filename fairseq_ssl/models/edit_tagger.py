@@ -310,7 +310,10 @@ class EditTagger(BaseFairseqModel):
         return weight.detach() if self.is_encoder_frozen else weight
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Freeze the encoder in the first `edit_freeze_encoder_updates` updates."""
+        """Freeze the encoder in the first `edit_freeze_encoder_updates` updates.
+
+        fairseq-train calls this method. Your own training loop has to call it after each update.
+        """
         super().set_num_updates(num_updates)
         self.is_encoder_frozen = num_updates < self.cfg.edit_freeze_encoder_updates
 

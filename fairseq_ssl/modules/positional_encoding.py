@@ -373,7 +373,10 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         return cls(*sizes, eval_offset, warmup_updates)
 
     def follow(self, encoder: ShiftedSinusoidalPositions) -> None:
-        """Draw no shifts in training, but reuse those of the encoder's last batch."""
+        """Draw no shifts in training, but reuse those of the encoder's last batch.
+
+        Call the encoder directly before the decoder, with the same batch.
+        """
         self.leader = encoder.last_shift
 
     def set_num_updates(self, num_updates: int) -> None:
