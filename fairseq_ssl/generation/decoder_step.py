@@ -21,6 +21,8 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairseq_ssl.modules.functional import weight_version
+
 BLOCK = 4096
 """Words of the vocabulary whose logits are computed at once. They fit into the cache of a core."""
 
@@ -249,7 +251,7 @@ class DecoderStep:
     """fairseq's Transformer decoder for one position of each hypothesis."""
 
     def __init__(self, decoder: Any) -> None:
-        self.version = weights_version(decoder)
+        self.version = [*map(weight_version, decoder.parameters())]
         self.layers = [LayerStep(layer) for layer in decoder.layers]
         self.norm = None if decoder.layer_norm is None else Norm(decoder.layer_norm)
         layer = decoder.output_projection
@@ -306,27 +308,20 @@ class DecoderStep:
         state.source = [layer.encode_source(states, mask) for layer in self.layers]
 
 
-def weights_version(decoder: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Return numbers that change if the weights are replaced or changed in place."""
-    return tuple(
-        (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
-        for weight in decoder.parameters()
-    )
-
-
 _STEPS: WeakKeyDictionary[nn.Module, DecoderStep] = WeakKeyDictionary()
 
 
 def decoder_step(model: Any) -> DecoderStep | None:
     """Return the `DecoderStep` of a model in inference on a CPU, or None if it has none.
 
-    fairseq forbids training after `prepare_for_inference_`, so that weights are packed once.
+    Weights are packed once, and again if `weight_version` changes. fairseq forbids training after
+    `prepare_for_inference_`.
     """
     if not getattr(model, "_is_generation_fast", False) or not is_plain(model):
         return None
     decoder = model.decoder
     step = _STEPS.get(decoder)
-    if step is None or step.version != weights_version(decoder):
+    if step is None or step.version != [*map(weight_version, decoder.parameters())]:
         step = _STEPS[decoder] = DecoderStep(decoder)
     return step
 

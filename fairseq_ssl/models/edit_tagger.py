@@ -30,7 +30,6 @@ from fairseq_ssl.modules.edit_layers import (
     EditLogits,
     EditScores,
     EncoderSizes,
-    TokenEncoder,
     Words,
 )
 from fairseq_ssl.modules.functional import init_bert_weights
@@ -195,7 +194,7 @@ class EditTagger(BaseFairseqModel):
         return model
 
     @classmethod
-    def build_token_encoder(cls, cfg: EditTaggerConfig, dictionary: Any) -> TokenEncoder:
+    def build_token_encoder(cls, cfg: EditTaggerConfig, dictionary: Any) -> "TokenEncoder":
         """Build only the token encoder, with random weights, for `encoder_classifier`."""
         return TokenEncoder(_sizes(cfg, len(dictionary)), dictionary.pad())
 
@@ -366,6 +365,30 @@ def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
         attention_dropout=cfg.attention_dropout,
         epsilon=cfg.edit_layer_norm_eps,
     )
+
+
+class TokenEncoder(EditEncoder):
+    """A BERT encoder without edit units, with the interface of fairseq's encoders."""
+
+    def __init__(self, sizes: EncoderSizes, padding: int) -> None:
+        super().__init__(sizes, padding, factorized=False)
+
+    @property
+    def embed_tokens(self) -> nn.Embedding:
+        """The token embeddings, under the name that fairseq's encoders use."""
+        return self.tokens
+
+    def forward(  # type: ignore[override]  # the interface of fairseq's encoders
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None
+    ) -> dict[str, list[Tensor]]:
+        """Return fairseq's encoder output for ids [batch, time], padded on either side."""
+        states = super().forward(src_tokens).tokens
+        mask = src_tokens.eq(self.padding)
+        return {"encoder_out": [states.transpose(0, 1)], "encoder_padding_mask": [mask]}
+
+    def max_positions(self) -> int:
+        """Return the maximum number of tokens in a sentence."""
+        return self.positions.num_embeddings
 
 
 def _id(dictionary: Any, token: str) -> int:

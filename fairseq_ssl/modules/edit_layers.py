@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.modules.attention import KeysValues, attend_from_units
-from fairseq_ssl.modules.functional import INIT_STD, Rows, init_bert_weights
+from fairseq_ssl.modules.functional import INIT_STD, Rows, init_bert_weights, weight_version
 
 
 @dataclass(frozen=True)
@@ -252,30 +252,6 @@ class EditEncoder(nn.Module):
         return replacing, following
 
 
-class TokenEncoder(EditEncoder):
-    """A BERT encoder without edit units, with the interface of fairseq's encoders."""
-
-    def __init__(self, sizes: EncoderSizes, padding: int) -> None:
-        super().__init__(sizes, padding, factorized=False)
-
-    @property
-    def embed_tokens(self) -> nn.Embedding:
-        """The token embeddings, under the name that fairseq's encoders use."""
-        return self.tokens
-
-    def forward(  # type: ignore[override]  # the interface of fairseq's encoders
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None
-    ) -> dict[str, list[Tensor]]:
-        """Return fairseq's encoder output for ids [batch, time], padded on either side."""
-        states = super().forward(src_tokens).tokens
-        mask = src_tokens.eq(self.padding)
-        return {"encoder_out": [states.transpose(0, 1)], "encoder_padding_mask": [mask]}
-
-    def max_positions(self) -> int:
-        """Return the maximum number of tokens in a sentence."""
-        return self.positions.num_embeddings
-
-
 def _unit_mask(words: Words, is_padding: Tensor, rows: Rows) -> Tensor:
     """Return a mask [batch, 1, units, time + 1], True where a unit may attend.
 
@@ -314,6 +290,7 @@ class EditScores(nn.Module):
 
     grams: Tensor
     cached_grams: Tensor | None
+    cached_version: tuple[int, int] | None = None
 
     def __init__(
         self,
@@ -432,16 +409,26 @@ class EditScores(nn.Module):
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
         """Return phi(w) of each q-gram [M, dim], from the cache in evaluation mode."""
-        if self.cached_grams is not None and not self.training:
-            return self.cached_grams
+        if self.training:  # fairseq's optimizers change weights through `data`
+            self.cached_grams = None
+        if self.cached_grams is None:
+            return self._embed_grams(embeddings)
+        # An export to ONNX traces tensors without data.
+        is_traced = torch.compiler.is_compiling()
+        if not is_traced and weight_version(embeddings) != self.cached_version:
+            self.cache_grams(embeddings)
+        return self.cached_grams
+
+    def _embed_grams(self, embeddings: Tensor) -> Tensor:
         embedded = functional.embedding(self.grams, embeddings, self.padding)
         return embedded.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
 
     def cache_grams(self, embeddings: Tensor) -> None:
-        """Compute the q-gram embeddings once, for inference."""
+        """Compute the q-gram embeddings for inference, once for each version of `embeddings`."""
         if self.factorized:
             with torch.no_grad():
-                self.cached_grams = self.gram_embeddings(embeddings)
+                self.cached_grams = self._embed_grams(embeddings)
+            self.cached_version = weight_version(embeddings)
 
     def _head(self, states: Tensor) -> Tensor:
         """Return H(states) [n, dim], the transform of BERT's masked language model head."""

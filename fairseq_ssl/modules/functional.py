@@ -97,6 +97,14 @@ class Rows:
         return rows if self.index is None else rows.index_select(0, self.index)
 
 
+def weight_version(weight: Tensor) -> tuple[int, int]:
+    """Return numbers that change if a weight is replaced or changed in place.
+
+    They do not change if `weight.data` is changed in place.
+    """
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
+
+
 def init_bert_weights(module: nn.Module) -> None:
     """Initialize the weights of a module as in BERT."""
     if isinstance(module, nn.Linear | nn.Embedding):

@@ -136,9 +136,24 @@ def test_cached_gram_embeddings_are_used_in_evaluation_only() -> None:
     wanted = head(embeddings, embeddings[tokens], *states)
     head.cache_grams(embeddings)
     torch.testing.assert_close(head(embeddings, embeddings[tokens], *states), wanted)
-    assert head.cached_grams is not None
+    wanted_grams = head.cached_grams
+    assert wanted_grams is not None
     assert "cached_grams" not in head.state_dict()
-    assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.cached_grams)
+    assert not torch.equal(head.train().gram_embeddings(embeddings + 1), wanted_grams)
+
+
+def test_cached_gram_embeddings_follow_the_embeddings() -> None:
+    head, table = scores(), nn.Embedding(12, 8, dtype=torch.double)
+    head.cache_grams(table.weight)
+    table.load_state_dict({"weight": torch.randn(12, 8, dtype=torch.double)})
+    torch.testing.assert_close(head.gram_embeddings(table.weight)[0], table.weight[5])
+    head.train().gram_embeddings(table.weight)
+    table.weight.data.mul_(2)  # as in an update of fairseq's optimizers
+    torch.testing.assert_close(head.eval().gram_embeddings(table.weight)[0], table.weight[5])
+    head.cache_grams(table.weight)
+    table.weight.data.mul_(2)
+    head.cache_grams(table.weight)
+    torch.testing.assert_close(head.gram_embeddings(table.weight)[0], table.weight[5])
 
 
 def test_unfactorized_scores_equal_equation_2() -> None:
