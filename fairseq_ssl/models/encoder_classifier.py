@@ -5,6 +5,7 @@ import logging
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Optional
 
 from fairseq.models import (
@@ -117,7 +118,10 @@ class EncoderClassifier(TextClassifier):
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
         """Return logits [batch, classes]. A hook makes the encoder's embeddings `embedded`."""
-        hook = self.encoder.embed_tokens.register_forward_hook(lambda *_: embedded)
+        thread = get_ident()  # other threads may call the same module at the same time
+        hook = self.encoder.embed_tokens.register_forward_hook(
+            lambda *_: embedded if get_ident() == thread else None
+        )
         try:
             states, is_word = _encode(self.encoder, src_tokens, src_lengths, self.padding)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,22 @@ def test_embeddings_can_be_perturbed_and_have_a_gradient(arch: str) -> None:
     moved.sum().backward()
     assert model.encoder.embed_tokens.weight.grad.abs().sum() > 0
     assert not model.encoder.embed_tokens._forward_hooks
+
+
+def test_a_call_in_another_thread_has_its_own_embeddings() -> None:
+    options = json.dumps({"arch": "transformer", **SMALL})
+    model = built("encoder_classifier", task(), classifier_encoder_options=options).eval()
+    texts, lengths = (torch.tensor([[4, 5, 2]]), torch.tensor([[8, 9, 2]])), torch.tensor([3])
+    expected = [model(text, lengths) for text in texts]
+    others = []
+
+    def call_in_thread(*_: Any) -> None:
+        hook.remove()
+        with ThreadPoolExecutor() as pool:
+            others.append(pool.submit(model, texts[1], lengths).result())
+
+    hook = model.encoder.register_forward_pre_hook(call_in_thread)
+    torch.testing.assert_close([model(texts[0], lengths), *others], expected)
 
 
 def test_translation_model_embeddings_are_matched_by_word(tmp_path: Path) -> None:
