@@ -6,8 +6,10 @@ import io
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
@@ -49,6 +51,8 @@ Small blocks keep all cores busy on a short text. Large blocks fill the batches 
 """
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options in the signature of `BackTranslationSummary`."""
+_DECODING = Lock()
+"""Held by a thread that decodes with fairseq or samples. Random seeds belong to the process."""
 
 
 class TranslationModel(ConfiguredModel):
@@ -65,6 +69,8 @@ class TranslationModel(ConfiguredModel):
         self.engine = engine
         self._translator = BlockTranslator(DECODERS[engine], self.config)
         self._decoder = DECODERS[engine](self.config, 0)
+        is_seeded = engine == "fairseq" or config.sampling
+        self._lock: Lock | nullcontext[None] = _DECODING if is_seeded else nullcontext()
 
     @property
     def models(self) -> list[Any]:
@@ -77,6 +83,8 @@ class TranslationModel(ConfiguredModel):
     def translate(self, lines: Iterable[str]) -> list[str]:
         """Return the translation of each line, equal to the output of `back_translate_file`.
 
+        Several threads may call it. The engine ``fairseq`` decodes for one thread at a time.
+
         Args:
             lines: tokens or subwords separated by spaces, as in the training data. Blank lines,
                 lines of more than `max_source_tokens` tokens, and lines with a lone surrogate have
@@ -84,8 +92,9 @@ class TranslationModel(ConfiguredModel):
         """
         data = join_lines(lines, "the source text").encode("utf-8", "surrogatepass")
         blocks = byte_blocks(io.BytesIO(data), size=_block_bytes(self.config))
-        outputs = [self._translator.translate(block, self._decoder).outputs[0] for block in blocks]
-        return b"".join(outputs).decode("utf-8").split("\n")[:-1]
+        with self._lock:
+            translated = [self._translator.translate(block, self._decoder) for block in blocks]
+        return b"".join(block.outputs[0] for block in translated).decode("utf-8").split("\n")[:-1]
 
 
 def load_model(

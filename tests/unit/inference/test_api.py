@@ -8,6 +8,7 @@ import logging
 import pickle
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,19 @@ def test_translation_keeps_the_state_of_torch(folder: Path, sampling: bool) -> N
     assert model.translate(LINES) == expected
     load_model(config)
     assert logging.getLogger("fairseq").level == level == logging.NOTSET
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_threads_get_the_same_translations(folder: Path, tmp_path: Path, copies: bool) -> None:
+    path, data = folder / "t.pt", folder / "data"
+    if copies:
+        path, data = tmp_path / "copying.pt", tmp_path / "data"
+        random_models.copying(path, data, 5)
+    model = load_model(DecodingConfig((path,), data, sampling=not copies, max_len_b=6))
+    texts = [["a b new", "d e"], ["f g old odd", "a other a"]] * 10
+    expected = [model.translate(text) for text in texts]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(model.translate, texts)) == expected
 
 
 def test_a_line_with_a_lone_surrogate_has_an_empty_translation(folder: Path) -> None:
