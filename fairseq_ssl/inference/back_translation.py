@@ -74,7 +74,11 @@ class TranslationModel(ConfiguredModel):
 
     @property
     def models(self) -> list[Any]:
-        """The torch modules of the ensemble. The engine ``ctranslate2`` has none."""
+        """The torch modules of the ensemble. The engine ``ctranslate2`` has none.
+
+        To change their weights after a translation, use `load_state_dict` or in-place operations
+        under `torch.no_grad`. Changes through `weight.data` are ignored on a CPU.
+        """
         return list(getattr(self._decoder, "models", []))
 
     def __reduce__(self) -> tuple[Any, ...]:
