@@ -16,6 +16,7 @@ from fairseq_ssl.inference.loading import (
     check_registered,
     forget_unknown_words,
     gpu_count,
+    keep_random_numbers,
     max_source_length,
     mismatch_error,
     padded_batches,
@@ -236,12 +237,10 @@ class FairseqDecoder:
         self.nbest = config.nbest
         self.seed = int(config.seed)
         self.device = torch_device(config.device, worker)
-        self._load(fairseq_config(config))
+        with keep_random_numbers():
+            self._load(fairseq_config(config))
 
-    @staticmethod
-    def gpu_count() -> int:
-        """Return the number of GPUs of this machine that torch can use."""
-        return gpu_count()
+    gpu_count = staticmethod(gpu_count)
 
     @staticmethod
     def check_model(model: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,15 @@ def check_registered() -> None:
         )
 
 
+@contextmanager
+def keep_random_numbers() -> Iterator[None]:
+    """Restore torch's random numbers on a CPU, from which fairseq draws initial weights."""
+    import torch
+
+    with torch.random.fork_rng([]):
+        yield
+
+
 def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any], Any, Any]:
     """Return the models, the training configuration of the first model, and its task.
 
@@ -81,7 +91,8 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
     shown = ", ".join(names)
     data = options.get("data", "their data")
     try:
-        models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(names, options)
+        with keep_random_numbers():
+            models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(names, options)
     except FairseqSslError:
         raise
     except FileNotFoundError as error:

@@ -105,7 +105,9 @@ def test_a_corrector_is_shown_and_copied(folder: Path, tmp_path: Path) -> None:
     data = random_models.data_folder(tmp_path / "data")
     sizes = (*random_models.SIZES, *random_models.HEADS)
     path = random_models.encoding(tmp_path / "tagger.pt", data, "edit_tagger", *sizes)
+    before = torch.get_rng_state()
     model = inference.Corrector.from_pretrained(path, data_dir=data, tokenizer=None)
+    assert torch.equal(torch.get_rng_state(), before)
     assert repr(model) == f"Corrector(models=({path!r},), data_dir={data!r}, tokenizer=None)"
     copied = pickle.loads(pickle.dumps(model))
     assert copied.correct(["a b"]) == model.correct(["a b"])
@@ -281,9 +283,9 @@ def test_a_translation_model_needs_the_plug_in(
 @pytest.mark.parametrize("sampling", [False, True])
 def test_translation_keeps_the_state_of_torch(folder: Path, sampling: bool) -> None:
     config = DecodingConfig((folder / "t.pt",), folder / "data", sampling=sampling, seed=3)
+    before = torch.get_rng_state()
     model = load_model(config)
     level = logging.getLogger("fairseq").level
-    before = torch.get_rng_state()
     expected = model.translate(LINES)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
