@@ -16,7 +16,7 @@ from fairseq_ssl.inference.loading import (
     check_registered,
     forget_unknown_words,
     gpu_count,
-    keep_random_numbers,
+    keep_torch_state,
     max_source_length,
     mismatch_error,
     padded_batches,
@@ -237,7 +237,7 @@ class FairseqDecoder:
         self.nbest = config.nbest
         self.seed = int(config.seed)
         self.device = torch_device(config.device, worker)
-        with keep_random_numbers():
+        with keep_torch_state():
             self._load(fairseq_config(config))
 
     gpu_count = staticmethod(gpu_count)

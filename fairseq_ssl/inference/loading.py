@@ -63,12 +63,20 @@ def check_registered() -> None:
 
 
 @contextmanager
-def keep_random_numbers() -> Iterator[None]:
-    """Restore torch's random numbers on a CPU, from which fairseq draws initial weights."""
+def keep_torch_state() -> Iterator[None]:
+    """Restore the state of torch that fairseq and its models change while they are loaded.
+
+    fairseq draws initial weights from the random numbers of the CPU. Classifiers and LSTMs flush
+    denormal numbers, which only training needs.
+    """
     import torch
 
-    with torch.random.fork_rng([]):
-        yield
+    flushes = not torch.tensor(1e-310, dtype=torch.float64).mul(0.5).item()
+    try:
+        with torch.random.fork_rng([]):
+            yield
+    finally:
+        torch.set_flush_denormal(flushes)
 
 
 def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any], Any, Any]:
@@ -91,7 +99,7 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
     shown = ", ".join(names)
     data = options.get("data", "their data")
     try:
-        with keep_random_numbers():
+        with keep_torch_state():
             models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(names, options)
     except FairseqSslError:
         raise

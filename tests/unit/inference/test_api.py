@@ -307,6 +307,20 @@ def test_threads_get_the_same_translations(folder: Path, tmp_path: Path, copies:
         assert list(pool.map(model.translate, texts)) == expected
 
 
+@pytest.mark.parametrize("flushes", [False, True])
+def test_loading_keeps_denormal_numbers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, flushes: bool
+) -> None:
+    def load(*_: object) -> tuple[list[object], None, None]:
+        torch.set_flush_denormal(not flushes)
+        return [], None, None
+
+    monkeypatch.setattr(checkpoint_utils, "load_model_ensemble_and_task", load)
+    torch.set_flush_denormal(flushes)
+    loading.load_models([folder / "t.pt"])
+    assert (np.float64(1e-310) * 0.5 == 0) == flushes
+
+
 def test_a_line_with_a_lone_surrogate_has_an_empty_translation(folder: Path) -> None:
     model = load_model(folder / "t.pt", folder / "data")
     assert [bool(line) for line in model.translate(["a b", "a \ud800"])] == [True, False]
