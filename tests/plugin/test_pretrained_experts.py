@@ -114,7 +114,7 @@ def test_a_call_in_another_thread_has_its_own_embeddings() -> None:
     model = built("encoder_classifier", task(), classifier_encoder_options=options).eval()
     texts, lengths = (torch.tensor([[4, 5, 2]]), torch.tensor([[8, 9, 2]])), torch.tensor([3])
     expected = [model(text, lengths) for text in texts]
-    others = []
+    others: list[torch.Tensor] = []
 
     def call_in_thread(*_: Any) -> None:
         hook.remove()
