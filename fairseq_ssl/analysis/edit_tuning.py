@@ -14,7 +14,7 @@ from fairseq_ssl.analysis.edit_search import GRID, METRICS, EditSearch, label_pa
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
 from fairseq_ssl.inference.loading import load_tagger
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
@@ -148,6 +148,8 @@ def tune_edit_confidence(
     """
     if metric not in METRICS:
         raise ConfigurationError(f"metric is {metric!r}; expected {' or '.join(METRICS)}.")
+    if int8 and device != "cpu":
+        raise UsageError(f"`device` is {device!r}. `int8` needs cpu.")
     source, models, data_dir = Path(source), path_list(models), optional_path(data_dir)
     sources, targets = _read_sides(source, Path(target), optional_path(spelling))
     given: dict[str, Any] = {"edit_iterations": iterations, "edit_int8": int8}

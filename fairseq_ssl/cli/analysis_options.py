@@ -25,8 +25,8 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool 
         action="append",
         required=True,
         metavar="[NAME=]FILE",
-        help="name and checkpoint of a model; the first name is the baseline; checkpoints with the "
-        "same name are seeds, which are averaged",
+        help="name and checkpoint of a model, first that of the baseline, if there is one; "
+        "checkpoints with the same name are seeds, which are averaged",
     )
     parser.add_argument(
         "--subset",

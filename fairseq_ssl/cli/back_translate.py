@@ -135,21 +135,9 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         help="with --sampling: temperature, 0.01 to 100 (default: 1)",
     )
     _add_noise(search)
-    search.add_argument(
-        "--max-source-tokens",
-        type=int,
-        default=250,
-        metavar="N",
-        help="max source length in tokens; longer lines have empty translations (default: "
-        "%(default)s)",
-    )
-    search.add_argument(
-        "--max-len-b",
-        type=int,
-        default=250,
-        metavar="N",
-        help="max length of a translation in tokens (default: %(default)s)",
-    )
+    source_tokens = "max source length in tokens; longer lines have empty translations"
+    options.add_integer(search, "--max-source-tokens", source_tokens, 250)
+    options.add_integer(search, "--max-len-b", "max length of a translation in tokens", 250)
     options.add_integer(search, "--seed", "random seed of sampling and noise", 1, 0, MAX_SEED)
     search.add_argument(
         "--fairseq-options",

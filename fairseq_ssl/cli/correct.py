@@ -153,9 +153,13 @@ def add_taggers(parser: options.Options, more: str = "") -> None:
     parser.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
 
 
-def _no_gpus() -> int:
-    """Return 0: onnxruntime is used on the CPU."""
-    return 0
+def tagger_device(args: argparse.Namespace) -> Any:
+    """Return --device, or cpu for --int8 and --engine onnx."""
+    if not args.int8 and getattr(args, "engine", "torch") == "torch":
+        return args.device
+    if args.device not in (None, "auto", "cpu"):
+        raise UsageError(f"{'--int8' if args.int8 else '--engine onnx'} needs --device cpu.")
+    return "cpu"
 
 
 def _weights(text: str) -> tuple[float, ...]:
@@ -190,8 +194,8 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 def run(args: argparse.Namespace) -> None:
     """Correct the text and print a summary."""
-    gpus = options.torch_gpus if args.engine == "torch" else _no_gpus
-    device = options.chosen_device(args, gpus)
+    args.device = tagger_device(args)
+    device = options.chosen_device(args)
     config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
     fairseq_ssl.register()
     is_terminal = args.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -203,7 +207,7 @@ def run(args: argparse.Namespace) -> None:
         _Formatter(form, args.explain, is_terminal),
         format_name=form,
         block=args.block,
-        executor=options.model_executor(args, gpus),
+        executor=options.model_executor(args),
         overwrite=args.overwrite,
         progress=progress,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import add_spelling, add_taggers
+from fairseq_ssl.cli.correct import add_spelling, add_taggers, tagger_device
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
@@ -316,7 +316,7 @@ def _tune(args: argparse.Namespace) -> None:
         metric=args.metric,
         iterations=args.iterations,
         batch_size=args.batch_size,
-        device=options.one_device(args.device),
+        device=options.one_device(tagger_device(args)),
         progress=progress,
     )
     print(" ".join(f"{flag(f'edit_{name}')} {value}" for name, value in result.flags.items()))

@@ -23,7 +23,10 @@ EXAMPLES = """\
       --scores kept.en.scores"""
 
 BOTH = ("SOURCE", "TARGET")
-NEEDED = (("counts", "vectors"), ("reverse", "translation"), ("masked_data", "masked_models"))
+NEEDED = (
+    *(("counts", "vectors"), ("masked_data", "masked_models"), ("reverse", "translation")),
+    *((name, "translation") for name in ("data_dir", "source_lang", "target_lang")),
+)
 """Pairs of an option and a second option that the first one needs."""
 
 

@@ -54,7 +54,9 @@ VERBS = {
 }
 """Summaries by verb. The module of a verb has its name, with _ for spaces and hyphens."""
 
-OUTPUT_OPTIONS = ("output", "clean", "source_output", "changed_positions", "label_dict", "figure")
+OUTPUT_OPTIONS = (
+    *("output", "clean", "source_output", "changed_positions", "label_dict", "figure", "scores"),
+)
 
 
 class Verb(Protocol):

@@ -235,8 +235,8 @@ def add_references(parser: Options, required: bool = True) -> None:
 
 
 def add_batch_size(parser: Options) -> None:
-    """Add the option --batch-size, in lines."""
-    add_integer(parser, "--batch-size", "lines in a batch", 64)
+    """Add the option --batch-size, in sentences."""
+    add_integer(parser, "--batch-size", "sentences in a batch", 64)
 
 
 def add_rewriting(parser: Options, subwords: str | None = None) -> None:

@@ -354,7 +354,9 @@ def _print(scores: SystemScores) -> None:
             ]
             for name, one in scores.comparisons.items()
         ]
-        print_table(["against the baseline", "difference", "95 % of samples", "p"], rows_of)
+        compared = scores.metric.compared
+        of = "" if compared == scores.metric.name else f" of the {compared}"
+        print_table(["against the baseline", f"difference{of}", "95 % of samples", "p"], rows_of)
     print(scores.signature())
 
 

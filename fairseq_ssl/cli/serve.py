@@ -7,7 +7,7 @@ import argparse
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
-from fairseq_ssl.cli.correct import add_corrector, add_explain, corrector_config
+from fairseq_ssl.cli.correct import add_corrector, add_explain, corrector_config, tagger_device
 from fairseq_ssl.errors import import_optional
 from fairseq_ssl.inference.correction import Corrector
 from fairseq_ssl.inference.server import ServerLimits, correction_app, open_listener, run_app
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
         import_optional(package, "fairseq-ssl serve", "serve")
     limits = ServerLimits(args.max_length, args.max_requests, args.batch_size)
     with open_listener(args.host, args.port) as listener:
-        device = options.one_device(args.device or ("cpu" if args.engine == "onnx" else None))
+        device = options.one_device(tagger_device(args))
         work = {"device": device, "threads": args.threads, "batch_size": args.batch_size}
         config = corrector_config(args, **work)
         fairseq_ssl.register()

@@ -105,8 +105,8 @@ class CorrectionConfig:
             )
         if self.weights and not (min(self.weights) >= 0 < sum(self.weights) < float("inf")):
             raise UsageError(f"`weights` is {self.weights}. Expected 0 or more, a sum above 0.")
-        if self.engine == "onnx" and self.device != "cpu":
-            raise UsageError(f"`device` is {self.device!r}, but the engine onnx needs cpu.")
+        if self.device != "cpu" and (self.int8 or self.engine == "onnx"):
+            raise UsageError(f"`device` is {self.device!r}. `int8` and the engine onnx need cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
         for name in ("iterations", "batch_size"):
             check_positive(name, getattr(self, name))

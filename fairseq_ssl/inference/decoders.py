@@ -365,9 +365,10 @@ def fairseq_config(config: DecodingConfig) -> Any:
             parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
     except SystemExit:
         error = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
+        given = " ".join([*_words(_own_options(config)), *config.fairseq_options])
         raise UsageError(
-            f"fairseq-interactive rejects the options {' '.join(config.fairseq_options)}. Expected "
-            f"options of fairseq-interactive and their values. {error}"
+            f"The task of {config.model[0]} rejects the options {given}. Expected its options of "
+            f"fairseq-interactive and their values. {error}"
         ) from None
     assert isinstance(parsed, Namespace)
     for name in NOT_SUPPORTED:

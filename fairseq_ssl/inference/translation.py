@@ -21,6 +21,14 @@ MAX_SEED = 2**32 - 1
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 """Units for which noisy beam search draws a random number."""
+NEEDED = {
+    "sampling_topk": "sampling",
+    "temperature": "sampling",
+    "noisy_beam_granularity": "noisy_beam_beta",
+    "fluency_boost_data": "fluency_boost_lm",
+    "fluency_boost_ratio": "fluency_boost_lm",
+}
+"""Options of `DecodingConfig` without effect unless a second option is set."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +105,9 @@ class DecodingConfig:
         for name in ("seed", "sampling_topk"):
             check_integer(name, getattr(self, name), 0)
         _check_range("seed", self.seed, 0, MAX_SEED)
-        if self.sampling_topk and not self.sampling:
-            raise UsageError("`sampling_topk` needs `sampling`.")
+        for name, needed in NEEDED.items():
+            if getattr(self, name) != getattr(type(self), name) and not getattr(self, needed):
+                raise UsageError(f"`{name}` needs `{needed}`.")
         if self.nbest > self.beam and not self.sampling:
             raise UsageError(
                 f"`nbest` is {self.nbest}, more than `beam` ({self.beam}). Increase `beam`."

@@ -113,11 +113,11 @@ def run_job(
         return True
     fresh = overwrite or from_stdin
     with ExitStack() as locks:
-        if fresh or not _is_complete(outputs, params):
+        if fresh or not is_complete(outputs, params):
             for path in outputs:
                 locks.enter_context(exclusive(path))
             complete(outputs)
-        if not fresh and _is_complete(outputs, params):
+        if not fresh and is_complete(outputs, params):
             logger.warning("%s is complete, written by an earlier run of this job", outputs[0])
             return False
         for path in outputs:
@@ -133,7 +133,8 @@ def run_job(
     return True
 
 
-def _is_complete(outputs: Sequence[Path], params: Mapping[str, Any]) -> bool:
+def is_complete(outputs: Sequence[Path], params: Mapping[str, Any]) -> bool:
+    """Return True if an earlier run of the same job has written all outputs."""
     return not journal(outputs[0]).exists() and is_done(outputs, params)
 
 

@@ -23,6 +23,7 @@ from fairseq_ssl.io.jobs import (
     JobState,
     ProgressFactory,
     check_outside,
+    is_complete,
     run_job,
     silent_progress,
 )
@@ -217,7 +218,7 @@ def score_pairs(
         pairs: source and target files, gzip if the name ends with ``.gz``
         output: file of scores, one per line
         computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
-        overwrite: replace an existing output
+        overwrite: replace an output of other pairs or of another filter
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
@@ -251,7 +252,8 @@ def score_pairs(
     def signature() -> Signature:
         return Signature("filter-learned-scores", {**_without_version(params), "pairs": done})
 
-    return run_job([output], params, chunks, signature, overwrite=overwrite)
+    afresh = overwrite and not is_complete([output], params)
+    return run_job([output], params, chunks, signature, overwrite=afresh)
 
 
 def _pair_blocks(paths: FilePair, positions: Sequence[int], first: int) -> Iterator[RowBlock]:

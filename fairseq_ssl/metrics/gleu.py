@@ -31,6 +31,8 @@ GleuCounts = NDArray[np.float64]
 """Hypothesis length, reference length, then correct and total n-grams for each n from 1 to 4."""
 
 MAX_N = 4
+OF_SINGLE = "mean of single references"
+"""Name of the value that comparisons use, since rounds cannot be computed from sums."""
 
 
 class Gleu(ReferenceMetric):
@@ -123,8 +125,13 @@ class Gleu(ReferenceMetric):
         return {
             self.name: float(np.mean(scores)),
             "standard deviation of samples": float(np.std(scores)),
-            "mean of single references": float(np.mean(alone)),
+            OF_SINGLE: float(np.mean(alone)),
         }
+
+    @property
+    def compared(self) -> str:
+        """The name of the value of `total_score`, whose differences comparisons show."""
+        return self.name if len(self.references) == 1 else OF_SINGLE
 
     def total_score(self, totals: SentenceStatistics) -> float:
         """Return the mean GLEU over single references from summed counts, [annotators * 10].

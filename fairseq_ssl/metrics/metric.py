@@ -205,6 +205,11 @@ class Metric(ABC):
         """Return the signature, in the format of sacreBLEU's signatures."""
         return Signature(self.method, self.parameters())
 
+    @property
+    def compared(self) -> str:
+        """The name of the value of `total_score`, whose differences comparisons show."""
+        return self.name
+
     def total_score(self, totals: SentenceStatistics) -> float:
         """Return the corpus score from summed statistics, [numbers]."""
         return self.values(totals[None])[self.name]

@@ -236,6 +236,7 @@ class SystemScores:
         if self.breakdown:
             content[self.breakdown.key] = self.breakdown.content()
         if self.comparisons:
+            content["compared"] = self.metric.compared
             content["against the baseline"] = {
                 name: asdict(result) for name, result in self.comparisons.items()
             }

@@ -273,7 +273,7 @@ def _compare(
     """Compare the systems with the baseline (None: the system with the best mean)."""
 
     def mean(name: str) -> float:
-        values = [metric.values(rows)[metric.name] for rows in statistics[name]]
+        values = [metric.values(rows)[metric.compared] for rows in statistics[name]]
         return sum(values) / len(values)
 
     other = baseline or max(statistics, key=mean)
@@ -282,5 +282,6 @@ def _compare(
         for name, seeds in statistics.items()
         if name != other
     }
+    of = "" if metric.compared == metric.name else f", {metric.compared},"
     best = "" if baseline else " (best system)"
-    return ScoreComparison(f"{title} against {other}{best}", differences)
+    return ScoreComparison(f"{title}{of} against {other}{best}", differences)

@@ -13,6 +13,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import parse_json, path_list
+from fairseq_ssl.metrics.gleu import OF_SINGLE
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
@@ -105,7 +106,8 @@ def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
         return
     differences = _parse_differences(content.get("against the baseline"))
     if differences:
-        yield ScoreComparison(f"{name}: against the baseline", differences)
+        of = f"{OF_SINGLE} " if content.get("compared") == OF_SINGLE else ""
+        yield ScoreComparison(f"{name}: {of}against the baseline", differences)
     against = {
         system: scores["against"]
         for system, scores in _items(content.get("systems"))

@@ -300,6 +300,8 @@ def parse_list(
         raise DataError(f"{name} is empty. Expected an n-best list, or fairseq-generate's output.")
     every = chain([first], stream)
     if re.match(r"\d+ \|\|\|", first):
+        if right_to_left:
+            raise UsageError(f"{name} has n-best lists of Moses. Drop `right_to_left`.")
         return parse_nbest(every, name)
     return parse_generated(every, name, score, rewrite, right_to_left)
 

@@ -230,6 +230,11 @@ def test_complete_output_is_not_repeated(here: Path, capsys: pytest.CaptureFixtu
         (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1.0. Expected 0 to 1000"),
         (("--compute-type", "int8"), 2, "float32 or float16"),
         (("--fairseq-options=--no-such-flag 1",), 2, "rejects the options --no-such-flag 1."),
+        (
+            ("--fairseq-options=--no-such-flag 1", "--noisy-beam-beta", "6"),
+            2,
+            "rejects the options --noisy-beam-beta 6.0 --noisy-beam-granularity candidate ",
+        ),
         (("--model", "nothing.pt"), 1, "nothing.pt does not exist. Expected a checkpoint."),
         (("--model", "folder"), 1, "folder is a folder. Expected a file."),
         (("--model", "ct2"), 1, "A CTranslate2 model needs the engine ctranslate2"),

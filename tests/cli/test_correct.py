@@ -322,6 +322,7 @@ def _grams(one: Corrector) -> list[str]:
         ({"iterations": 0}, "`iterations` is 0"),
         ({"batch_size": 0}, "`batch_size` is 0"),
         ({"weights": (1.0, 2.0)}, "2 `weights` for 1 models"),
+        ({"int8": True, "device": "cuda"}, "`int8` and the engine onnx need cpu"),
         *[({"weights": (weight,)}, "`weights` is") for weight in (-1.0, 0.0, math.nan, math.inf)],
     ],
 )
@@ -358,7 +359,7 @@ def test_wrong_onnx_models(folder: Path, model: Path, capsys: pytest.CaptureFixt
     pytest.importorskip("onnxruntime")
     assert correct(model, "text", "--engine", "onnx") == 1
     assert str(model) in capsys.readouterr().err
-    with pytest.raises(UsageError, match="the engine onnx needs cpu"):
+    with pytest.raises(UsageError, match="the engine onnx need cpu"):
         CorrectionConfig((model,), engine="onnx", device="cuda")
 
 

@@ -84,6 +84,10 @@ def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "kept.s.scores is complete" in capsys.readouterr().err
     lines = gzip.decompress(Path("less.s.gz").read_bytes()).decode().splitlines()
     assert lines == [rows[place][0] for place in sorted(np.argsort(scores)[-2:])]
+    written = Path("kept.s.scores").stat().st_mtime_ns
+    assert main([*APPLY, "--keep", "25", "-o", "kept.s", "kept.t", "--force"]) == 0
+    assert "kept 50 of 200 pairs" in capsys.readouterr().err
+    assert Path("kept.s.scores").stat().st_mtime_ns == written
 
 
 def write_model_words() -> None:
@@ -191,6 +195,9 @@ def test_changed_vectors_are_another_job(here: Path, capsys: pytest.CaptureFixtu
     [
         ((*FIT, "-o", "made"), 2, "Set --vectors, --masked-models or --translation"),
         ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse needs --translation"),
+        ((*FIT, *VECTORS, "-o", "made", "--data-dir", "."), 2, "--data-dir needs --translation"),
+        ((*APPLY, "--keep", "5", "-o", "a", "b", "--scores", "-"), 2, "cannot write to stdout"),
+        ((*APPLY, "--keep", "5", "-o", "a", "b", "--scores", "."), 2, "--scores is the folder"),
         ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "Expected above 0"),
         ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Set --force"),
         ((*FIT, *VECTORS, "-o", "s.vec", "--force"), 2, "s.vec would replace the input"),

@@ -243,6 +243,24 @@ def test_bleu_and_accuracy(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert against["right"]["difference"] > 0
 
 
+def test_differences_of_gleu_are_those_of_a_named_value(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With several references, no rounds are drawn from resampled sentences."""
+    texts = ["--source", "source", "--reference", "right", "--reference", "second"]
+    words = [*texts, "--baseline", "source", "--resamples", "20"]
+    content = found(capsys, "gleu", "right", *words)
+    name = content["compared"]
+    assert name == "mean of single references"
+    baseline = found(capsys, "gleu", "source", *texts)
+    against = content["against the baseline"]
+    assert isinstance(against, dict)
+    assert against["right"]["difference"] == pytest.approx(content[name] - baseline[name])
+    assert main(["score", "gleu", "right", *words]) == 0
+    assert "difference of the mean of single references" in capsys.readouterr().out
+    assert found(capsys, "gleu", "right", *words[:4], *words[6:])["compared"] == "GLEU"
+
+
 def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from sacrebleu.metrics.chrf import CHRF
 

@@ -20,6 +20,8 @@ from fairseq import checkpoint_utils
 
 import fairseq_ssl
 from fairseq_ssl import inference
+from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
+from fairseq_ssl.cli import correct
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.inference import (
@@ -187,6 +189,29 @@ def test_each_process_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loading.torch_device("cpu", 1).type == "cpu"
 
 
+@pytest.mark.parametrize("option", [["--int8"], ["--engine", "onnx"]])
+def test_models_for_cpus_do_not_use_a_gpu(
+    option: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    devices: list[str] = []
+
+    def record(source: Any, output: Any, config: CorrectionConfig, *rest: Any, **more: Any) -> None:
+        devices.append(config.device)
+
+    monkeypatch.setattr(loading, "gpu_count", lambda: 1)
+    monkeypatch.setattr(correct, "correct_file", record)
+    words = ["correct", "text", "--model", "a.pt", "-o", "corrected", "--jobs", "1", *option]
+    assert main(words) == 0
+    assert devices == ["cpu"]
+    assert main([*words, "--device", "cuda"]) == 2
+    assert f"{' '.join(option)} needs --device cpu" in capsys.readouterr().err
+
+
+def test_quantized_taggers_are_tuned_on_a_cpu() -> None:
+    with pytest.raises(UsageError, match="`int8` needs cpu"):
+        tune_edit_confidence("text", "text", ["a.pt"], int8=True, device="cuda")
+
+
 def test_models_keep_the_threads_of_torch_except_in_worker_processes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +241,10 @@ def test_models_keep_the_threads_of_torch_except_in_worker_processes(
         ({"noisy_beam_granularity": "word"}, "`noisy_beam_granularity` is 'word'"),
         ({"fluency_boost_ratio": 0}, "`fluency_boost_ratio` is 0. Expected a number above 0"),
         ({"fluency_boost_lm": "lm.pt"}, "`fluency_boost_lm` needs `fluency_boost_data`"),
+        ({"fluency_boost_ratio": 2}, "`fluency_boost_ratio` needs `fluency_boost_lm`"),
+        ({"fluency_boost_data": "bin"}, "`fluency_boost_data` needs `fluency_boost_lm`"),
+        ({"noisy_beam_granularity": "hypothesis"}, "`.*granularity` needs `noisy_beam_beta`"),
+        ({"temperature": 0.5}, "`temperature` needs `sampling`"),
     ],
 )
 def test_invalid_decoding_options(fields: dict[str, Any], message: str) -> None:

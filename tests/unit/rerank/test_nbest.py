@@ -141,6 +141,8 @@ def test_output_of_fairseq_generate() -> None:
     ]
     turned = parse_list(["H-0\t-1\tc b a@@"], "list", "r2l", rewrite, right_to_left=True)
     assert next(turned).candidates[0].text == "ab c"
+    with pytest.raises(UsageError, match="list has n-best lists of Moses"):
+        parse_list(["0 ||| a ||| r2l= -1 ||| -1"], "list", "r2l", rewrite, right_to_left=True)
     with pytest.raises(DataError, match="list:1 is truncated"):
         list(parse_generated(["H-0\t-1"], "list", "l2r", str))
     with pytest.raises(DataError, match="list:1 has an index of too many digits"):
