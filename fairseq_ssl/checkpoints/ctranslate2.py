@@ -349,6 +349,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
     """
     converters = import_optional("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
     from fairseq_ssl.checkpoints.files import save_checkpoint  # the checks above need no torch
+    from fairseq_ssl.checkpoints.safe_values import plain_globals
 
     check_replaceable(output, WEIGHTS, "a CTranslate2 model")
     options = _options(state, data)
@@ -357,7 +358,8 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         try:
             save_checkpoint({"args": options, "model": state["model"]}, flat)
             converter = converters.FairseqConverter(str(flat), options.data)
-            converter.convert(str(folder), quantization=quantization, force=True)
+            with plain_globals():  # the converter calls torch.load
+                converter.convert(str(folder), quantization=quantization, force=True)
         except Exception as error:  # the converter raises many exception types
             if system_error(error) is not None:
                 raise

@@ -256,7 +256,7 @@ def is_option_name(name: Any) -> bool:
     return type(name) is str and name.isidentifier() and not name.startswith("__")
 
 
-_globals_lock = threading.Lock()
+_globals_lock = threading.RLock()
 
 
 @contextmanager
