@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from copyreg import dispatch_table
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,8 +64,8 @@ class FilterChain:
     """Specifications of all filters."""
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
-    object_digests: tuple[str, ...] = ()
-    """Digests of the attributes of user-defined filter objects, declared as options or not."""
+    objects: tuple[Filter[Any], ...] = ()
+    """User-defined filters that were passed as objects."""
 
     @property
     def accepts_any_bytes(self) -> bool:
@@ -77,6 +77,11 @@ class FilterChain:
         """Digests of the source code of user-defined filters, by class name."""
         classes = [type(one) for one in self.filters if type(one) not in FILTERS.values()]
         return {_class_name(cls): _source_digest(cls) for cls in classes}
+
+    @property
+    def object_digests(self) -> list[str]:
+        """Digests of the states of `objects`, declared as options or not."""
+        return [_digest(_stable_repr(one, {})) for one in self.objects]
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
@@ -105,12 +110,9 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
         )
     others = tuple(one for one, _ in built if isinstance(one, Filter))
     names = tuple(name for _, name in built)
-    digests = [
-        _attribute_digest(one)
-        for one in specs_
-        if isinstance(one, Filter) and type(one) not in FILTERS.values()
-    ]
-    return FilterChain(names, others, duplicates[0] if duplicates else None, tuple(digests))
+    objects = [one for one in specs_ if isinstance(one, Filter)]
+    own = tuple(one for one in objects if type(one) not in FILTERS.values())
+    return FilterChain(names, others, duplicates[0] if duplicates else None, own)
 
 
 def describe_filters() -> str:
@@ -184,18 +186,7 @@ def _source_digest(cls: type[Any]) -> str:
     try:
         return _digest(Path(inspect.getfile(cls)).read_bytes())
     except (TypeError, OSError):
-        return _digest(_code_repr(cls, set()))
-
-
-def _attribute_digest(one: Filter[Any]) -> str:
-    """Return a digest of the attributes of an object, without cached properties."""
-    names = {*getattr(one, "__dict__", ()), *getattr(one, "__dataclass_fields__", ())}
-    values = {
-        name: getattr(one, name, None)
-        for name in sorted(names)
-        if not isinstance(getattr(type(one), name, None), cached_property)
-    }
-    return _digest(_stable_repr(values, set()))
+        return _digest(_code_repr(cls, {}))
 
 
 def _digest(content: str | bytes) -> str:
@@ -203,38 +194,62 @@ def _digest(content: str | bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def _stable_repr(value: Any, seen: set[int]) -> str:
-    """Return a representation without memory addresses and without the random order of sets.
+def _stable_repr(value: Any, seen: dict[int, Any]) -> str:
+    """Return a representation of a value, equal in all processes, without orders of sets and dicts.
 
     Args:
-        value: any value; all numbers of arrays, and the code of functions, are represented
-        seen: ids of classes and functions that are represented already; updated
+        value: any value; an object is represented by its class and the state that pickle stores,
+            without cached properties
+        seen: classes, functions and objects that are represented already, by id; updated
     """
-    if isinstance(value, type | FunctionType):
-        return _code_repr(value, seen)
-    if isinstance(value, property | cached_property):
-        return _stable_repr(value.fget if isinstance(value, property) else value.func, seen)
-    if hasattr(value, "__wrapped__"):  # a static method, a class method, or a cached function
-        return _stable_repr(value.__wrapped__, seen)
-    if isinstance(value, CodeType):
-        value = (value.co_code, value.co_consts, value.co_names)
+    if value is None or isinstance(value, str | bytes | int | float):
+        return repr(value)
+    kind = type(value).__name__
     if isinstance(value, dict):
         items = value.items()
-        parts = [f"{_stable_repr(key, seen)}: {_stable_repr(item, seen)}" for key, item in items]
-    elif isinstance(value, list | tuple | set | frozenset):
+        pairs = [f"{_stable_repr(key, seen)}: {_stable_repr(item, seen)}" for key, item in items]
+        return f"{kind}({', '.join(sorted(pairs))})"
+    if isinstance(value, list | tuple | set | frozenset):
         parts = [_stable_repr(item, seen) for item in value]
-    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        parts = [str(value.dtype), str(value.shape), _digest(value.tobytes())]
-    elif hasattr(value, "tolist"):  # a tensor, whose repr is shortened, or an array of objects
-        parts = [str(getattr(value, "dtype", "")), _stable_repr(value.tolist(), seen)]
-    else:
-        return re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))
-    if isinstance(value, set | frozenset):
-        parts.sort()
-    return f"{type(value).__name__}({', '.join(parts)})"
+        return f"{kind}({', '.join(parts if isinstance(value, list | tuple) else sorted(parts))})"
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return f"{kind}({value.dtype}, {value.shape}, {_digest(value.tobytes())})"
+    if isinstance(value, type | FunctionType):
+        return _code_repr(value, seen)
+    return f"{kind}({', '.join(_stable_repr(part, seen) for part in _parts(value, seen))})"
 
 
-def _code_repr(code: Any, seen: set[int]) -> str:
+def _parts(value: Any, seen: dict[int, Any]) -> list[Any]:
+    """Return the values that determine an object, or nothing for an object that is in `seen`."""
+    if id(value) in seen:
+        return []
+    seen[id(value)] = value
+    if isinstance(value, property | cached_property):
+        return [value.fget if isinstance(value, property) else value.func]
+    if hasattr(value, "__wrapped__"):  # a static method, a class method, or a cached function
+        return [value.__wrapped__]
+    if isinstance(value, CodeType):
+        return [value.co_code, value.co_consts, value.co_names]
+    if hasattr(value, "tolist"):  # a tensor, or an array of objects
+        return [str(getattr(value, "dtype", "")), value.tolist()]
+    try:
+        reduced = dispatch_table.get(type(value), lambda one: one.__reduce_ex__(4))(value)
+    except TypeError:  # an object without a state to store, such as a lock
+        return [type(value)]
+    if isinstance(reduced, str):
+        return [reduced]
+    _, arguments, state, *items = [*reduced, None][: max(3, len(reduced))]
+    if isinstance(state, dict):
+        cached = {name for name in state if _is_cached(type(value), name)}
+        state = {name: item for name, item in state.items() if name not in cached}
+    return [type(value), arguments, state, *(list(one) for one in items if one is not None)]
+
+
+def _is_cached(cls: type[Any], name: Any) -> bool:
+    return isinstance(getattr(cls, str(name), None), cached_property)
+
+
+def _code_repr(code: Any, seen: dict[int, Any]) -> str:
     """Return the name of a class or function, and a digest of its file.
 
     Code of a notebook has no file. Its representation has the code of the class or function, and of
@@ -243,7 +258,7 @@ def _code_repr(code: Any, seen: set[int]) -> str:
     name = _class_name(code)
     if id(code) in seen:
         return name
-    seen.add(id(code))
+    seen[id(code)] = code
     try:
         return f"{name} {_digest(Path(inspect.getfile(code)).read_bytes())}"
     except (TypeError, OSError):

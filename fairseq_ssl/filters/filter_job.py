@@ -229,7 +229,7 @@ class _FilterJob:
             "memory": self.memory if self.chain.duplicates else None,
             "version": __version__,
             **({"filter_sources": digests} if digests else {}),
-            **({"filter_objects": list(objects)} if objects else {}),
+            **({"filter_objects": objects} if objects else {}),
         }
         """Parameters that determine the content of the outputs."""
 

@@ -12,15 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from fairseq_ssl import filters
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, option
-from fairseq_ssl.filters.chain import build_filters
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
@@ -160,88 +157,6 @@ def test_user_defined_filter_objects(tmp_path: Path) -> None:
     assert summary.dropped[0].examples[0].score == 4
     [spec] = filters.parse_filters(summary.dropped[0].filter)
     assert list(filter_pairs(["a", "bcde"], [spec])) == ["a"]
-
-
-class Listed(Filter[bool]):
-    """Keep listed lines."""
-
-    def __init__(self, *words: str) -> None:
-        self.words = {"words": set(words)}
-        self.other = object()
-
-    def score(self, rows: Sequence[Row]) -> list[bool]:
-        """Return True for listed lines."""
-        return [row[0] in self.words["words"] for row in rows]
-
-    def accept(self, score: bool) -> bool:
-        """Return the score."""
-        return score
-
-
-def test_attributes_of_filter_objects_are_parameters(tmp_path: Path) -> None:
-    source, output = [tmp_path / "s"], [tmp_path / "x"]
-    source[0].write_text("a\nb\nc\n")
-    words = [chr(code) for code in range(ord("b"), ord("z"))]
-    assert filter_files(source, output, [Listed(*words)])
-    assert filter_files(source, output, [Listed(*reversed(words))]) is None
-    with pytest.raises(UsageError, match="not an output of this job"):
-        filter_files(source, output, [Listed("a")])
-    assert output[0].read_text() == "b\nc\n"
-
-
-def test_all_numbers_and_functions_of_filter_objects_are_parameters(tmp_path: Path) -> None:
-    source, output = [tmp_path / "s"], [tmp_path / "x"]
-    source[0].write_text("a\n")
-    numbers = np.zeros(3000)
-    values: list[Any] = [numbers.copy(), torch.tensor(numbers)]
-    numbers[1000] = 1
-    values += [numbers, torch.tensor(numbers), numbers.astype(object), len, str, lines, main]
-    kept = Listed("a")
-    digests: set[str] = set()
-    for value in values:
-        kept.words["value"] = value
-        assert filter_files(source, output, [kept], overwrite=True)
-        assert filter_files(source, output, [kept]) is None
-        digests.update(build_filters([kept], 1).object_digests)
-    assert len(digests) == len(values)
-
-
-CELL = """
-from functools import cache
-from fairseq_ssl.filters import Filter
-limit = 2
-@cache
-def is_long(count):
-    return any(count > one for one in [limit])
-class Long(Filter):
-    minimum = 0
-    def score(self, rows):
-        return [len(row[0].split()) for row in rows]
-    def accept(self, count):
-        return is_long(count) and count > self.least
-    @property
-    def least(self):
-        return Long.minimum + 0
-"""
-EDITS = [("count > one", "count < one"), ("limit = 2", "limit = 3"), ("+ 0", "+ 9")]
-EDITS += [("minimum = 0", "minimum = 9"), ("and count >", "and count <")]
-
-
-@pytest.mark.parametrize("edit", EDITS)
-def test_code_of_classes_without_a_file_is_a_parameter(
-    edit: tuple[str, str], tmp_path: Path
-) -> None:
-    def run(cell: str) -> bool:
-        names: dict[str, Any] = {"__name__": "notebook"}
-        exec(cell, names)
-        return filter_files([tmp_path / "s"], [tmp_path / "x"], [names["Long"]()]) is not None
-
-    (tmp_path / "s").write_text("a b c\na\n")
-    assert run(CELL)
-    assert not run(CELL)
-    assert (tmp_path / "x").read_text() == "a b c\n"
-    with pytest.raises(UsageError, match="not an output of this job"):
-        run(CELL.replace(*edit))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

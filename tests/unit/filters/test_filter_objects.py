@@ -1,0 +1,190 @@
+"""User-defined filter objects: their attributes and their code are parameters of a job."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.filters import Filter, filter_files
+from fairseq_ssl.filters.chain import build_filters
+from fairseq_ssl.filters.rules import Row
+from tests.conftest import environment
+
+
+class Listed(Filter[bool]):
+    """Keep listed lines."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = {"words": set(words)}
+        self.other = object()
+
+    def score(self, rows: Sequence[Row]) -> list[bool]:
+        """Return True for listed lines."""
+        return [row[0] in self.words["words"] for row in rows]
+
+    def accept(self, score: bool) -> bool:
+        """Return the score."""
+        return score
+
+
+def test_attributes_of_filter_objects_are_parameters(tmp_path: Path) -> None:
+    source, output = [tmp_path / "s"], [tmp_path / "x"]
+    source[0].write_text("a\nb\nc\n")
+    words = [chr(code) for code in range(ord("b"), ord("z"))]
+    assert filter_files(source, output, [Listed(*words)])
+    assert filter_files(source, output, [Listed(*reversed(words))]) is None
+    with pytest.raises(UsageError, match="not an output of this job"):
+        filter_files(source, output, [Listed("a")])
+    assert output[0].read_text() == "b\nc\n"
+
+
+def test_all_numbers_and_functions_of_filter_objects_are_parameters(tmp_path: Path) -> None:
+    source, output = [tmp_path / "s"], [tmp_path / "x"]
+    source[0].write_text("a\n")
+    numbers = np.zeros(3000)
+    values: list[Any] = [numbers.copy(), torch.tensor(numbers)]
+    numbers[1000] = 1
+    values += [numbers, torch.tensor(numbers), numbers.astype(object), len, str, main, environment]
+    kept = Listed("a")
+    digests: set[str] = set()
+    for value in values:
+        kept.words["value"] = value
+        assert filter_files(source, output, [kept], overwrite=True)
+        assert filter_files(source, output, [kept]) is None
+        digests.update(build_filters([kept], 1).object_digests)
+    assert len(digests) == len(values)
+
+
+@dataclass
+class Numbers:
+    """A value whose repr is shortened."""
+
+    numbers: NDArray[np.float64]
+
+
+class Plain:
+    """A value without a repr."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def is_word(self, word: str) -> bool:
+        """Return True for the word."""
+        return word == self.word
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (re.compile("x" * 300 + "a"), re.compile("x" * 300 + "b")),
+        (re.compile("a"), re.compile("a", re.IGNORECASE)),
+        (Plain("a"), Plain("b")),
+        (Plain("a").is_word, Plain("b").is_word),
+        (partial(Plain, "a"), partial(Plain, "b")),
+        (Numbers(np.zeros(3000)), Numbers(np.eye(1, 3000, 1000)[0])),
+        (deque(["a"]), deque(["b"])),
+        (threading.Lock(), Plain("a")),
+    ],
+)
+def test_states_of_objects_are_parameters(one: Any, other: Any) -> None:
+    found = []
+    for value in (one, other, one):
+        kept = Listed("a")
+        kept.words["value"] = value
+        found.append(build_filters([kept], 1).object_digests)
+    assert found[0] != found[1]
+    assert found[0] == found[2]
+
+
+class Lazy(Filter[bool]):
+    """Filter with a model that is loaded at its first use, and that refers to the filter."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+    @cached_property
+    def model(self) -> list[str]:
+        """The model."""
+        return ["a"]
+
+    def score(self, rows: Sequence[Row]) -> list[bool]:
+        """Return True for the lines of the model."""
+        return [row[0] in self.model for row in rows]
+
+    def accept(self, score: bool) -> bool:
+        """Return the score."""
+        return score
+
+
+def test_a_model_that_is_loaded_lazily_is_no_parameter(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("a\nb\n")
+    lazy = Lazy()
+    assert filter_files([tmp_path / "s"], [tmp_path / "x"], [lazy])
+    assert "model" in vars(lazy)
+    assert filter_files([tmp_path / "s"], [tmp_path / "x"], [lazy]) is None
+
+
+def test_digests_are_equal_in_all_processes() -> None:
+    code = (
+        "from fairseq_ssl.filters.chain import _digest, _stable_repr\n"
+        "words = {'a', 'b', 'c', 'd', 'e'}\n"
+        "print(_digest(_stable_repr([dict.fromkeys(words, 1), words, [print]], {})))"
+    )
+    found = {
+        subprocess.check_output([sys.executable, "-c", code], env=environment(PYTHONHASHSEED=seed))
+        for seed in "123"
+    }
+    assert len(found) == 1
+
+
+CELL = """
+from functools import cache
+from fairseq_ssl.filters import Filter
+limit = 2
+@cache
+def is_long(count):
+    return any(count > one for one in [limit])
+class Long(Filter):
+    minimum = 0
+    def score(self, rows):
+        return [len(row[0].split()) for row in rows]
+    def accept(self, count):
+        return is_long(count) and count > self.least
+    @property
+    def least(self):
+        return Long.minimum + 0
+"""
+EDITS = [("count > one", "count < one"), ("limit = 2", "limit = 3"), ("+ 0", "+ 9")]
+EDITS += [("minimum = 0", "minimum = 9"), ("and count >", "and count <")]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_code_of_classes_without_a_file_is_a_parameter(
+    edit: tuple[str, str], tmp_path: Path
+) -> None:
+    def run(cell: str) -> bool:
+        names: dict[str, Any] = {"__name__": "notebook"}
+        exec(cell, names)
+        return filter_files([tmp_path / "s"], [tmp_path / "x"], [names["Long"]()]) is not None
+
+    (tmp_path / "s").write_text("a b c\na\n")
+    assert run(CELL)
+    assert not run(CELL)
+    assert (tmp_path / "x").read_text() == "a b c\n"
+    with pytest.raises(UsageError, match="not an output of this job"):
+        run(CELL.replace(*edit))
