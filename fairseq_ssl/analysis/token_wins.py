@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fairseq_ssl.analysis import figures
 from fairseq_ssl.analysis.results import (
@@ -53,7 +54,7 @@ class TokenWins(AnalysisResult):
             for ax, (name, table) in zip(axes, models.items(), strict=True):
                 figures.heat_map(ax, table["share"], results["ranks"], positions, (0.0, 1.0))
                 ax.set_title(f"{name} > {results['baseline']}")
-                ax.set_xlabel("decoding position")
+                ax.set_xlabel("position")
             axes[0].set_ylabel("frequency rank")
 
 
@@ -74,7 +75,7 @@ def compare_gold_tokens(
         checkpoints: checkpoints of each model, the same number for each model.
         data: a data folder of fairseq-preprocess.
         ranks: maximum frequency rank of each row. Rarer tokens are in one more row.
-        positions: maximum decoding position of each column. Later tokens are in one more column.
+        positions: maximum position in the sentence of each column. Later tokens are in one more column.
         subsets: splits of the data.
         max_tokens: maximum number of source tokens of a batch, including padding.
         device: ``cpu`` or ``cuda``.
@@ -117,7 +118,13 @@ def _gold_ranks(trained: TrainedModels, subsets: Sequence[str]) -> list[NDArray[
     """Return the frequency ranks of the gold tokens of each sentence, without </s>."""
     ranks = frequency_ranks(trained)
     targets = [trained.pairs(subset).tgt for subset in subsets]
-    return [ranks[split[i][:-1].numpy()] for split in targets for i in range(len(split))]
+    every = [split[i][:-1] for split in targets for i in range(len(split))]
+    return [ranks[_in_reading_order(trained, tokens).numpy()] for tokens in every]
+
+
+def _in_reading_order(trained: TrainedModels, tokens: Tensor) -> Tensor:
+    """Return the values of the tokens of a sentence, reversed if the data is reversed."""
+    return tokens.flip(0) if getattr(trained.task.cfg, "right_to_left", False) else tokens
 
 
 def _shares(
@@ -154,7 +161,8 @@ def gold_scores(
 ) -> TokenScores:
     """Return log p(y_j | y_<j, X) of the target tokens of each sentence, except </s>.
 
-    `done` is called with the size of each batch.
+    The tokens are in reading order, also for models that generate from right to left. `done` is
+    called with the size of each batch.
     """
     scores: TokenScores = [np.empty(0, np.float32)] * len(dataset)
     model, pad = trained.model, trained.task.target_dictionary.pad()
@@ -166,7 +174,7 @@ def gold_scores(
             gold = log_p.gather(-1, model.get_targets(sample, output)[..., None])[..., 0]
             is_token = sample["target"].ne(pad)
             for line, row, real in zip(sample["id"].tolist(), gold, is_token, strict=True):
-                scores[line] = row[real][:-1].cpu().numpy()
+                scores[line] = _in_reading_order(trained, row[real][:-1]).cpu().numpy()
             done(len(gold))
     return scores
 

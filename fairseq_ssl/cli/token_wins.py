@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=analysis.integers,
         default="10,20,30,40,50,60,70",
         metavar="N,N,...",
-        help="last decoding position of each column, from 1; an additional column has the "
+        help="last position of each column, from 1; an additional column has the "
         "remaining positions (default: %(default)s)",
     )
 

@@ -34,21 +34,21 @@ class BertAdam(FairseqAdam):
             {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
         ]
         super().__init__(cfg, [group for group in groups if group["params"]])
-
-    def step(
-        self, closure: Callable[[], Any] | None = None, scale: float = 1.0, groups: Any = None
-    ) -> None:
-        """Update the weights, except those that have never had a gradient."""
-        state = self.optimizer.state
-        for weight in self.params:
-            if weight.grad is not None and weight not in state and not weight.grad.any():
-                weight.grad = None
-        super().step(closure, scale, groups)
+        self.optimizer.register_step_pre_hook(_skip_without_gradient)  # --amp calls only its step
 
     @property
     def supports_flat_params(self) -> bool:
         """Return False: with flat parameters, --fp16 would merge all weights into one vector."""
         return False
+
+
+def _skip_without_gradient(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """Remove the gradients of weights that have never had one other than zero."""
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            has_state = weight in optimizer.state
+            if weight.grad is not None and not has_state and not weight.grad.any():
+                weight.grad = None
 
 
 MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -12,7 +12,12 @@ import pytest
 import torch
 
 from fairseq_ssl import register
-from fairseq_ssl.analysis.token_wins import frequency_ranks, gold_scores, share_higher
+from fairseq_ssl.analysis.token_wins import (
+    compare_gold_tokens,
+    frequency_ranks,
+    gold_scores,
+    share_higher,
+)
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from tests.conftest import PACKAGE, Run
 from tests.unit.inference import random_models
@@ -60,6 +65,33 @@ def test_scores_are_those_of_the_distribution_of_the_model(tmp_path: Path) -> No
             expected = [row[column] for row, column in zip(probabilities, columns, strict=True)]
             assert probabilities.sum(1).tolist() == pytest.approx([1.0] * len(ours))
             assert np.exp(ours).tolist() == pytest.approx(list(map(float, expected)), rel=1e-4)
+
+
+def test_models_of_both_directions_are_compared_by_token(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    for split in ("train", "valid"):
+        lines = "a b c\nd e f\nb g\nc c a\n", "u v w x\nx y z u\nz u u y\nv v x z\n"
+        binarized_split(data, split, *lines)
+    left = random_models.translation(tmp_path / "left.pt", data, 1)
+    right = random_models.translation(tmp_path / "right.pt", data, 2, "--right-to-left")
+    models = {"left": [left], "right": [right]}
+    found = compare_gold_tokens(models, data, [3], [2]).results["models"]["right"]["all"]
+    scores = []
+    for path in (left, right):
+        trained = TrainedModels.load(path, data, "cpu")
+        dataset = trained.pairs("valid")
+        model, ordered = trained.model, []
+        for index in range(len(dataset)):
+            sample = dataset.collater([dataset[index]])
+            with torch.inference_mode():
+                output = model(**sample["net_input"])
+                log_p = model.get_normalized_probs(output, True)[0, :-1]
+            gold = sample["target"][0, :-1]
+            row = log_p.gather(1, gold[:, None])[:, 0].tolist()
+            ordered.append(row[::-1] if path == right else row)
+        scores.append(np.concatenate(ordered))
+    assert found == pytest.approx(np.mean(scores[1] > scores[0]), abs=1e-4)
+    assert compare_gold_tokens({"a": [right], "b": [right]}, data, [3], [2]).results
 
 
 def test_scores_do_not_depend_on_the_side_of_padding(

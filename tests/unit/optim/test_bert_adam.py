@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from omegaconf import OmegaConf
 from torch import nn
@@ -51,7 +52,7 @@ def test_vectors_have_no_weight_decay() -> None:
         torch.testing.assert_close(decayed[name], plain[name] - decay)
 
 
-@pytest.mark.parametrize("precision", ["fp16", "bf16", None])
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "amp", None])
 def test_weights_without_gradients_are_frozen(precision: str | None) -> None:
     """This holds although FP16Optimizer replaces missing gradients by zeros, as legacy_ddp does."""
     cfg = OmegaConf.structured(FairseqConfig)
@@ -59,7 +60,9 @@ def test_weights_without_gradients_are_frozen(precision: str | None) -> None:
     cfg.optimizer = OmegaConf.create(vars(config("bert_adam", 0.5)))
     dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision or "", torch.float32)
     frozen, head = (nn.Parameter(torch.ones(2, 2, dtype=dtype)) for _ in range(2))
-    if precision:
+    if precision == "amp":
+        optimizer = AMPOptimizer.build_optimizer(cfg, [frozen, head])
+    elif precision:
         cfg.common[precision] = cfg.common.fp16_no_flatten_grads = True
         optimizer = FP16Optimizer.build_optimizer(cfg, [frozen, head])
     else:
@@ -68,6 +71,8 @@ def test_weights_without_gradients_are_frozen(precision: str | None) -> None:
         optimizer.zero_grad()
         loss = (head + frozen * (update > 3)).sum() if update > 2 else head.sum()
         optimizer.backward(loss.float())
+        if precision == "amp" and frozen.grad is None:
+            frozen.grad = torch.zeros_like(frozen)
         optimizer.multiply_grads(1.0)
         optimizer.step()
         assert head.max() < 1 - 0.1 * update
