@@ -75,7 +75,7 @@ def compare_gold_tokens(
         checkpoints: checkpoints of each model, the same number for each model.
         data: a data folder of fairseq-preprocess.
         ranks: maximum frequency rank of each row. Rarer tokens are in one more row.
-        positions: maximum position in the sentence of each column. Later tokens are in one more column.
+        positions: maximum position of each column. Later tokens are in one more column.
         subsets: splits of the data.
         max_tokens: maximum number of source tokens of a batch, including padding.
         device: ``cpu`` or ``cuda``.

@@ -256,6 +256,16 @@ def is_option_name(name: Any) -> bool:
     return type(name) is str and name.isidentifier() and not name.startswith("__")
 
 
+PLAIN_GLOBALS: list[Any] = [
+    (PlainNamespace, "argparse.Namespace"),
+    (PlainDtype, "numpy.dtype"),
+    (plain_scalar, "numpy._core.multiarray.scalar"),
+    (plain_scalar, "numpy.core.multiarray.scalar"),
+    (PlainArray, "numpy.ndarray"),
+    (plain_array, "numpy._core.multiarray._reconstruct"),
+    (plain_array, "numpy.core.multiarray._reconstruct"),
+]
+"""Functions and classes for names in checkpoints."""
 _globals_lock = threading.RLock()
 
 
@@ -276,19 +286,10 @@ def plain_globals() -> Iterator[None]:
     with _globals_lock:
         others = registry.get_safe_globals()
         registry.clear_safe_globals()
-        registry.add_safe_globals(
-            [
-                (PlainNamespace, "argparse.Namespace"),
-                (PlainDtype, "numpy.dtype"),
-                (plain_scalar, "numpy._core.multiarray.scalar"),
-                (plain_scalar, "numpy.core.multiarray.scalar"),
-                (PlainArray, "numpy.ndarray"),
-                (plain_array, "numpy._core.multiarray._reconstruct"),
-                (plain_array, "numpy.core.multiarray._reconstruct"),
-            ]
-        )
+        registry.add_safe_globals(PLAIN_GLOBALS)
         try:
             yield
         finally:
+            added = [one for one in registry.get_safe_globals() if one not in PLAIN_GLOBALS]
             registry.clear_safe_globals()
-            registry.add_safe_globals(others)
+            registry.add_safe_globals([*others, *added])  # other threads can add types meanwhile

@@ -18,7 +18,13 @@ from fairseq_ssl.inference.back_translation import (
     back_translate_file,
     needs_fairseq,
 )
-from fairseq_ssl.inference.translation import CANDIDATE, GRANULARITIES, MAX_SEED, DecodingConfig
+from fairseq_ssl.inference.translation import (
+    CANDIDATE,
+    GRANULARITIES,
+    MAX_SEED,
+    MAX_SOURCE_TOKENS,
+    DecodingConfig,
+)
 from fairseq_ssl.io.executors import Executor, RayExecutor
 
 EXAMPLES = """\
@@ -136,7 +142,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     )
     _add_noise(search)
     source_tokens = "max source length in tokens; longer lines have empty translations"
-    options.add_integer(search, "--max-source-tokens", source_tokens, 250)
+    options.add_integer(search, "--max-source-tokens", source_tokens, 250, 1, MAX_SOURCE_TOKENS)
     options.add_integer(search, "--max-len-b", "max length of a translation in tokens", 250)
     options.add_integer(search, "--seed", "random seed of sampling and noise", 1, 0, MAX_SEED)
     search.add_argument(

@@ -233,7 +233,8 @@ def _parts(value: Any, seen: dict[int, Any]) -> list[Any]:
     if hasattr(value, "tolist"):  # a tensor, or an array of objects
         return [str(getattr(value, "dtype", "")), value.tolist()]
     try:
-        reduced = dispatch_table.get(type(value), lambda one: one.__reduce_ex__(4))(value)
+        reduce: Any = dispatch_table.get(type(value))
+        reduced = reduce(value) if reduce else value.__reduce_ex__(4)
     except TypeError:  # an object without a state to store, such as a lock
         return [type(value)]
     if isinstance(reduced, str):

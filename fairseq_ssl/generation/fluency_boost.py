@@ -7,6 +7,7 @@ n-best list is kept only if the source is more fluent by a minimum ratio.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ class Fluency:
         self.model = model.eval()
         self.dictionary = dictionary
         self.begin = dictionary.eos() if begin is None else begin
-        self.max_length = int(model.max_positions())
+        self.max_length = int(min(model.max_positions(), sys.maxsize))  # fconv_lm: infinite
 
     @classmethod
     def load(cls, path: Path, folder: Path | None) -> Fluency:

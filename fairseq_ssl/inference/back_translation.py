@@ -179,7 +179,7 @@ class BackTranslationSummary:
     undecodable: int
     """Number of lines that are not UTF-8."""
     failed: int
-    """Number of lines that did not fit into memory."""
+    """Number of lines that did not fit into memory or into learned positions."""
     written: int
     """Number of tokens in the translations."""
     seconds: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -217,7 +218,8 @@ class LoadedModels:
         """
         limits = [model.max_positions() for model in self.models]
         return min(
-            limit[side] if isinstance(limit, (tuple, list)) else int(limit) for limit in limits
+            int(min(limit[side] if isinstance(limit, (tuple, list)) else limit, sys.maxsize))
+            for limit in limits
         )
 
 
@@ -294,12 +296,14 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
 def max_source_length(models: Iterable[Any]) -> float:
     """Return the maximum length of a source in tokens, including </s>.
 
-    Only translation models with learned positions have a limit.
+    Only translation models with learned positions have a limit. A model of both directions is
+    limited by both.
     """
     from fairseq.models import FairseqEncoderDecoderModel
     from fairseq.modules import LearnedPositionalEmbedding
 
-    encoders = [model.encoder for model in models if isinstance(model, FairseqEncoderDecoderModel)]
+    modules = [module for model in models for module in model.modules()]
+    encoders = [one.encoder for one in modules if isinstance(one, FairseqEncoderDecoderModel)]
     limits = [
         encoder.max_positions()
         for encoder in encoders

@@ -395,12 +395,14 @@ class _NoiseJob:
         kept, made_of = self.kept_counts, {"input_is": self.text.fingerprint}
 
         def count() -> None:
-            if kept.exists() and not is_done([kept], {"method": "word-counts"}):
+            counts = self._count_words(path)
+            is_ours = is_done([kept], {"method": "word-counts"}) or _has_counts(kept, counts)
+            if kept.exists() and not is_ours:
                 raise UsageError(
                     f"{kept} would be replaced by word counts, and was not written by this job. "
                     "Rename it, or choose another output."
                 )
-            if counts := self._count_words(path):
+            if counts:
                 write_counts(counts, kept)
                 Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)
 
@@ -415,6 +417,14 @@ class _NoiseJob:
                 counts.update(block)
                 report(1)
         return counts
+
+
+def _has_counts(path: Path, counts: Counter[str]) -> bool:
+    """Return True for a file of these counts, which a killed job left without its signature."""
+    try:
+        return path.exists() and read_counts(path) == counts
+    except DataError:
+        return False
 
 
 def _digest(source: object) -> str | None:

@@ -366,13 +366,15 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     scores of runs, other scores with one value and a score with several values are therefore not
     added up: those with the largest number of seeds are used.
     """
-    rows: dict[str, dict[Column, tuple[list[float], list[float], list[float]]]] = {}
+    rows: dict[str, dict[Column, tuple[dict[str, float], list[float], list[float]]]] = {}
     for score in scores:
         column = (score.test_set, score.metric, score.signature)
         row = rows.setdefault(score.system, {})
-        runs, others, together = row.setdefault(column, ([], [], []))
-        if len(score.values) == 1:
-            (runs if score.seed else others).extend(score.values)
+        runs, others, together = row.setdefault(column, ({}, [], []))
+        if score.seed and len(score.values) == 1:
+            runs.setdefault(score.seed, score.values[0])  # a run can have two files of a score
+        elif len(score.values) == 1:
+            others.extend(score.values)
         elif len(score.values) > len(together):
             together[:] = score.values
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
@@ -381,12 +383,16 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
         columns,
         {
             system: [
-                SeedRange.of(max(row[column], key=len)) if column in row else None
+                SeedRange.of(_most_seeds(*row[column])) if column in row else None
                 for column in columns
             ]
             for system, row in rows.items()
         },
     )
+
+
+def _most_seeds(runs: dict[str, float], *others: list[float]) -> list[float]:
+    return max(list(runs.values()), *others, key=len)
 
 
 def best_scores(table: ScoreTable) -> list[float | None]:

@@ -250,12 +250,14 @@ def test_differences_of_gleu_are_those_of_a_named_value(
     texts = ["--source", "source", "--reference", "right", "--reference", "second"]
     words = [*texts, "--baseline", "source", "--resamples", "20"]
     content = found(capsys, "gleu", "right", *words)
-    name = content["compared"]
-    assert name == "mean of single references"
-    baseline = found(capsys, "gleu", "source", *texts)
+    name = "mean of single references"
+    assert content["compared"] == name
+    ours, baseline = content[name], found(capsys, "gleu", "source", *texts)[name]
     against = content["against the baseline"]
     assert isinstance(against, dict)
-    assert against["right"]["difference"] == pytest.approx(content[name] - baseline[name])
+    assert isinstance(ours, float)
+    assert isinstance(baseline, float)
+    assert against["right"]["difference"] == pytest.approx(ours - baseline)
     assert main(["score", "gleu", "right", *words]) == 0
     assert "difference of the mean of single references" in capsys.readouterr().out
     assert found(capsys, "gleu", "right", *words[:4], *words[6:])["compared"] == "GLEU"

@@ -17,7 +17,12 @@ import torch
 from numpy.typing import DTypeLike
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
-from fairseq_ssl.checkpoints.safe_values import PlainDtype, PlainNamespace, plain_scalar
+from fairseq_ssl.checkpoints.safe_values import (
+    PlainDtype,
+    PlainNamespace,
+    plain_globals,
+    plain_scalar,
+)
 from fairseq_ssl.errors import DataError
 from tests.conftest import ROOT, environment
 
@@ -157,6 +162,9 @@ def test_types_that_users_register_with_torch_stay_registered() -> None:
         with pytest.raises(DataError):
             read(np.eye(2))
         assert set(torch.serialization.get_safe_globals()) >= set(others)
+        with plain_globals():
+            torch.serialization.add_safe_globals([Path])  # as another thread
+        assert set(torch.serialization.get_safe_globals()) >= {*others, Path}
     assert not set(torch.serialization.get_safe_globals()) & set(others)
 
 

@@ -52,6 +52,14 @@ class Bigrams(torch.nn.Module):
         return scores.log_softmax(-1)
 
 
+class Unlimited(Bigrams):
+    """A language model that reads sentences of any length, such as fconv_lm."""
+
+    @staticmethod
+    def max_positions() -> float:
+        return math.inf
+
+
 LM = dictionary(WORDS[::-1])
 MODEL = Bigrams(len(LM))
 
@@ -73,8 +81,9 @@ def test_fluency_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -
     ids = [LM.encode_line(line, add_if_not_exist=False).long() for line in SENTENCES]
     for most in (4000, 8, 1):
         monkeypatch.setattr(fluency_boost, "MAX_TOKENS", most)
-        found = Fluency(MODEL, LM).score(ids).tolist()
-        assert found == pytest.approx([plainly(line) for line in SENTENCES], abs=1e-6)
+        for model in (MODEL, Unlimited(len(LM))):
+            found = Fluency(model, LM).score(ids).tolist()
+            assert found == pytest.approx([plainly(line) for line in SENTENCES], abs=1e-6)
 
 
 @torch.no_grad()

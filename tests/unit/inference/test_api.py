@@ -84,6 +84,17 @@ def test_line_above_the_learned_positions_is_not_translated(folder: Path, tmp_pa
     assert (too_long, bool(first), bool(longest)) == ("", True, True)
 
 
+def test_a_two_way_model_has_the_limit_of_its_learned_positions(
+    folder: Path, tmp_path: Path
+) -> None:
+    flags = "--encoder-learned-pos", "--max-source-positions", "6"
+    task = "--task", "reconstruction_translation"
+    path = random_models.translation(tmp_path / "t.pt", folder / "data", 1, *task, *flags)
+    model = load_model(DecodingConfig((path,), folder / "data", beam=2), engine="fairseq")
+    first, too_long = model.translate(["a b", "a b c d e f"])
+    assert (too_long, bool(first)) == ("", True)
+
+
 def test_default_engine_of_a_folder_is_ctranslate2(folder: Path) -> None:
     config = DecodingConfig((folder / "t.pt",), folder / "data")
     model = load_model(config, engine="ctranslate2")

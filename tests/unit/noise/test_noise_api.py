@@ -14,6 +14,7 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
+from fairseq_ssl.io.outputs import signature_path
 from fairseq_ssl.noise import (
     LearnerErrors,
     NoiseResources,
@@ -88,6 +89,10 @@ def test_word_counts_do_not_replace_other_files(tmp_path: Path) -> None:
         source.write_text(text)
         assert noise_file(source, output, "direct", overwrite=True)
         assert set(other.read_text().split()) == {*text.split(), "1"}
+    signature_path(other).unlink()  # as by a kill before the signature is written
+    (tmp_path / "a").unlink()
+    assert noise_file(source, output, "direct", overwrite=True)
+    assert signature_path(other).exists()
 
 
 def test_resources_are_used() -> None:

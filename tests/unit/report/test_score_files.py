@@ -77,6 +77,14 @@ def test_one_seed_in_the_files_of_runs_and_in_a_summary(seeds: str, tmp_path: Pa
         assert table.rows == {"ours": [SeedRange((50.0,) * len(seeds))]}
 
 
+def test_two_files_of_a_run_are_one_seed(tmp_path: Path) -> None:
+    for name, score in (("a.1/test", 30.0), ("a.1/test.bleu", 30.0), ("a.2/test", 32.0)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        content = {"name": "BLEU", "score": score, "signature": "bleu"}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    assert score_table(collect_files([tmp_path]).scores).rows == {"a": [SeedRange((30.0, 32.0))]}
+
+
 def test_sacrebleu_json_of_several_metrics() -> None:
     bleu = {"name": "BLEU", "score": 30, "signature": "nrefs:1"}
     assert shown([bleu, {**bleu, "name": "chrF2", "score": 50}]) == [
