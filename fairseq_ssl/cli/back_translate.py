@@ -126,13 +126,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--sampling", action="store_true", help="sample each token instead of a beam search"
     )
-    search.add_argument(
-        "--sampling-topk",
-        type=int,
-        default=0,
-        metavar="K",
-        help="with --sampling: sample from the K most probable tokens (default: all tokens)",
-    )
+    most = "with --sampling: sample from the N most probable tokens, from all if 0"
+    options.add_integer(search, "--sampling-topk", most, 0, 0)
     search.add_argument(
         "--temperature",
         type=float,

@@ -43,7 +43,7 @@ class BertAdam(FairseqAdam):
 
 
 def _skip_without_gradient(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """Remove the gradients of weights that have never had one other than zero."""
+    """Remove the gradients of weights whose gradients have always been zero."""
     for group in optimizer.param_groups:
         for weight in group["params"]:
             has_state = weight in optimizer.state

@@ -119,7 +119,7 @@ class Lazy(Filter[bool]):
 
     @cached_property
     def model(self) -> list[str]:
-        """The model."""
+        """The words that are kept."""
         return ["a"]
 
     def score(self, rows: Sequence[Row]) -> list[bool]:
