@@ -235,10 +235,8 @@ class _Formatter:
 
 
 def _explanation(edit: Edit) -> str:
-    span = f"{edit.start}:{edit.end}"
-    return "\t".join(
-        ["", span, edit.source, edit.target, edit.type or "", f"{edit.probability:.3f}"]
-    )
+    source, span = edit.source.replace("\t", " "), f"{edit.start}:{edit.end}"
+    return "\t".join(["", span, source, edit.target, edit.type or "", f"{edit.probability:.3f}"])
 
 
 def _marked(line: CorrectedLine, color: bool) -> str:

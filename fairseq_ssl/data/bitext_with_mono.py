@@ -22,8 +22,9 @@ class BitextWithMono(BaseWrapperDataset):
     """Sentence pairs, each with the reversed pair and one sentence of each monolingual text.
 
     An epoch is one pass over the pairs. The monolingual texts are shuffled and repeated, and each
-    epoch continues where the previous one ended. Within an epoch, monolingual sentences are
-    matched to pairs by length to reduce padding. They depend only on the seed and the epoch.
+    epoch continues where the previous one of its data folder ended. Within an epoch, monolingual
+    sentences are matched to pairs by length to reduce padding. They depend only on the seed and
+    the epoch.
 
     A batch is a batch of LanguagePairDataset. It also has the batch of reversed pairs as
     `backward`, and the batch of each monolingual text under the name of the text.
@@ -36,6 +37,7 @@ class BitextWithMono(BaseWrapperDataset):
         texts: Mapping[str, Any],
         seed: int,
         mixed_lengths: bool = False,
+        folders: int = 1,
     ) -> None:
         """Combine pairs and texts.
 
@@ -46,8 +48,10 @@ class BitextWithMono(BaseWrapperDataset):
             seed: seed that shuffles the texts.
             mixed_lengths: whether to form batches from random pairs instead of pairs of similar
                 length.
+            folders: number of data folders that are read in turn. Each reads other sentences.
         """
         super().__init__(pairs)
+        self.folders = folders
         self.mixed_lengths = mixed_lengths
         self.reversed_pairs = reversed_pairs
         self.texts = dict(texts)
@@ -67,7 +71,8 @@ class BitextWithMono(BaseWrapperDataset):
     def _choose(self, text: Any, text_index: int, epoch: int) -> NDArray[np.int64]:
         """Return the index of the sentence of `text` for each pair [pairs]."""
         count, size = len(self.dataset), len(text)
-        positions = np.arange((epoch - 1) * count, epoch * count)
+        turn, folder = divmod(epoch - 1, self.folders)
+        positions = np.arange(turn * count, (turn + 1) * count) * self.folders + folder
         passes = positions // size
         picked = np.empty(count, np.int64)
         for number in np.unique(passes):

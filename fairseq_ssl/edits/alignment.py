@@ -53,6 +53,15 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
     return _trace_back(source, target, i, j, first, table)
 
 
+def places_to_move(tokens: Sequence[str], edit: TokenEdit) -> int:
+    """Return by how many tokens an insertion or deletion can move right with an equal result."""
+    if edit.tokens and edit.start < edit.end:
+        return 0
+    moving, after = edit.tokens or tokens[edit.start : edit.end], tokens[edit.end :]
+    equal = (token == moving[at % len(moving)] for at, token in enumerate(after))
+    return next((at for at, is_equal in enumerate(equal) if not is_equal), len(after))
+
+
 def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
     """Return the replacements of tokens that turn `source` into `target`.
 

@@ -127,7 +127,7 @@ class BlockLabeler:
         if self.exact:
             return bool(found.lost)
         max_ngram = self.dictionary.max_ngram
-        return self.strict and any(len(change.inserted) > max_ngram for change in found.changes)
+        return self.strict and any(len(change.inserted) > max_ngram for change in found.lost)
 
 
 @dataclass(frozen=True)

@@ -165,9 +165,10 @@ def label_file(
         target: corrected text file
         output: label file
         dictionary: file of `build_dictionary_file`
-        strict: drop pairs with an insertion of more than the dictionary's `max_ngram` tokens, as
-            in the authors' code
-        exact: drop pairs whose labels do not restore the target
+        strict: drop pairs with an insertion of more than the dictionary's `max_ngram` tokens that
+            has no label, as in the authors' code
+        exact: drop pairs whose labels do not restore the target, up to the joining of word pieces
+            such as ``##s``
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """

@@ -112,10 +112,12 @@ class EditProbabilities:
     def batch(self, text: Spans) -> Tensor:
         """Return sentences as ids [batch, time] with </s>, padded on the right.
 
-        </s> and padding symbols within a sentence become <unk>.
+        <s>, </s> and padding symbols within a sentence become <unk>.
         """
         ids = text.ids
         symbols = (ids == self.start_and_end[1]) | (ids == self.pad)
+        symbols |= ids == self.start_and_end[0]
+        symbols[text.starts] = False
         if symbols.any():
             ids = np.where(symbols, self.unknown, ids)
         sentences = Spans(ids, text.lengths).with_last(self.start_and_end[1])

@@ -62,6 +62,14 @@ class AppliedEdit(NamedTuple):
     is_inserted: bool
     """True if the edit inserts tokens after `origin`, or changes an inserted token."""
 
+    @property
+    def last(self) -> int:
+        """Last gap between tokens of the first input that the edit touches: 0 is before the first.
+
+        An insertion follows `origin`. A merge replaces the token at `origin` and the next one.
+        """
+        return self.origin - (not self.is_inserted) + 2 * self.label.startswith("MERGE_")
+
     def to_alignment(self) -> tuple[str, str]:
         """Return the two parts of an alignment point, which fairseq joins with a hyphen."""
         return f"{self.round}:{self.position}", f"{self.label}:{self.probability:.3f}"

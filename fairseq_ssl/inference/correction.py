@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.edits.alignment import token_edits
+from fairseq_ssl.edits.alignment import places_to_move, token_edits
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines
@@ -267,10 +267,9 @@ def _edit(
         start, end = sentence.starts[change.start], sentence.ends[change.end - 1]
     else:
         start = end = sentence.ends[change.start - 1] if change.start else sentence.starts[0]
+    last = change.end + places_to_move(spelled, change)
     inside = [
-        edit.probability
-        for edit in applied
-        if change.start + (not edit.is_inserted) <= edit.origin <= change.end
+        edit.probability for edit in applied if change.start <= edit.last and edit.origin <= last
     ]
     changed = slice(change.start, change.end)
     if not inside and list(spelled[changed]) == sentence.tokens[changed]:

@@ -275,6 +275,8 @@ class Errant(EditMetric):
                     f"{path}:{sentence.line} has a different sentence than {self._label}, or "
                     "several annotators. Expected the same sources, and the edits of one system."
                 )
+        if not sentences:
+            raise DataError(f"{path} has no sentences. Expected those of {self._label}.")
         edits = [next(iter(sentence.annotators.values())) for sentence in sentences]
         return self._compare(edits, self.gold)
 

@@ -1,5 +1,6 @@
 """ByteNet: translation in linear time with dilated convolutions (Kalchbrenner et al., 2016)."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
     INITS,
     NORMS,
+    SLOPE_UNITS,
     DilatedStack,
     RealPositions,
     StackSizes,
@@ -315,7 +317,8 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
                 f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or two numbers of 0 "
                 "or more, such as 1.2,0."
             )
-        return Unfolding(*bound)
+        slope, offset = bound  # rounded up as they are stored; 1.1 * 100 is above 110
+        return Unfolding(math.ceil(round(SLOPE_UNITS * slope, 6)) / SLOPE_UNITS, math.ceil(offset))
     lengths = training_lengths(task)
     return Unfolding(*fit_length_bound(*lengths)) if lengths else Unfolding()
 

@@ -83,7 +83,7 @@ def _replace(
     stock = getattr(owner, name)
     if getattr(stock, "patched_by", None) != __name__:
         wrapper = functools.wraps(stock)(make_wrapper(stock))
-        wrapper.patched_by = __name__  # type: ignore[attr-defined]
+        vars(wrapper).update(patched_by=__name__, hooked=False)  # PyTorch adds step hooks again
         setattr(owner, name, decorator(wrapper))
 
 

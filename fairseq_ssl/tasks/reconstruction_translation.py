@@ -10,6 +10,7 @@ from typing import Any, Optional
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.utils import split_paths
 from omegaconf import II
 
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
@@ -106,6 +107,7 @@ class ReconstructionTranslationTask(TranslationTask):
             self._load_texts() if is_training else {},
             self.cfg.seed,
             is_training and self.cfg.reconstruction_mixed_lengths,
+            len(split_paths(self.cfg.data)),
         )
 
     def _load_texts(self) -> dict[str, Any]:
@@ -216,13 +218,16 @@ class ReconstructionTranslationTask(TranslationTask):
         return self.cfg.reconstruction_search == "sampling"
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
-        """Return the candidate translations of each sentence.
+        """Return the candidate translations of each sentence, which the other model can read.
 
         The model is in evaluation mode during the search, and is in training mode at the end.
         """
         model = two_way_model.models[direction]
         if direction not in self.generators:
-            self.generators[direction] = self._build_candidate_generator(model, direction)
+            generator = self._build_candidate_generator(model, direction)
+            readable = min(*self.max_positions(), *two_way_model.max_positions())
+            generator.max_len = min(generator.max_len, readable)
+            self.generators[direction] = generator
         model.eval()
         generator = self.generators[direction]
         hypotheses = generator.generate([model], {"net_input": text["net_input"]})

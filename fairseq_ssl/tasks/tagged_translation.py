@@ -186,6 +186,11 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             tag = self.tags.get(name)
             suffix = "" if tag is None else f", tag {self.source_dictionary[tag]}"
             logger.info(f"{name}: {count} pairs per epoch, {size} in total{suffix}")
+            if self.cfg.mix_epoch_pairs and not count:
+                raise ConfigurationError(
+                    f"--mix-epoch-pairs is {self.cfg.mix_epoch_pairs}, which leaves no pair of "
+                    f"{name} in an epoch; expected a larger number."
+                )
         sources, targets = zip(*pairs, strict=True)
         return MixedPairs(
             Mixture(sources, counts, [self.tags.get(name) for name in self.weights]),

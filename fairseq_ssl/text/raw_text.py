@@ -19,6 +19,9 @@ AFTER_SENTENCE_END = re.compile(r"[\"'”’»)\]}]+")  # noqa: RUF001
 NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}»”’…]+|['’][a-z]{0,2}|n['’]t", re.IGNORECASE)  # noqa: RUF001
 NO_SPACE_AFTER = re.compile(r"[(\[{«“‘$£€#¿¡]+")  # noqa: RUF001
 NO_SPACE_AROUND = re.compile(r"[-/]")
+TIGHT_BEFORE = re.compile(f"{NO_SPACE_BEFORE.pattern}|{NO_SPACE_AROUND.pattern}", re.IGNORECASE)
+TIGHT_AFTER = re.compile(f"{NO_SPACE_AFTER.pattern}|{NO_SPACE_AROUND.pattern}")
+"""New tokens that remove a space of the line before them, and after them."""
 QUOTE = '"'
 
 
@@ -80,10 +83,11 @@ class LineSegmenter:
         spacy = import_optional("spacy", "Tokenizing raw text", "gec")
         try:
             return cls(_spacy_tokenizer(spacy.blank(language)))
-        except ImportError:
+        except ImportError as error:
+            why = "" if "E048" in str(error) else f" {error}"  # E048: an unknown language
             raise UsageError(
                 f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a code "
-                "such as en."
+                f"such as en.{why}"
             ) from None
 
     def __call__(self, line: str) -> list[Sentence]:
@@ -169,6 +173,7 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
         edits: in order; adjacent edits must be joined.
     """
     quotes = _QuoteCounter(sentence.tokens)
+    quotes.added = line[: sentence.starts[0]].count(QUOTE)
     return [_line_edit(line, sentence, edit, quotes) for edit in edits]
 
 
@@ -178,6 +183,7 @@ class _QuoteCounter:
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
         self.added = 0
+        """Number of quotes before the tokens, and of added quotes."""
 
     def is_open(self, index: int) -> bool:
         """Return True if a quote is open before the token with an index."""
@@ -193,8 +199,12 @@ def _line_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
     before, after = "", line[begin:end]
     if removed:
         before, after = line[begin : starts[edit.start]], line[ends[edit.end - 1] : end]
+    elif after:
+        before = " "
     first = edit.start - has_left
-    words = [*tokens[first : edit.start], *added, *tokens[edit.end : edit.end + has_right]]
+    left = [_neighbor(line, sentence, index) for index in range(first, edit.start)]
+    right = [_neighbor(line, sentence, edit.end)] if has_right else []
+    words = [*left, *added, *right]
     spaces = _usual_spaces(words, quotes.is_open(first))
     quotes.added += added.count(QUOTE) - removed.count(QUOTE)
     if not added:
@@ -202,15 +212,23 @@ def _line_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
         return LineEdit(begin, end, gap)
     gaps = [" " if space else "" for space in spaces]
     if has_left:
-        gaps[0] = _gap(before, spaces[0], removed[:1], added[0])
+        gaps[0] = _gap(before, spaces[0], removed[:1], added[0], TIGHT_BEFORE)
     else:
         gaps.insert(0, "")
     if has_right:
-        gaps[-1] = _gap(after, spaces[-1], removed[-1:], added[-1])
+        gaps[-1] = _gap(after, spaces[-1], removed[-1:], added[-1], TIGHT_AFTER)
     else:
         gaps.append("")
     text = "".join(map("".join, zip(gaps, added, strict=False)))
     return LineEdit(begin, end, text + gaps[-1])
+
+
+def _neighbor(line: str, sentence: Sentence, index: int) -> str:
+    """Return a token, but for a straight single quote before a word the curly opening quote."""
+    start, end = sentence.starts[index], sentence.ends[index]
+    follows_space = line[start - 1 : start].isspace() or not start
+    is_opening = follows_space and not line[end : end + 1].isspace()
+    return "‘" if sentence.tokens[index] == "'" and is_opening else sentence.tokens[index]  # noqa: RUF001
 
 
 def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
@@ -230,7 +248,9 @@ def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
     return spaces
 
 
-def _gap(original: str, has_space: bool, removed: Sequence[str], added: str) -> str:
+def _gap(
+    original: str, has_space: bool, removed: Sequence[str], added: str, tight: re.Pattern[str]
+) -> str:
     """Return the space beside a new token.
 
     Args:
@@ -238,8 +258,11 @@ def _gap(original: str, has_space: bool, removed: Sequence[str], added: str) -> 
         has_space: whether English text usually has a space there.
         removed: the token that was there, if any.
         added: the new token.
+        tight: pattern of new tokens that remove a space.
     """
     if removed and _is_word(removed[0]) == _is_word(added):
+        return original
+    if original and added != QUOTE and not tight.fullmatch(added):
         return original
     return (original or " ") if has_space else ""
 

@@ -175,7 +175,8 @@ class SpellingCorrector:
         self.checker = SymSpell(known)
         self.costs = lru_cache(10_000)(self._costs)
         self.forms = dict(self._forms(counts.words))
-        first = [gram for gram in self.pairs if gram.startswith(f"{BEGIN} ")]
+        begun = (gram for gram in self.pairs if gram.startswith(f"{BEGIN} "))
+        first = [gram for gram in begun if LETTERS.fullmatch(gram.split()[1])]
         capitals = sum(counts.words.get(gram.split()[1].capitalize(), 0) for gram in first)
         self.has_capitals = 2 * capitals > sum(self.pairs[gram] for gram in first)
 

@@ -18,8 +18,7 @@ from fairseq import checkpoint_utils
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import ConfigurationError, DataError, MissingPackageError, UsageError
-from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file, correction
-from fairseq_ssl.text.raw_text import Sentence, TokenEdit
+from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.cli.killing import kill
@@ -30,7 +29,6 @@ pytest.importorskip("transformers")
 fairseq_ssl.register()
 from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
 from fairseq_ssl.generation import edit_corrector  # noqa: E402
-from fairseq_ssl.generation.edit_rounds import AppliedEdit  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -408,18 +406,6 @@ def test_the_spelling_alone_has_probability_1(
     assert [(edit.source, edit.target, edit.probability) for edit in line.edits] == [
         ("recieve", "receive", 1.0)
     ]
-
-
-def test_later_edits_of_an_insertion_change_its_probability() -> None:
-    sentence = Sentence(["He", "home"], [0, 3])
-    rounds = [
-        AppliedEdit(1, 1, "APPEND_go", 0.9, 1, is_inserted=True),
-        AppliedEdit(2, 1, "REPLACE_She", 0.3, 1, is_inserted=False),
-        AppliedEdit(2, 2, "REPLACE_goes", 0.4, 1, is_inserted=True),
-    ]
-    change = TokenEdit(1, 1, ("goes",))
-    edit = correction._edit("He home", sentence, sentence.tokens, change, rounds, None)
-    assert edit == correction.Edit(2, 2, "", "goes", 0.4)
 
 
 def test_a_file_is_corrected_by_the_current_checkpoint(folder: Path, model: Path) -> None:

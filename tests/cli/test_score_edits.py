@@ -243,6 +243,12 @@ def test_bleu_and_accuracy(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert against["right"]["difference"] > 0
 
 
+def test_an_m2_file_without_sentences(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "empty.m2").write_text("\n")
+    assert main(["score", "errant", "empty.m2", "--gold", "empty.m2"]) == 1
+    assert "empty.m2 has no sentences" in capsys.readouterr().err
+
+
 def test_differences_of_gleu_are_those_of_a_named_value(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from fairseq import options, tasks
@@ -16,6 +17,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor, nn
+from torch.utils.data import Subset
 
 import fairseq_ssl
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET
@@ -277,6 +279,38 @@ def test_an_epoch_has_all_pairs_and_continues_the_text(folder: Path) -> None:
     assert TARGET not in sample
     assert len(sample[SOURCE]["id"]) == len(sample["id"]) == len(sample["backward"]["id"])
     assert data.num_tokens(0) == data.num_tokens_vec(torch.arange(1).numpy())[0]
+
+
+def test_folders_in_turn_read_different_text(folder: Path) -> None:
+    task, _, _ = built(folder, "transformer_tiny", both=False)
+    data, used = task.datasets["train"], list[int]()
+    data.folders = 2
+    every = data.dataset
+    for epoch in range(1, 5):
+        data.dataset = Subset(every, range(12 if epoch % 2 else 4))
+        data.by_length = np.arange(len(data.dataset))
+        data.set_epoch(epoch)
+        used += data.chosen[SOURCE].tolist()
+    assert len(used) == 2 * 12 + 2 * 4
+    assert len(set(used)) == len(used)
+
+
+def test_candidates_fit_into_the_model_that_reads_them(folder: Path) -> None:
+    limits = ("--max-source-positions", "15", "--max-target-positions", "60")
+    longest = ("--encoder-learned-pos", "--reconstruction-max-len", "3,40")
+    task, model, criterion = built(folder, "transformer_tiny", *limits, *longest)
+    translate, sizes = task._translate, list[int]()
+
+    def recorded(*inputs: Any) -> Any:
+        found = translate(*inputs)
+        sizes.extend(len(one["tokens"]) for hypotheses in found for one in hypotheses)
+        return found
+
+    task._translate = recorded
+    model.set_num_updates(0)
+    loss, *_ = task.train_step(batches(task)[0], model, criterion, Step(model), 0)
+    assert loss.isfinite()
+    assert max(sizes) == 15
 
 
 def test_text_longer_than_max_tokens_is_not_used(folder: Path) -> None:

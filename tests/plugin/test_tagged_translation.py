@@ -161,9 +161,13 @@ def test_mixture_reads_all_pairs_of_each_data_folder(data: Path) -> None:
             ("--source-tags", "train1=<BT>", "--mix-weights", "train=1,train2=1"),
             "Did you mean 'train",
         ),
+        (
+            ("--mix-weights", "train=1000,train1=1", "--mix-epoch-pairs", "40"),
+            "leaves no pair of train1",
+        ),
     ],
 )
-def test_tags_of_unused_splits_are_rejected(
+def test_unused_splits_are_rejected(
     data: Path, flags: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(FairseqSslError, match=message):

@@ -62,6 +62,18 @@ def test_invalid_pairs_and_labels_are_rejected(monkeypatch: pytest.MonkeyPatch) 
         extract("a b c", "d e f")
 
 
+def test_strict_labeling_keeps_long_edits_with_a_label(tmp_path: Path) -> None:
+    """A transform adds four words. They have a label although more than two cannot be appended."""
+    dictionary = build_dictionary([("a b", "a c")], groups=("split", "merge"), max_ngram=2)
+    dictionary.write(tmp_path / "edits.txt")
+    (tmp_path / "s").write_text("a state-of-the-art tool\na b\n")
+    (tmp_path / "t").write_text("a state of the art tool\na b x y z\n")
+    source, target, edits_file, labels = (tmp_path / n for n in ("s", "t", "edits.txt", "labels"))
+    summary = label_file(source, target, labels, edits_file, strict=True)
+    assert (summary.lines, summary.without_labels) == (2, 1)
+    assert (tmp_path / "labels").read_text() == "KEEP KEEP SPLIT_hyphen KEEP\n\n"
+
+
 def test_a_string_is_not_a_pair() -> None:
     with pytest.raises(TypeError, match=r"Pair 1 is 'ab'\. Expected two strings\."):
         build_dictionary(["ab"])  # type: ignore[list-item]

@@ -124,6 +124,7 @@ def test_special_symbols_in_the_text() -> None:
     tagger = FakeTagger(dictionary(), sure({"b": "DELETE"}))
     (found,) = corrected(tagger, sentences=["a </s> b <pad> c <s>"])
     assert found["tokens"].tolist() == [4, 2, 1, 6, 0, 2]
+    assert tagger.seen[0] == ["a", "<unk>", "b", "<unk>", "c", "<unk>"]
 
 
 def uncertain(words: list[str]) -> Scores:

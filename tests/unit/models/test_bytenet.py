@@ -156,6 +156,15 @@ def test_encoder_columns_beyond_the_source_are_computed_up_to_the_bound() -> Non
     assert out["encoder_padding_mask"][0].sum(1).tolist() == [6, 0, 10, 2]
 
 
+@pytest.mark.parametrize(
+    ("bound", "length", "columns"),
+    [("1.004,0", 1000, 1010), ("1,0.5", 10, 11), ("1,2.5", 10, 13), ("1.1,0", 100, 110)],
+)
+def test_numbers_of_the_length_bound_are_rounded_up(bound: str, length: int, columns: int) -> None:
+    model = build(bytenet_unfold=bound)
+    assert model.encoder.unfolding(torch.tensor([length])).tolist() == [columns]
+
+
 def test_length_bound_is_fitted_to_the_pairs_and_saved_with_the_weights() -> None:
     model = build(bytenet_unfold="auto")
     assert model.encoder.unfolding(torch.tensor([4, 6])).tolist() == [6, 9]

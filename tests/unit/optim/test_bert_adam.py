@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +16,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 import fairseq_ssl
+from tests.conftest import ROOT, environment
 
 fairseq_ssl.register()
 from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
@@ -80,6 +83,21 @@ def test_weights_without_gradients_are_frozen(precision: str | None) -> None:
             assert frozen.eq(1).all()
     # The first update of Adam is the learning rate: 1 (1 - 0.1 * 0.5) - 0.1.
     torch.testing.assert_close(frozen, torch.full_like(frozen, 0.85))
+
+
+def test_an_older_adam_does_not_remove_the_hook() -> None:
+    """PyTorch adds step hooks to a class once, when its first optimizer is created."""
+    code = (
+        "import torch\n"
+        "from fairseq.optim.adam import Adam\n"
+        "weight = torch.nn.Parameter(torch.ones(2, 2))\n"
+        "Adam([weight])\n"
+        "from tests.unit.optim.test_bert_adam import OPTIMIZER_REGISTRY, config\n"
+        "weight.grad = torch.zeros(2, 2)\n"
+        "OPTIMIZER_REGISTRY['bert_adam'](config('bert_adam', 0.5), [weight]).step()\n"
+        "assert weight.eq(1).all()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, check=True)
 
 
 def test_without_weight_decay_it_equals_adam() -> None:

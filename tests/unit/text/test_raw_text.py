@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.edits.alignment import token_edits
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.raw_text import (
     LineEdit,
     LineSegmenter,
@@ -57,12 +60,41 @@ CASES = [
     ("every one", "everyone", "everyone"),
     ("x", "", ""),
     ("It is good , but", "It is good but", "It is good but"),
+    ("- dog is nice", "- The dog is nice", "- The dog is nice"),
+    (
+        "He is teacher - good one.",
+        "He is a teacher - a good one .",
+        "He is a teacher - a good one.",
+    ),
+    ("I grew up in '80s .", "I grew up in the ' 80s .", "I grew up in the '80s ."),
+    ("I called it 'love'.", "I called it a ' love ' .", "I called it a 'love'."),
+    ("# introduction to dogs", "# An introduction to dogs", "# An introduction to dogs"),
+    ("TCP / IP", "TCP / the IP", "TCP / the IP"),
+    ("it - very", "it , - very", "it, - very"),
+    ("red, 'blue' it", "red and ' blue ' it", "red and 'blue' it"),
+    ("I saw 'Godfather' twice", "I saw ' The Godfather ' twice", "I saw 'The Godfather' twice"),
+    ("I saw 'The Titanic' twice", "I saw ' Titanic ' twice", "I saw 'Titanic' twice"),
 ]
 
 
 @pytest.mark.parametrize(("line", "target", "expected"), CASES)
 def test_spacing_of_corrected_text(line: str, target: str, expected: str) -> None:
     assert corrected(line, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens", "expected"),
+    [
+        ('He said: "I like it. I go to school"', ("school", "."), 'to school."'),
+        ('"I like it. We go to the" he said.', ("the", "school"), 'the school" he said.'),
+    ],
+)
+def test_quotations_of_several_sentences(line: str, tokens: tuple[str, ...], expected: str) -> None:
+    """The second sentence has a closing quote after the token that is replaced."""
+    sentence = SPACY(line)[1]
+    index = sentence.tokens.index('"') - 1
+    edits = line_edits(line, sentence, [TokenEdit(index, index + 1, tokens)])
+    assert apply_line_edits(line, edits).endswith(expected)
 
 
 words = st.lists(st.sampled_from(["a", "the", "cat", ",", ".", '"', "(", ")", "-", "'s", "n't"]))
@@ -124,6 +156,14 @@ def test_sentences_and_tokens(segmenter: LineSegmenter) -> None:
 
 def test_a_line_that_moses_changes_is_split_at_spaces() -> None:
     assert tokens(MOSES, "a\x01b, c") == [["a\x01b,", "c"]]
+
+
+@pytest.mark.parametrize(("language", "why"), [("xx-none", "such as en.$"), ("ja", "SudachiPy")])
+def test_languages_without_a_tokenizer(language: str, why: str) -> None:
+    if language == "ja" and importlib.util.find_spec("sudachipy"):
+        pytest.skip("spaCy can tokenize Japanese")
+    with pytest.raises(UsageError, match=why):
+        LineSegmenter.of("spacy", language)
 
 
 def test_tokenized_lines_are_single_sentences() -> None:

@@ -91,8 +91,15 @@ def test_the_form_of_a_first_word_keeps_its_capitals() -> None:
 
 
 def test_lowercased_text_stays_lowercased() -> None:
-    corrector = SpellingCorrector(SpellingCounts.of(30 * ["the dog and i speak english ."]))
-    assert corrector.correct(["the", "dog", "and", "i", "."]) == ["the", "dog", "and", "i", "."]
+    spoken = ['" i know , " she said .', "- what ?", "1 . the dog ."]
+    for lines in (["the dog and i speak english ."], spoken):
+        corrector = SpellingCorrector(SpellingCounts.of(30 * lines))
+        assert corrector.correct(["the", "dog", "and", "i", "."]) == ["the", "dog", "and", "i", "."]
+
+
+def test_blank_lines_have_no_first_word() -> None:
+    corrector = SpellingCorrector(SpellingCounts.of(30 * ["The dog is here .", "", ""]))
+    assert corrector.correct(["the", "dog", "."]) == ["The", "dog", "."]
 
 
 def test_scores_follow_the_formula(corrector: SpellingCorrector) -> None:

@@ -1,0 +1,58 @@
+"""The probability of an edit is that of the model's edits that made it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ssl.cli.correct import _explanation
+from fairseq_ssl.edits.alignment import token_edits
+from fairseq_ssl.generation.edit_rounds import AppliedEdit
+from fairseq_ssl.inference import correction
+from fairseq_ssl.text.raw_text import LineSegmenter, Sentence, TokenEdit
+
+
+def test_later_edits_of_an_insertion_change_its_probability() -> None:
+    sentence = Sentence(["He", "home"], [0, 3])
+    rounds = [
+        AppliedEdit(1, 1, "APPEND_go", 0.9, 1, is_inserted=True),
+        AppliedEdit(2, 1, "REPLACE_She", 0.3, 1, is_inserted=False),
+        AppliedEdit(2, 2, "REPLACE_goes", 0.4, 1, is_inserted=True),
+    ]
+    change = TokenEdit(1, 1, ("goes",))
+    edit = correction._edit("He home", sentence, sentence.tokens, change, rounds, None)
+    assert edit == correction.Edit(2, 2, "", "goes", 0.4)
+
+
+@pytest.mark.parametrize(
+    ("line", "corrected", "made"),
+    [
+        ("I saw the the man who go", "I saw the man who goes", (4, "DELETE", 4, False)),
+        ("I saw the the man who go", "I saw the man who goes", (3, "DELETE", 3, False)),
+        ("a b a b a go", "a b a goes", (5, "DELETE", 5, False)),
+        ("I know that man go", "I know that that man goes", (3, "APPEND_that", 3, True)),
+        ("I know that man go", "I know that that man goes", (2, "APPEND_that", 2, True)),
+        ("What you do if it go", "What do you if it goes", (2, "MERGE_swap", 2, False)),
+    ],
+)
+def test_duplicate_and_swapped_words(
+    line: str, corrected: str, made: tuple[int, str, int, bool]
+) -> None:
+    """The place of a deleted duplicate is that of token_edits, not that of the model."""
+    (sentence,) = LineSegmenter.of(None)(line)
+    position, label, origin, is_inserted = made
+    last = len(sentence.tokens)
+    applied = [
+        AppliedEdit(1, position, label, 0.99, origin, is_inserted),
+        AppliedEdit(1, last, "REPLACE_goes", 0.51, last, is_inserted=False),
+    ]
+    *others, goes = [
+        correction._edit(line, sentence, sentence.tokens, change, applied, None).probability
+        for change in token_edits(sentence.tokens, corrected.split())
+    ]
+    assert set(others) == {0.99}
+    assert goes == 0.51
+
+
+def test_tabs_of_the_text_do_not_add_columns() -> None:
+    edit = correction.Edit(2, 9, "go\tto", "went to", 0.9, "R:OTHER")
+    assert _explanation(edit) == "\t2:9\tgo to\twent to\tR:OTHER\t0.900"
