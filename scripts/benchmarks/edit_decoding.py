@@ -196,7 +196,7 @@ def main() -> None:
     )
     options.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 30, 40, 50, 60])
     options.add_argument("--kinds", nargs="+", choices=kinds, default=["float32", "int8"])
-    args = harness.parse(options)
+    args = harness.parse(options, outputs=("figure",))
     if args.figure:
         figure(args)
         return

@@ -195,11 +195,16 @@ def parser(description: str) -> argparse.ArgumentParser:
     return options
 
 
-def parse(options: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the command line and set the number of threads. Report missing files in one line."""
+def parse(options: argparse.ArgumentParser, outputs: Sequence[str] = ()) -> argparse.Namespace:
+    """Parse the command line and set the number of threads. Report missing files in one line.
+
+    Args:
+        options: the parser. Files of its options must exist.
+        outputs: names of options whose files need not exist.
+    """
     args = options.parse_args()
     for name, value in vars(args).items():
-        if isinstance(value, Path) and not value.exists():
+        if name not in outputs and isinstance(value, Path) and not value.exists():
             options.error(f"--{name.replace('_', '-')}: {value} does not exist.")
     sys.excepthook = _report_error
     if args.device == "cuda" and not torch.cuda.is_available():
