@@ -46,9 +46,7 @@ def main() -> None:
         print(f"==> {entry.key}", file=sys.stderr)
         if args.device != "cpu":
             command += ["--device", args.device]
-        done = subprocess.run(
-            [sys.executable, *command], stdout=subprocess.PIPE, text=True, cwd=HERE
-        )
+        done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"{entry.key} failed: {shlex.join(command)}")
         key = entry.key if args.device == "cpu" else f"{entry.key}@{args.device}"
@@ -94,7 +92,7 @@ def filled(entry: Entry, given: Mapping[str, str]) -> list[str] | None:
     words = shlex.split(entry.options)
     if any(PLACE.fullmatch(word) and word not in given for word in words):
         return None
-    return [f"{entry.script}.py", *(given.get(word, word) for word in words)]
+    return [str(HERE / f"{entry.script}.py"), *(given.get(word, word) for word in words)]
 
 
 def kept(report: Mapping[str, Any], remark: str) -> dict[str, Any]:
