@@ -123,7 +123,7 @@ def corrector(args: argparse.Namespace, folder: Path) -> Corrector:
 
 def main() -> None:
     """Run the benchmark."""
-    options = harness.parser(__doc__ or "")
+    options = harness.parser(__doc__ or "", gpu=False)
     options.add_argument(
         "--model", type=Path, required=True, help="checkpoint of a tagger of words"
     )

@@ -25,7 +25,7 @@ SIZES: dict[str, dict[str, int]] = {
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--size", choices=SIZES, default="base")
     options.add_argument("--vocabulary", type=int, default=32_000)
     options.add_argument("--length", type=int, default=25, help="sentence length in words")

@@ -88,7 +88,7 @@ def reader(dataset: Any, args: Any) -> harness.Run:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--against", choices=("noising", "denoising"), default="noising")
     options.add_argument(
         "--noise", default="denoise", help="noise, the same as --noise of denoising_pretraining"

@@ -69,7 +69,7 @@ def classifier() -> Any:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--kind", choices=KINDS, default="float32", help="kind of the tagger")
     options.add_argument("--factorized", action="store_true", help="score edits by all terms")
     options.add_argument("--batch", type=int, default=1, help="sentences in a batch")

@@ -70,7 +70,7 @@ def score_by_errant(args: argparse.Namespace) -> list[float]:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--metric", choices=GOALS, default="m2")
     options.add_argument("--system", type=Path, required=True, help="corrected sentences")
     options.add_argument("--gold", type=Path, required=True, help="M2 file")

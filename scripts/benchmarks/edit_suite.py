@@ -26,6 +26,7 @@ EDIT_TAGGERS = (
         "decoding, `edit_tagger_base` in int8 over a big Transformer, 20 words, sentences/s",
         "edit_decoding",
         "--kind int8",
+        gpu=False,
     ),
     Entry(
         "edit_decoding.bf16",
@@ -47,6 +48,7 @@ EDIT_TAGGERS = (
         "decoding, `edit_tagger_base` in int8 over a big Transformer, 50 words, sentences/s",
         "edit_decoding",
         "--length 50 --kind int8",
+        gpu=False,
     ),
     Entry(
         "edit_round.onnx",
@@ -54,6 +56,7 @@ EDIT_TAGGERS = (
         "with 5,001 labels, BERT base, 26 subwords, one sentence",
         "edit_round",
         "--kind onnx --threads 1",
+        gpu=False,
     ),
     Entry(
         "edit_round.onnx.32",
@@ -62,6 +65,7 @@ EDIT_TAGGERS = (
         "edit_round",
         "--kind onnx --threads 1 --batch 32 --rounds 1 --pairs 3",
         note=PRODUCTS,
+        gpu=False,
     ),
     Entry(
         "edit_round.onnx-int8",
@@ -69,6 +73,7 @@ EDIT_TAGGERS = (
         "one sentence",
         "edit_round",
         "--kind onnx-int8 --threads 1",
+        gpu=False,
     ),
     Entry(
         "edit_round.onnx-int8.32",
@@ -77,6 +82,7 @@ EDIT_TAGGERS = (
         "edit_round",
         "--kind onnx-int8 --threads 1 --batch 32 --rounds 1 --pairs 3",
         note=PRODUCTS,
+        gpu=False,
     ),
     Entry(
         "edit_round.float32",
@@ -84,6 +90,7 @@ EDIT_TAGGERS = (
         "edit_round",
         "--threads 1",
         note=LIMIT,
+        gpu=False,
     ),
     Entry(
         "edit_round.float32.32",
@@ -92,6 +99,7 @@ EDIT_TAGGERS = (
         "edit_round",
         "--threads 1 --batch 32 --rounds 1 --pairs 3",
         note=LIMIT,
+        gpu=False,
     ),
     Entry(
         "edit_round.screened",
@@ -100,6 +108,7 @@ EDIT_TAGGERS = (
         "edit_round",
         "--factorized --screened 0.85 --threads 1",
         note=SCREEN,
+        gpu=False,
     ),
     Entry(
         "edit_round.screened.32",
@@ -108,6 +117,7 @@ EDIT_TAGGERS = (
         "edit_round",
         "--factorized --screened 0.85 --threads 1 --batch 32 --rounds 1 --pairs 3",
         note=SCREEN,
+        gpu=False,
     ),
     Entry(
         "correction.float32",
@@ -116,6 +126,7 @@ EDIT_TAGGERS = (
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind float32 --threads 1 --pairs 3",
         section=PEERS,
+        gpu=False,
     ),
     Entry(
         "correction.int8",
@@ -124,6 +135,7 @@ EDIT_TAGGERS = (
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind int8 --threads 1 --pairs 3",
         section=PEERS,
+        gpu=False,
     ),
     Entry(
         "correction.onnx",
@@ -132,6 +144,7 @@ EDIT_TAGGERS = (
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind onnx --threads 1 --pairs 3",
         section=PEERS,
+        gpu=False,
     ),
     Entry(
         "correction.onnx-int8",
@@ -140,6 +153,7 @@ EDIT_TAGGERS = (
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind onnx-int8 --threads 1 --pairs 3",
         section=PEERS,
+        gpu=False,
     ),
     Entry(
         "edit_training",

@@ -206,7 +206,7 @@ def compare_with_peer(comparison: harness.Comparison, args: argparse.Namespace) 
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--processes", action="store_true", help="compare two processes with one")
     options.add_argument("--sentences", type=int, default=5_000)
     options.add_argument("--length", type=int, default=20, help="sentence length in words")

@@ -28,3 +28,5 @@ class Entry:
     """Reason for a missed goal on a GPU."""
     section: str = CPUS
     """Section of the page for measurements on a CPU."""
+    gpu: bool = True
+    """True if `--device cuda` measures on a GPU."""

@@ -80,7 +80,7 @@ def run(command: Sequence[str | Path], folder: Path, memory: list[int]) -> None:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--source", type=Path, required=True, help="sentences")
     options.add_argument("--target", type=Path, required=True, help="translations of the sentences")
     options.add_argument("--languages", nargs=2, default=("en", "de"), metavar="LANGUAGE")

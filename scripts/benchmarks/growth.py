@@ -57,8 +57,8 @@ def translate(folder: Path, text: Path, args: argparse.Namespace) -> harness.Run
     """Return the command that translates `text`."""
     command = [back_translation.program("fairseq-ssl"), "back-translate", str(text), "--force"]
     command += ["--model", str(folder / "model.pt"), "--data-dir", str(folder)]
-    command += ["-s", "source", "-t", "target", "--engine", "ctranslate2", "--beam", "2"]
-    command += ["--max-len-b", str(args.length), "-o", str(folder / "made")]
+    command += ["-s", "source", "-t", "target", "--engine", "ctranslate2", "--device", "cpu"]
+    command += ["--beam", "2", "--max-len-b", str(args.length), "-o", str(folder / "made")]
     with text.open("rb") as lines:
         count = sum(1 for _ in lines)
 
@@ -203,7 +203,7 @@ def compare_lengths(args: argparse.Namespace, folder: Path) -> harness.Compariso
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument(
         "--what",
         choices=COMMANDS,

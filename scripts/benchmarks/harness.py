@@ -63,14 +63,13 @@ class Comparison:
             "ratio": round(self.median, 3),
             "spread": [round(value, 3) for value in spread],
             "goal_reached": self.goal_reached,
-            "machine": machine(),
+            "machine": machine(self.settings.get("device") == "cuda"),
             "command": " ".join(["python", *sys.argv]),
         }
 
 
-def machine() -> dict[str, object]:
-    """Return the hardware and the versions."""
-    cuda = torch.cuda.is_available()
+def machine(cuda: bool) -> dict[str, object]:
+    """Return the measured hardware, a GPU if `cuda` is True, and the versions."""
     return {
         "device": torch.cuda.get_device_name() if cuda else _processor(),
         "cores": os.cpu_count(),
@@ -182,12 +181,13 @@ def _wait_for_device() -> None:
         torch.cuda.synchronize()
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser with the options of all benchmarks."""
+def parser(description: str, gpu: bool = True) -> argparse.ArgumentParser:
+    """Return a parser with the options of all benchmarks. Without `gpu`, --device must be cpu."""
     options = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    devices = ("cpu", "cuda") if gpu else ("cpu",)
+    options.add_argument("--device", choices=devices, default="cpu")
     options.add_argument("--pairs", type=int, default=5, help="number of ratios")
     options.add_argument(
         "--threads", type=int, help="threads of torch on the CPU (default: all cores)"

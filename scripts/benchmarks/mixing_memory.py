@@ -111,7 +111,7 @@ def measure(way: str, folder: Path, args: Any) -> float:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument(
         "--sentences", type=int, default=3_000_000, help="number of synthetic pairs"
     )

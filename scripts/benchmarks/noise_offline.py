@@ -203,7 +203,7 @@ def compare_with_peer(args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--noise", choices=GOALS, default="direct")
     options.add_argument("--processes", action="store_true", help="compare two processes with one")
     options.add_argument(

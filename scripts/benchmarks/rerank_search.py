@@ -84,7 +84,7 @@ def check(candidates: Candidates, texts: Texts, references: list[str]) -> None:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument(
         "--mert",
         action="store_true",

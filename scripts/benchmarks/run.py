@@ -38,7 +38,7 @@ def main() -> None:
     """Run the selected benchmarks and write the table."""
     args = arguments()
     results: Results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for entry in chosen(args.benchmark, args.all):
+    for entry in chosen(args.benchmark, args.all, args.device):
         command = filled(entry, dict(one.split("=", 1) for one in args.given))
         if command is None:
             print(f"{entry.key}: skipped. It needs --given for {entry.options}", file=sys.stderr)
@@ -62,7 +62,11 @@ def arguments() -> argparse.Namespace:
     options.add_argument(
         "benchmark", nargs="*", help="keys of suite.py (default: none, only write the table)"
     )
-    options.add_argument("--all", action="store_true", help="run all benchmarks")
+    options.add_argument(
+        "--all",
+        action="store_true",
+        help="run all benchmarks, or with --device cuda all that use a GPU",
+    )
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument(
         "--given",
@@ -76,15 +80,20 @@ def arguments() -> argparse.Namespace:
     unknown = set(args.benchmark) - {entry.key for entry in SUITE}
     if unknown:
         options.error(f"suite.py has no benchmark {', '.join(sorted(unknown))}")
+    if args.device != "cpu":
+        without = {entry.key for entry in SUITE if not entry.gpu} & set(args.benchmark)
+        if without:
+            options.error(f"{', '.join(sorted(without))} cannot use a GPU. Omit --device.")
     wrong = [one for one in args.given if "=" not in one]
     if wrong:
         options.error(f"--given is {wrong[0]}. Expected WORD=FILE.")
     return args
 
 
-def chosen(keys: Sequence[str], every: bool) -> list[Entry]:
-    """Return the selected entries in the order of the suite."""
-    return [entry for entry in SUITE if every or entry.key in keys]
+def chosen(keys: Sequence[str], every: bool, device: str) -> list[Entry]:
+    """Return the selected entries that use the device, in the order of the suite."""
+    usable = [entry for entry in SUITE if device == "cpu" or entry.gpu]
+    return [entry for entry in usable if every or entry.key in keys]
 
 
 def filled(entry: Entry, given: Mapping[str, str]) -> list[str] | None:

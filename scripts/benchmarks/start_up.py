@@ -33,7 +33,7 @@ def start(code: str) -> int:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    options = harness.parser((__doc__ or "").splitlines()[0])
+    options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--what", choices=WAYS, default="register")
     args = harness.parse(options)
     comparison = harness.Comparison(

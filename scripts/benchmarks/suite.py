@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edit_suite import EDIT_TAGGERS
 from entry import GROWTH, Entry
 from tool_suite import TOOLS
@@ -88,6 +90,7 @@ SUITE = (
         "amp_training",
         "--stock --threads 1 --pairs 5 --steps 1",
         note=AMP,
+        gpu=False,
     ),
     Entry(
         "amp_training.big",
@@ -96,6 +99,7 @@ SUITE = (
         "amp_training",
         "--arch transformer_wmt_en_de_big --stock --threads 1 --tokens 512 --pairs 3 --steps 1",
         note=AMP,
+        gpu=False,
     ),
     Entry(
         "amp_training.float32",
@@ -103,6 +107,7 @@ SUITE = (
         "tokens/s of CPU time",
         "amp_training",
         "--stock --float32 --threads 1 --pairs 5 --steps 1",
+        gpu=False,
     ),
     Entry(
         "amp_training.shape",
@@ -110,6 +115,7 @@ SUITE = (
         "amp_training",
         "--arch shape_transformer --threads 1 --pairs 3 --steps 1",
         note=AMP,
+        gpu=False,
     ),
     Entry(
         "amp_training.relative",
@@ -118,6 +124,7 @@ SUITE = (
         f'--arch shape_transformer --flags "{EMBEDDINGS} --shape-positions relative" --threads 1 '
         "--pairs 3 --steps 1",
         note=AMP,
+        gpu=False,
     ),
     Entry(
         "amp_training.pseudo_bidirectional",
@@ -125,6 +132,7 @@ SUITE = (
         "amp_training",
         '--arch pseudo_bidirectional_transformer --flags "" --threads 1 --pairs 3 --steps 1',
         note=AMP,
+        gpu=False,
     ),
     Entry(
         "amp_training.pointer",
@@ -133,6 +141,7 @@ SUITE = (
         f'--arch pointer_transformer --flags "{EMBEDDINGS} --task copying_translation" --threads 1 '
         "--pairs 3 --steps 1",
         note=AMP,
+        gpu=False,
     ),
     Entry(
         "amp_training.bytenet",
@@ -141,6 +150,7 @@ SUITE = (
         '--arch bytenet --flags "" --vocabulary 200 --length 100 --tokens 800 --threads 1 '
         "--pairs 3 --steps 1",
         note=AMP,
+        gpu=False,
     ),
     *EDIT_TAGGERS,
     Entry(
@@ -211,6 +221,7 @@ SUITE = (
         "cpu_search",
         "--threads 1 --pairs 3 --length 12",
         note=SEARCH,
+        gpu=False,
     ),
     Entry(
         "cpu_search.small",
@@ -219,6 +230,7 @@ SUITE = (
         "cpu_search",
         "--threads 1 --pairs 7 --size small --vocabulary 8000",
         note=SEARCH,
+        gpu=False,
     ),
     Entry(
         "cpu_search.small.1",
@@ -227,6 +239,7 @@ SUITE = (
         "cpu_search",
         "--threads 1 --pairs 9 --size small --vocabulary 8000 --sentences 1",
         note=SEARCH,
+        gpu=False,
     ),
     Entry(
         "ctranslate2_export.int8",
@@ -261,6 +274,7 @@ SUITE = (
         "growth",
         "--pairs 2",
         section=GROWTH,
+        gpu=False,
     ),
     Entry(
         "back_translation_growth.million",
@@ -268,6 +282,7 @@ SUITE = (
         "growth",
         "--sentences 100000 --times 10 --pairs 1",
         section=GROWTH,
+        gpu=False,
     ),
     Entry(
         "classification.imitators.1",
@@ -370,5 +385,5 @@ SUITE = (
         "--threads 1 --steps 5",
         "0.2, 0.1 in theory (slides)",
     ),
-    *TOOLS,
+    *(replace(tool, gpu=False) for tool in TOOLS),
 )

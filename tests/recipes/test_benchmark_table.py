@@ -6,9 +6,12 @@ import importlib
 import json
 import re
 import shlex
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.conftest import ROOT
 
@@ -20,6 +23,13 @@ MACHINE = {"device": "some CPU", "cores": 2, "python": "3.11", "torch": "2.13"}
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(FOLDER))
     return importlib.import_module("run")
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set the command line. The benchmarks replace sys.excepthook, which is restored."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    return lambda *words: monkeypatch.setattr(sys, "argv", ["script", *map(str, words)])
 
 
 def test_table_matches_results(run: Any) -> None:
@@ -94,4 +104,67 @@ def test_row_is_skipped_without_its_files(run: Any) -> None:
     (entry,) = [entry for entry in run.SUITE if entry.key == "back_translation"]
     assert run.filled(entry, {"MODEL": "m.pt"}) is None
     words = run.filled(entry, {"MODEL": "m.pt", "DATA": "bin", "TEXT": "t.en"})
-    assert words[:5] == ["back_translation.py", "--model", "m.pt", "--data-dir", "bin"]
+    script = str(FOLDER / "back_translation.py")
+    assert words[:5] == [script, "--model", "m.pt", "--data-dir", "bin"]
+
+
+def test_files_are_relative_to_the_current_folder(
+    run: Any, options: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    found = {"ratio": 1.5, "spread": [1, 2], "machine": MACHINE, "rates": [], "goal": None}
+    (scripts / "probe.py").write_text(
+        f"import json, sys; open(sys.argv[2]); print(json.dumps({found | {'goal_reached': None}}))"
+    )
+    monkeypatch.setattr(run, "HERE", scripts)
+    monkeypatch.setattr(run, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(run, "TABLE", tmp_path / "README.md")
+    monkeypatch.setattr(run, "SUITE", [run.Entry("probe", "a probe", "probe", "--model MODEL")])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.pt").touch()
+    options("probe", "--given", "MODEL=m.pt")
+    run.main()
+    assert "| a probe | `probe --model MODEL` | 1.5 (a) |" in (tmp_path / "README.md").read_text()
+
+
+def test_scripts_of_cpus_run_only_on_cpus(
+    run: Any, options: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for entry in run.SUITE:
+        if "gpu=False" in (FOLDER / f"{entry.script}.py").read_text():
+            assert not entry.gpu, entry.key
+    keys = [entry.key for entry in run.chosen([], True, "cuda")]
+    assert {"shape_training", "edit_decoding", "back_translation"} < set(keys)
+    assert not any(key.startswith(("growth", "noise", "edit_round")) for key in keys)
+    assert len(run.chosen([], True, "cpu")) == len(run.SUITE)
+    options("noise.direct", "shape_training", "--device", "cuda")
+    with pytest.raises(SystemExit):
+        run.arguments()
+    assert "noise.direct cannot use a GPU" in capsys.readouterr().err
+    options("--device", "cuda")
+    with pytest.raises(SystemExit):
+        importlib.import_module("rerank_search").main()
+    assert "invalid choice: 'cuda'" in capsys.readouterr().err
+
+
+def test_machine_is_the_device_of_the_settings(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = importlib.import_module("harness")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "some GPU")
+    for device in ("cpu", "cuda"):
+        settings = {"device": device}
+        comparison = harness.Comparison("a", "b", "c", "tokens/s", None, settings, [1.0])
+        name = comparison.report()["machine"]["device"]
+        assert (name == "some GPU") == (device == "cuda")
+
+
+def test_figure_is_an_output(
+    run: Any, options: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit_decoding = importlib.import_module("edit_decoding")
+    drawn: list[Path] = []
+    monkeypatch.setattr(edit_decoding, "figure", lambda args: drawn.append(args.figure))
+    options("--figure", tmp_path / "decoding.png")
+    edit_decoding.main()
+    assert drawn == [tmp_path / "decoding.png"]
