@@ -152,8 +152,9 @@ def figure(args: argparse.Namespace) -> None:
         step = 6 * (8 * 1024**2 + 2 * 1024 * 4096) + 1024 * TRANSFORMER_WORDS
         least = bound(step, 4 * args.batch, args.length + 1, limit) / args.batch
         found.setdefault("bound of the Transformer, beam 4", []).append(1000 * least)
-    report = {"lengths": args.lengths, "milliseconds": found, "machine": harness.machine()}
-    print(json.dumps({**report, "batch": args.batch, "limits": limit}, indent=2))
+    report = {"lengths": args.lengths, "milliseconds": found}
+    machine = harness.machine(args.device == "cuda")
+    print(json.dumps({**report, "machine": machine, "batch": args.batch, "limits": limit}, indent=2))
     _draw(args.lengths, found, args.figure)
 
 

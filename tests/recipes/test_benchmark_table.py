@@ -160,11 +160,19 @@ def test_machine_is_the_device_of_the_settings(run: Any, monkeypatch: pytest.Mon
 
 
 def test_figure_is_an_output(
-    run: Any, options: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Any,
+    options: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     edit_decoding = importlib.import_module("edit_decoding")
+    for name in ("tagger", "transformer"):
+        monkeypatch.setattr(edit_decoding, name, lambda args: (None, lambda: args.sentences))
+    monkeypatch.setattr(edit_decoding, "limits", lambda device: (1e9, 1e9))
     drawn: list[Path] = []
-    monkeypatch.setattr(edit_decoding, "figure", lambda args: drawn.append(args.figure))
+    monkeypatch.setattr(edit_decoding, "_draw", lambda lengths, found, path: drawn.append(path))
     options("--figure", tmp_path / "decoding.png")
     edit_decoding.main()
     assert drawn == [tmp_path / "decoding.png"]
+    assert '"batch": 1' in capsys.readouterr().out
