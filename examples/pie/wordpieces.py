@@ -32,7 +32,7 @@ class Piece:
     name: str
     """Symbol in the vocabulary, or the text itself if it has no symbol."""
     surface: str
-    """Characters of the word piece in the text."""
+    """Characters of the word piece in the text, with those that BERT drops, such as accents."""
     starts_word: bool
 
 
@@ -59,10 +59,14 @@ class WordPieces:
 
     def _of_word(self, word: str) -> tuple[Piece, ...]:
         encoding = self.tokenizer.encode(word, add_special_tokens=False)
+        offsets = encoding.offsets
+        # The surfaces of a word join to the word: each extends to the start of the next.
+        bounds = [0, *(start for start, _ in offsets[1:]), len(word)]
         found: list[Piece] = []
-        for name, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
-            surface = word[start:end]
-            found.append(Piece(surface if name == UNKNOWN else name, surface, not found))
+        for name, (start, end) in zip(encoding.tokens, offsets, strict=True):
+            surface = word[bounds[len(found)] : bounds[len(found) + 1]]
+            symbol = word[start:end] if name == UNKNOWN else name
+            found.append(Piece(symbol, surface, not found))
         return tuple(found) or (Piece(word, word, True),)
 
     def join(self, edited: str, source: str) -> str:

@@ -70,3 +70,16 @@ def test_edited_word_pieces_become_words_again(
     ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
     assert ours.join(edited, source) == text
     assert ours.join(" ".join(piece.name for piece in ours.split(source)), source) == source
+
+
+@pytest.mark.parametrize("uncased", [False, True])
+def test_text_without_edits_is_unchanged(bert: Path, uncased: bool) -> None:
+    """Also characters that BERT drops: accents, soft hyphens and other control characters."""
+    (bert / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": uncased}))
+    ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
+    for text in (
+        *("cafe\u0301 c", "a\u00adb\u00ad c", "\u00adplay\u00ad-\u00ads\u00ad", "\u00ad c"),
+        *("pla\u0301yi\u0301ngs\u0301 do", "\u0130s n't", "\u4e2d\u6587\u0301.", "n\u200b't"),
+    ):
+        pieces = ours.split(text)
+        assert ours.join(" ".join(piece.name for piece in pieces), text) == text
