@@ -175,3 +175,21 @@ def test_outcomes_are_recorded(suite: Any, tmp_path: Path) -> None:
     subprocess.run([*words, "--only", "only.txt"], cwd=tmp_path, env=os.environ | path, check=False)
     found = suite.read_results(tmp_path / "some.tsv")
     assert found == {"test_none.py": "failed", "test_some.py::test_values[a b]": "passed"}
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 0), (5, 0), (2, 2), (4, 2)])
+def test_a_run_may_have_failures_or_no_tests(tmp_path: Path, code: int, expected: int) -> None:
+    """pytest exits with 1 if tests fail, and with 5 if none is selected."""
+    lines = (ROOT / "scripts/test_fairseq_suite.sh").read_text().splitlines(keepends=True)
+    start = lines.index("run() {\n")
+    function = "".join(lines[start : lines.index("}\n", start) + 1])
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin/python"
+    python.write_text(f"#!/bin/sh\nexit {code}\n")
+    python.chmod(0o755)
+    settings = "set -euo pipefail; root=. suite=. results=.\n"
+    environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+    words = ["bash", "-c", f"{settings}{function}run unprotected 0 --only failing.txt tests"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == expected
+    assert (tmp_path / "unprotected.0.done").exists() == (expected == 0)
