@@ -118,19 +118,20 @@ def write(
                 sizes["unlabeled"] += 1
                 file.write(f"{text}\n")
     print(f"wrote {folder}: {', '.join(f'{name} {size}' for name, size in sizes.items())}")
-    print_overlap(splits, held.removed)
+    print_overlap(splits, held)
 
 
-def print_overlap(splits: Splits, removed: Counter[str]) -> None:
+def print_overlap(splits: Splits, held: HeldOut) -> None:
     """Print the number of texts in two splits, and of unlabeled texts that were removed."""
-    keys = {name: {duplicate_key(one.text) for one in texts} for name, texts in splits.items()}
-    for name, held in (("train", "test"), ("dev", "test"), ("train", "dev")):
-        if name in splits and held in splits:
-            both = sum(duplicate_key(one.text) in keys[held] for one in splits[name])
-            print(f"{name} texts that are also in {held}: {both}")
+    keys = {name: [held.key(one.text) for one in texts] for name, texts in splits.items()}
+    for name, other in (("train", "test"), ("dev", "test"), ("train", "dev")):
+        if name in splits and other in splits:
+            others = set(keys[other])
+            both = sum(key in others for key in keys[name])
+            print(f"{name} texts that are also in {other}: {both}")
     for name in ("dev", "test"):
         if name in splits:
-            print(f"unlabeled texts removed because they are in {name}: {removed[name]}")
+            print(f"unlabeled texts removed because they are in {name}: {held.removed[name]}")
 
 
 def imdb(folder: Path, output: Path, stop_words: Path | None) -> None:

@@ -81,9 +81,11 @@ def test_imdb_has_the_split_of_the_thesis(imdb: Path, convert: Run, tmp_path: Pa
 def test_stop_words_are_not_compared(imdb: Path, convert: Run, tmp_path: Path) -> None:
     """Footnote 5 of the thesis."""
     put(tmp_path / "stop.txt", "the", "A")
+    put(imdb / "train/neg/11_1.txt", "The POS film, music!")  # differs from test in a stop word
     shown = convert("imdb", "aclImdb", "data", "--stop-words", "stop.txt")
     assert lines(tmp_path / "data/unlabelled.txt") == ["A new one. It is good."]
     assert "unlabeled texts removed because they are in test: 1" in shown
+    assert "train texts that are also in test: 2" in shown
 
 
 def test_sentences_of_reviews_are_text_without_held_out_ones(
