@@ -1,8 +1,9 @@
 """Speed of back-translate with CTranslate2 relative to fairseq-generate, in sentences/s.
 
 Both commands translate the same text with the same model, beam size 6 and length penalty 1. The
-time includes loading. Without --model, the weights are random and the output is as long as the
-input. With --model, the number of lines with equal translations is printed.
+time includes loading. fairseq-generate runs without the plug-in. Without --model, the weights are
+random and the output is as long as the input. With --model, the number of lines with equal
+translations is printed.
 
 With --against translator, the loaded model translates sentences of all lengths up to --length, and
 is compared with CTranslate2's Translator on the same sentences sorted by length, in sentences per
@@ -12,6 +13,7 @@ second of CPU time. The time excludes loading.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -26,9 +28,10 @@ from typing import Any
 import harness
 import models
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 import fairseq_ssl
-from fairseq_ssl.checkpoints.files import read_checkpoint, training_data
+from fairseq_ssl.checkpoints.files import State, architecture, read_checkpoint, training_data
 from fairseq_ssl.inference.back_translation import TranslationModel
 from fairseq_ssl.inference.translation import DecodingConfig
 
@@ -62,17 +65,32 @@ def program(name: str) -> str:
     return shutil.which(name) or str(Path(sys.executable).with_name(name))
 
 
-def run(words: Sequence[str | Path], log: Path) -> None:
+def check_stock_model(state: State) -> None:
+    """Exit if the model of a checkpoint is not one of fairseq."""
+    arch = architecture(state)
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    if model is None or model.__module__.split(".")[0] != "fairseq":
+        sys.exit(
+            f"The model of the checkpoint, {arch}, needs the plug-in, but fairseq-generate runs "
+            "without it. Pass a checkpoint of fairseq's Transformer, such as the output of "
+            "fairseq-ssl export --to fairseq."
+        )
+
+
+def run(words: Sequence[str | Path], log: Path, **environment: str) -> None:
     """Run a command with its output in the log."""
+    env = {**os.environ, **environment}
     with log.open("w") as file:
-        done = subprocess.run(list(map(str, words)), stdout=file, stderr=file, check=False)
+        done = subprocess.run(list(map(str, words)), stdout=file, stderr=file, check=False, env=env)
     if done.returncode:
         sys.exit(f"{log.read_text()[-2000:]}\nThat failed: {' '.join(map(str, words))}")
 
 
 def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.Run, harness.Run]:
-    """Return a run of back-translate and a run of fairseq-generate."""
-    data = training_data(read_checkpoint(model), args.data_dir or (None if args.model else folder))
+    """Return a run of back-translate and a run of fairseq-generate without the plug-in."""
+    state = read_checkpoint(model)
+    check_stock_model(state)
+    data = training_data(state, args.data_dir or (None if args.model else folder))
     pair = f"{data.source}-{data.target}"
     shutil.copy(text, folder / f"test.{pair}.{data.source}")
     for dictionary in data.dictionaries:
@@ -96,7 +114,8 @@ def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.
         own,
     ]
     second += ["-s", data.source, "-t", data.target, *SEARCH, "--max-len-a", "0", *longest]
-    second += ["--max-tokens", str(args.max_tokens), "--user-dir", "fairseq_ssl"]
+    # With another multiple, fairseq drops the last sentences without the plug-in.
+    second += ["--max-tokens", str(args.max_tokens), "--required-batch-size-multiple", "1"]
     second += ["--cpu"] if args.device == "cpu" else ["--fp16"]
 
     def back_translate() -> int:
@@ -104,7 +123,8 @@ def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.
         return count
 
     def generate() -> int:
-        run(second, folder / "generate")
+        # Stock fairseq cannot load its checkpoints with torch 2.6 or later, unless users set this.
+        run(second, folder / "generate", TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD="1")
         return count
 
     return back_translate, generate
@@ -189,9 +209,9 @@ def main() -> None:
     is_loaded = args.against == "translator"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        peer = "Translator" if is_loaded else "fairseq-generate without the plug-in"
         comparison = harness.Comparison(
-            *("back_translation", f"back-translate {args.compute_type}", args.against),
-            *("sentences/s",),
+            *("back_translation", f"back-translate {args.compute_type}", peer, "sentences/s"),
             goal=0.95 if is_loaded else 5.0 if args.device == "cpu" else 3.0,
             settings={key: str(value) for key, value in vars(args).items()},
         )

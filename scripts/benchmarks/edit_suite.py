@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entry import PEERS, Entry
+from entry import PEERS, STOCK, Entry
 
 LIMIT = "Both programs compute the same matrix products, near the peak of a core in float32."
 SCREEN = "Edits are scored in a second pass, so that a round reads all weights twice."
@@ -15,29 +15,31 @@ PRODUCTS = "Matrix products take three quarters of the time, and int8 triples th
 EDIT_TAGGERS = (
     Entry(
         "edit_decoding",
-        "decoding, `edit_tagger_base` in two rounds over a big Transformer with beam 4, one "
-        "sentence of 20 words per batch, sentences/s",
+        "decoding, `edit_tagger_base` in two rounds over a big Transformer with beam 4 and "
+        f"{STOCK}, one sentence of 20 words per batch, sentences/s",
         "edit_decoding",
         note="Each round reads all weights. int8 and bfloat16 need less bandwidth.",
         gpu_note=LAUNCHES,
     ),
     Entry(
         "edit_decoding.int8",
-        "decoding, `edit_tagger_base` in int8 over a big Transformer, 20 words, sentences/s",
+        f"decoding, `edit_tagger_base` in int8 over a big Transformer with {STOCK}, 20 words, "
+        "sentences/s",
         "edit_decoding",
         "--kind int8",
         gpu=False,
     ),
     Entry(
         "edit_decoding.bf16",
-        "decoding, `edit_tagger_base` in bfloat16 over a big Transformer, 20 words, sentences/s",
+        f"decoding, `edit_tagger_base` in bfloat16 over a big Transformer with {STOCK}, 20 words, "
+        "sentences/s",
         "edit_decoding",
         "--kind bf16",
         gpu_note=LAUNCHES,
     ),
     Entry(
         "edit_decoding.50",
-        "decoding, `edit_tagger_base` over a big Transformer, 50 words, sentences/s",
+        f"decoding, `edit_tagger_base` over a big Transformer with {STOCK}, 50 words, sentences/s",
         "edit_decoding",
         "--length 50",
         gpu_note="Sentences of 50 words take 1.2 times as long as those of 20: the GPU waits for "
@@ -45,7 +47,8 @@ EDIT_TAGGERS = (
     ),
     Entry(
         "edit_decoding.50.int8",
-        "decoding, `edit_tagger_base` in int8 over a big Transformer, 50 words, sentences/s",
+        f"decoding, `edit_tagger_base` in int8 over a big Transformer with {STOCK}, 50 words, "
+        "sentences/s",
         "edit_decoding",
         "--length 50 --kind int8",
         gpu=False,

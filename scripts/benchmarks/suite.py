@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edit_suite import EDIT_TAGGERS
-from entry import GROWTH, Entry
+from entry import GROWTH, STOCK, Entry
 from tool_suite import TOOLS
 
 LARGE = "--tokens 16384 --pairs 5 --bf16"
@@ -155,7 +155,7 @@ SUITE = (
     *EDIT_TAGGERS,
     Entry(
         "pseudo_bidirectional",
-        "decoding, PBD's big size over the big Transformer, beam 5, sentences/s",
+        f"decoding by {STOCK}, PBD's big size over the big Transformer, beam 5, sentences/s",
         "pseudo_bidirectional",
         "--sentences 2 --pairs 3",
     ),
@@ -196,20 +196,22 @@ SUITE = (
     ),
     Entry(
         "pointer_transformer.decoding",
-        "decoding, `pointer_transformer` over fairseq's Transformer, beam 5, sentences/s",
+        f"decoding, `pointer_transformer` over fairseq's Transformer with {STOCK}, beam 5, "
+        "sentences/s",
         "pointer_transformer",
         "--what decoding",
     ),
     Entry(
         "aggressive_decoding",
-        "decoding, `--aggressive` over greedy search, base Transformer, 25 words, of which one is "
-        "replaced and one inserted",
+        "decoding, `--aggressive` over greedy search without the plug-in, base Transformer, 25 "
+        "words, of which one is replaced and one inserted",
         "aggressive_decoding",
         "--arch transformer",
     ),
     Entry(
         "aggressive_decoding.big",
-        "decoding, `--aggressive` over greedy search, big Transformer, 25 words",
+        "decoding, `--aggressive` over greedy search without the plug-in, big Transformer, 25 "
+        "words",
         "aggressive_decoding",
         "--sentences 2",
         note="Feed-forward layers dominate, and a draft does not reduce their cost. Use a GPU.",
@@ -243,28 +245,28 @@ SUITE = (
     ),
     Entry(
         "ctranslate2_export.int8",
-        "decoding, CTranslate2 in int8 over fairseq, beam 5, sentences/s",
+        f"decoding, CTranslate2 in int8 over {STOCK}, beam 5, sentences/s",
         "ctranslate2_export",
         "--compute-type int8",
         note=CT2,
     ),
     Entry(
         "ctranslate2_export",
-        "decoding, CTranslate2 in float32 over fairseq, beam 5, sentences/s",
+        f"decoding, CTranslate2 in float32 over {STOCK}, beam 5, sentences/s",
         "ctranslate2_export",
         "--pairs 3",
         note=CT2,
     ),
     Entry(
         "ctranslate2_export.tiny",
-        "decoding, CTranslate2 in float32 over fairseq, tiny model, sentences/s",
+        f"decoding, CTranslate2 in float32 over {STOCK}, tiny model, sentences/s",
         "ctranslate2_export",
         "--arch shape_transformer_tiny --vocabulary 1000",
     ),
     Entry(
         "back_translation",
-        "`back-translate` with CTranslate2 in int8 over `fairseq-generate`, trained model, time "
-        "to load it included",
+        "`back-translate` with CTranslate2 in int8 over `fairseq-generate` without the plug-in, "
+        "trained model, time to load it included",
         "back_translation",
         "--model MODEL --data-dir DATA --text TEXT --compute-type int8 --pairs 2",
     ),

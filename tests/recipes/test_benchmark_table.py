@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import re
@@ -176,3 +177,25 @@ def test_figure_is_an_output(
     edit_decoding.main()
     assert drawn == [tmp_path / "decoding.png"]
     assert '"batch": 1' in capsys.readouterr().out
+
+
+def test_back_translation_is_compared_with_stock_fairseq(
+    run: Any, options: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_translation = importlib.import_module("back_translation")
+    called: list[list[str]] = []
+    monkeypatch.setattr(
+        back_translation, "run", lambda words, log, **_: called.append(list(map(str, words)))
+    )
+    sizes = {"arch": "transformer_tiny", "vocabulary": 50, "sentences": 2, "length": 3}
+    files = {"model": None, "data_dir": None, "compute_type": "int8", "max_tokens": 100}
+    args = argparse.Namespace(**sizes, **files, device="cpu")
+    model, text = back_translation.random_model(tmp_path, args)
+    for command in back_translation.commands(tmp_path, model, text, args):
+        assert command() == 2
+    assert Path(called[1][0]).name == "fairseq-generate"
+    assert "--user-dir" not in called[1]
+    args.arch = "shape_transformer_tiny"
+    model, text = back_translation.random_model(tmp_path, args)
+    with pytest.raises(SystemExit, match="shape_transformer_tiny, needs the plug-in"):
+        back_translation.commands(tmp_path, model, text, args)
