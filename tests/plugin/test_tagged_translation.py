@@ -167,9 +167,7 @@ def test_mixture_reads_all_pairs_of_each_data_folder(data: Path) -> None:
         ),
     ],
 )
-def test_unused_splits_are_rejected(
-    data: Path, flags: tuple[str, ...], message: str
-) -> None:
+def test_unused_splits_are_rejected(data: Path, flags: tuple[str, ...], message: str) -> None:
     with pytest.raises(FairseqSslError, match=message):
         loaded(data, *flags).load_dataset("train", combine=True)
     loaded(data, "--source-tags", "valid=<BT>").load_dataset("train")
