@@ -32,7 +32,7 @@ def as_pickle(canary: Path) -> bytes:
 
 def as_checkpoint(canary: Path) -> bytes:
     content = io.BytesIO()
-    state = torch.load(models() / "t.pt", weights_only=True)
+    state = torch.load(models() / "t.pt", weights_only=False)
     torch.save({**state, "gift": Attack(canary)}, content)
     return content.getvalue()
 
@@ -48,7 +48,7 @@ def with_option(name: str, value: Any) -> Content:
 
     def made(canary: Path) -> bytes:
         content = io.BytesIO()
-        state = torch.load(models() / "t.pt", weights_only=True)
+        state = torch.load(models() / "t.pt", weights_only=False)
         text = value.format(canary=canary) if isinstance(value, str) else value
         options = state["cfg"]["model"]
         (options if isinstance(options, dict) else vars(options))[name] = text
