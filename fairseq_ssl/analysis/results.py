@@ -47,7 +47,6 @@ class AnalysisResult(ABC):
         prefix = Path(prefix)
         prefix.parent.mkdir(parents=True, exist_ok=True)
         figure = prefix.with_name(f"{prefix.name}.{image}")
-        self.draw(figure)
         path = prefix.with_name(f"{prefix.name}.json")
         content = {
             "signature": str(self.signature),
@@ -56,6 +55,7 @@ class AnalysisResult(ABC):
         }
         with atomic_lines(path) as file:
             file.write(f"{json_text(content)}\n")
+        self.draw(figure)  # after the results, which do not need matplotlib
         return path, figure
 
 

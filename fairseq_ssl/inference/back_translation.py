@@ -65,6 +65,11 @@ class TranslationModel(ConfiguredModel):
             config: the model and its search options.
             engine: ``fairseq`` or ``ctranslate2``.
         """
+        if config.fluency_boost_lm:
+            raise UsageError(
+                "`fluency_boost_lm` drops lines, so that translations would not match the lines. "
+                "Use back_translate_file with `source_output`."
+            )
         self.config = _prepare(replace(config, nbest=1), engine)
         self.engine = engine
         self._translator = BlockTranslator(DECODERS[engine], self.config)

@@ -445,5 +445,5 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     for name, value in options.items():
         if value is not False:
             option = f"--{name.replace('_', '-')}"
-            words += [option] if value is True else [option, str(value)]
+            words.append(option if value is True else f"{option}={value}")
     return words

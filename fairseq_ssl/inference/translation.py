@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from fairseq_ssl.io.text_files import compress_chunk, convert_fields
 
 MAX_SOURCE_TOKENS = 10_000
 MAX_SEED = 2**32 - 1
+MAX_POWER = 30
+"""Max decimal exponent of length ** lenpen, by which fairseq divides scores in single precision."""
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 """Units for which noisy beam search draws a random number."""
@@ -93,6 +96,11 @@ class DecodingConfig:
         _check_range("max_source_tokens", self.max_source_tokens, 1, MAX_SOURCE_TOKENS)
         _check_range("temperature", self.temperature, 0.01, 100)
         _check_range("lenpen", self.lenpen, -MAX_PENALTY, MAX_PENALTY)
+        if abs(self.lenpen) * math.log10(self.max_len_b + 1) > MAX_POWER:
+            raise UsageError(
+                f"`lenpen` is {self.lenpen}, too far from 0 for translations of {self.max_len_b} "
+                "tokens, `max_len_b`. Their scores would exceed the range of floats."
+            )
         _check_range("noisy_beam_beta", self.noisy_beam_beta, 0, 1000)
         check_choice("noisy_beam_granularity", self.noisy_beam_granularity, GRANULARITIES)
         if not self.fluency_boost_ratio > 0:

@@ -22,6 +22,7 @@ from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
     ProgressFactory,
+    check_distinct,
     check_outside,
     is_complete,
     run_job,
@@ -224,6 +225,7 @@ def score_pairs(
     """
     folder, pairs, output = Path(folder), _path_pair(pairs), Path(output)
     options = dict(computing or {})
+    check_distinct(pairs, [output])
     pair_filter = PairFilter.read(folder, options)
     params = {
         "filter": str(folder),
@@ -285,6 +287,7 @@ def keep_best(
     if not 0 < keep <= 100:
         raise UsageError(f"`keep` is {keep}. Expected a percentage above 0 and up to 100.")
     pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
+    check_distinct([*pairs, scores], outputs)
     count = sum(map(len, _read_scores(scores)))
     if not count:
         raise DataError(f"{pairs[0]} is empty. Expected one line or more.")
@@ -295,7 +298,7 @@ def keep_best(
         "inputs": list(map(str, pairs)),
         "inputs_are": [file_fingerprint(path) for path in pairs],
         "outputs": list(map(str, outputs)),
-        **{"version": __version__, "scores": str(scores)},
+        **{"version": __version__, "scores": str(scores), "scores_are": file_fingerprint(scores)},
         **{"keep": keep, "threshold": threshold},
     }
     job = _KeepJob((*pairs, scores), outputs, threshold, equal)

@@ -40,11 +40,9 @@ class SpellingNoise:
     """Special tokens that are never changed."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rate <= 1 or not self.letters:
-            raise UsageError(
-                f"Spelling noise has rate {self.rate} and {len(self.letters)} letters. Expected a "
-                "rate from 0 to 1, and one letter or more."
-            )
+        _check_letters(self.letters)
+        if not 0 <= self.rate <= 1:
+            raise UsageError(f"Spelling noise has rate {self.rate}. Expected a rate from 0 to 1.")
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return the same number of words, some of them misspelled."""
@@ -143,13 +141,13 @@ class SpellNoise:
     )
 
     def __post_init__(self) -> None:
+        _check_letters(self.letters)
         is_normal = isfinite(self.mean) and 0 <= self.deviation < inf
-        if not (is_normal and 0 <= self.letter_words <= 1 and self.letters):
+        if not (is_normal and 0 <= self.letter_words <= 1):
             raise UsageError(
-                f"Spell noise has mean {self.mean}, standard deviation {self.deviation}, "
-                f"letter_words {self.letter_words} and {len(self.letters)} letters. Expected a "
-                "number, a standard deviation of 0 or more, letter_words from 0 to 1, and one "
-                "letter or more."
+                f"Spell noise has mean {self.mean}, standard deviation {self.deviation} and "
+                f"letter_words {self.letter_words}. Expected a number, a standard deviation of 0 "
+                "or more, and letter_words from 0 to 1."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
@@ -209,3 +207,9 @@ class SpellNoise:
             at = int(place * len(tokens[word]))
             tokens[word] = misspell(tokens[word], at, LETTER_EDITS[operation], letter)
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
+
+
+def _check_letters(letters: str) -> None:
+    """Raise UsageError for no letters, and for spaces, which would divide words."""
+    if letters.split() != [letters]:
+        raise UsageError(f"`letters` is {letters!r}. Expected one letter or more, without spaces.")

@@ -96,6 +96,8 @@ class NoiseResources:
         if "unigrams" in needs:
             # A dictionary has a count for the mask, which is in no text.
             words = {word: count for word, count in counts.items() if word != self.mask_token}
+            if self.counts is not None:
+                _check_words(words)
             loaded["unigrams"] = Unigrams.of(words)
         if "confusions" in needs:
             if self.confusion_sets is None:
@@ -120,6 +122,13 @@ class NoiseResources:
         """Return a digest of each resource by field name, None for a default."""
         names = ("counts", "confusion_sets", "learner_errors")
         return {name: _digest(getattr(self, name)) for name in names}
+
+
+def _check_words(words: Iterable[str]) -> None:
+    """Raise DataError for a word that would be several tokens or lines."""
+    for word in words:
+        if not word or " " in word or "\n" in word:
+            raise DataError(f"The word counts have {word!r}. Expected words without spaces.")
 
 
 def _words(word: str, others: Sequence[str]) -> tuple[str, ...]:

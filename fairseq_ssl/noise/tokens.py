@@ -209,7 +209,9 @@ class FilteringNoise:
     unigrams: Unigrams
     delete: float = option(0.1, "probability that a word is deleted, 0 to 1")
     replace: float = option(0.1, "probability that a word is replaced, 0 to 1 - delete")
-    distance: float = option(3.0, "max distance that a word moves, 0 to 1,000,000, 0: no shuffling")
+    distance: float = option(
+        3.0, "words move less than this, 0 to 1,000,000; up to 1: no shuffling"
+    )
 
     def __post_init__(self) -> None:
         is_share = min(self.delete, self.replace) >= 0 and self.delete + self.replace <= 1

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fairseq_ssl.analysis.shift_similarity import ShiftSimilarity
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.signature import Signature
 from tests.conftest import train
 
 PNG = b"\x89PNG"
@@ -74,6 +78,15 @@ def test_shift_similarity(
     assert matrix[0][1] > matrix[0][2], "5 was within the shifts of training, 300 was not"
     assert found["models"]["shifted"]["least"] == min(map(min, matrix))
     assert "k=300" in capsys.readouterr().out
+
+
+def test_results_do_not_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    similarity = {"offsets": [0, 1], "models": {"a": {"similarity": [[1, 0], [0, 1]]}}}
+    result = ShiftSimilarity(Signature("shift-similarity", {"offsets": [0, 1]}), similarity)
+    with pytest.raises(MissingPackageError):
+        result.write(tmp_path / "s")
+    assert json.loads((tmp_path / "s.json").read_text())["models"] == similarity["models"]
 
 
 def test_length_bleu_takes_means_over_seeds(toy_data: Path, trained: Path, tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_complete_output_is_not_repeated(here: Path, capsys: pytest.CaptureFixtu
         (
             ("--fairseq-options=--no-such-flag 1", "--noisy-beam-beta", "6"),
             2,
-            "rejects the options --noisy-beam-beta 6.0 --noisy-beam-granularity candidate ",
+            "rejects the options --noisy-beam-beta=6.0 --noisy-beam-granularity=candidate ",
         ),
         (("--model", "nothing.pt"), 1, "nothing.pt does not exist. Expected a checkpoint."),
         (("--model", "folder"), 1, "folder is a folder. Expected a file."),

@@ -9,6 +9,7 @@ import pickle
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,19 @@ def test_models_for_cpus_do_not_use_a_gpu(
     assert f"{' '.join(option)} needs --device cpu" in capsys.readouterr().err
 
 
+def test_a_list_of_translations_has_all_lines(folder: Path) -> None:
+    boost = {"fluency_boost_lm": "lm.pt", "fluency_boost_data": "bin"}
+    config = DecodingConfig((folder / "t.pt",), folder / "data", **boost)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="`fluency_boost_lm` drops lines"):
+        load_model(config)
+
+
+def test_small_length_penalties(folder: Path) -> None:
+    config = DecodingConfig((folder / "t.pt",), folder / "data", beam=2, lenpen=-1e-5)
+    plain = replace(config, lenpen=0)
+    assert load_model(config).translate(LINES) == load_model(plain).translate(LINES)
+
+
 def test_quantized_taggers_are_tuned_on_a_cpu() -> None:
     with pytest.raises(UsageError, match="`int8` needs cpu"):
         tune_edit_confidence("text", "text", ["a.pt"], int8=True, device="cuda")
@@ -256,6 +270,7 @@ def test_models_keep_the_threads_of_torch_except_in_worker_processes(
         ({"fluency_boost_data": "bin"}, "`fluency_boost_data` needs `fluency_boost_lm`"),
         ({"noisy_beam_granularity": "hypothesis"}, "`.*granularity` needs `noisy_beam_beta`"),
         ({"temperature": 0.5}, "`temperature` needs `sampling`"),
+        ({"lenpen": -20}, "`lenpen` is -20, too far from 0 for translations of 250 tokens"),
     ],
 )
 def test_invalid_decoding_options(fields: dict[str, Any], message: str) -> None:

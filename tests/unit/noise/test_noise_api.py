@@ -164,10 +164,10 @@ def test_masks_are_not_misspelled() -> None:
         *("direct:keep=nan", "direct:mask=nan", "filtering:delete=nan", "filtering:replace=nan"),
         *("filtering:distance=nan", "filtering:distance=inf", "filtering:distance=1e9"),
         *("denoise:sigma=nan", "denoise:sigma=1e13", "denoise:sigma=-1", "spell:mean=nan"),
-        "spell:deviation=inf",
+        *("spell:deviation=inf", "spelling:letters=a b", "spell:letters= "),
     ],
 )
-def test_numbers_outside_their_range_are_rejected(method: str) -> None:
+def test_options_outside_their_range_are_rejected(method: str) -> None:
     with pytest.raises(UsageError, match="Expected"):
         add_noise(LINES, method, resources=NoiseResources(confusion_sets=SETS))
 
@@ -198,6 +198,12 @@ def test_a_confusion_set_that_is_a_string() -> None:
     resources = NoiseResources(confusion_sets={"cat": "cut"})
     with pytest.raises(TypeError, match="The confusion set of 'cat' is 'cut'"):
         add_noise(["cat"], "spell", resources=resources)
+
+
+@pytest.mark.parametrize("word", ["New York", "a\nb", ""])
+def test_counted_words_are_single_tokens(word: str) -> None:
+    with pytest.raises(DataError, match="Expected words without spaces"):
+        add_noise(["a b"], "direct", resources=NoiseResources(counts={word: 5}))
 
 
 def test_counts_without_a_positive_one() -> None:

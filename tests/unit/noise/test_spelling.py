@@ -71,5 +71,5 @@ def test_rate_0_changes_nothing_and_invalid_rates_are_rejected() -> None:
         "some words"
     ]
     for rate, letters in ((-0.1, "a"), (1.1, "a"), (0.1, "")):
-        with pytest.raises(UsageError, match="Spelling noise has rate"):
+        with pytest.raises(UsageError, match=r"Spelling noise has rate|`letters` is"):
             SpellingNoise(rate, letters)
