@@ -298,7 +298,7 @@ def keep_best(
         "inputs": list(map(str, pairs)),
         "inputs_are": [file_fingerprint(path) for path in pairs],
         "outputs": list(map(str, outputs)),
-        **{"version": __version__, "scores": str(scores), "scores_are": file_fingerprint(scores)},
+        **{"version": __version__, "scores": str(scores)},
         **{"keep": keep, "threshold": threshold},
     }
     job = _KeepJob((*pairs, scores), outputs, threshold, equal)

@@ -28,14 +28,6 @@ def test_outputs_of_different_names_are_not_complete() -> None:
         keep_best(PAIRS, "scores", ("kept.en", "other.de"), 50)
 
 
-def test_changed_scores_are_another_job() -> None:
-    assert keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 25)
-    assert keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 25) is None
-    Path("scores").write_text("2\n1.5\n1\n1\n")
-    with pytest.raises(UsageError, match="not an output of this job"):
-        keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 25)
-
-
 @pytest.mark.parametrize("outputs", [("kept", "kept"), ("en", "kept"), ("scores", "kept")])
 def test_outputs_are_different_files(outputs: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="different files"):
