@@ -246,7 +246,7 @@ class TextClassifierPipeline:
                 return [()] * len(subwords)
             output = group(subwords)
             for size, scores in zip(group.windows, output.logits, strict=True):
-                leads = leads_lost(scores.float().softmax(-1), output.texts, output.counts, best)
+                leads = leads_lost(scores.double().softmax(-1), output.texts, output.counts, best)
                 self._add_windows(
                     windows, leads * weights[number], output.texts, subwords, size, count
                 )
@@ -291,14 +291,14 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
     uniform distribution without it.
 
     Args:
-        probabilities: [windows, classes], class probabilities of each window.
+        probabilities: [windows, classes], class probabilities of each window, in float64.
         texts: [windows], index of the text of each window.
         counts: [batch], number of windows of each text.
         best: [batch, 2], the first and the second class of each text.
     """
     total = probabilities.new_zeros(len(counts), probabilities.size(1))
-    total = total.index_add(0, texts, probabilities)
-    without = (total[texts] - probabilities).clamp(min=1e-12)
+    total = total.index_add(0, texts, probabilities).clamp(min=1e-300)
+    without = (total[texts] - probabilities).clamp(min=1e-300)
     alone = (counts[texts] == 1).unsqueeze(1)
     without = torch.where(alone, torch.ones_like(without), without)
     lead = (total[texts].log() - without.log()).gather(1, best[texts])

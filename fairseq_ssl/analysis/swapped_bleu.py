@@ -147,12 +147,14 @@ def first_sentences(
 
     With `swapped`, the source is X_2, ..., X_n, X_1, and the last part of the output is returned.
     """
-    mark = trained.task.source_dictionary.index(separator)
-    if mark == trained.task.source_dictionary.unk():
+    dictionary = trained.task.source_dictionary
+    copied = getattr(dictionary, "unknown", ())  # `index` of models that copy adds any word to it
+    if separator not in dictionary and separator not in copied:
         raise DataError(
             f"The dictionary of {trained.task.cfg.data} has no {separator!r}. Expected joined "
             "sentences, such as the output of fairseq-ssl position-data interpolate."
         )
+    mark = dictionary.index(separator)
     sources = [dataset.src[i] for i in chosen]
     if swapped:
         sources = [swap(source, mark) for source in sources]

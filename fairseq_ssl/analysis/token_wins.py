@@ -119,7 +119,13 @@ def _gold_ranks(trained: TrainedModels, subsets: Sequence[str]) -> list[NDArray[
     ranks = frequency_ranks(trained)
     targets = [trained.pairs(subset).tgt for subset in subsets]
     every = [split[i][:-1] for split in targets for i in range(len(split))]
-    return [ranks[_in_reading_order(trained, tokens).numpy()] for tokens in every]
+    words = trained.task.target_dictionary
+    return [ranks[_in_reading_order(trained, _known(row, words)).numpy()] for row in every]
+
+
+def _known(tokens: Tensor, dictionary: Any) -> Tensor:
+    """Return ids with <unk> for unknown words, to which models that copy assign ids."""
+    return tokens.masked_fill(tokens >= len(dictionary), dictionary.unk())
 
 
 def _in_reading_order(trained: TrainedModels, tokens: Tensor) -> Tensor:
@@ -152,7 +158,7 @@ def _shares(
         [round(float(w / t), 4) if t else None for w, t in zip(*rows, strict=True)]
         for rows in zip(higher, total, strict=True)
     ]
-    everywhere = round(float(higher.sum() / total.sum()), 4)
+    everywhere = round(float(higher.sum() / total.sum()), 4) if total.any() else None
     return {"share": share, "tokens": total.tolist(), "all": everywhere}
 
 
@@ -186,6 +192,7 @@ def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int
     for start in range(0, len(targets), chunk):
         stop = min(start + chunk, len(targets))
         tokens = torch.cat([targets[i] for i in range(start, stop)])
+        tokens = _known(tokens, trained.task.target_dictionary)
         counts += np.bincount(tokens.numpy(), minlength=len(counts))
     counts[trained.task.target_dictionary.eos()] = 0
     ranks = np.empty(len(counts), dtype=np.int64)

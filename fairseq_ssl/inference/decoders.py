@@ -35,7 +35,7 @@ FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 
 NOT_SUPPORTED = (
     *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
-    *("print_alignment", "replace_unk", "score_reference"),
+    *("print_alignment", "replace_unk", "score_reference", "bpe", "tokenizer", "seed"),
 )
 """Options of fairseq-interactive that do not apply to the translation of blocks of sentences."""
 

@@ -148,6 +148,9 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
 
 COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
 
+ENDS = frozenset(".:?!")
+"""Marks after which Moses expects the first word of a sentence."""
+
 
 class CaseCounts:
     """Counts of the cased forms of words, for training a truecaser.
@@ -162,7 +165,11 @@ class CaseCounts:
 
     def add(self, line: str) -> None:
         """Count the tokens of a line, except the first words of sentences."""
-        self.counts.update([token for _, token, _ in self._weights(line.split())])
+        words = line.split()
+        # sacremoses takes the second of two marks for the first word of a sentence.
+        pairs = zip(words, ["", *words], strict=False)
+        kept = [word for word, before in pairs if not (word in ENDS and before in ENDS)]
+        self.counts.update([token for _, token, _ in self._weights(kept)])
 
     def write(self, path: str | Path) -> int:
         """Write the truecasing model. Return the number of words in it."""
