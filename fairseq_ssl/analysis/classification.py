@@ -291,7 +291,7 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
     uniform distribution without it.
 
     Args:
-        probabilities: [windows, classes], class probabilities of each window, in float64.
+        probabilities: [windows, classes], class probabilities of each window.
         texts: [windows], index of the text of each window.
         counts: [batch], number of windows of each text.
         best: [batch, 2], the first and the second class of each text.

@@ -19,7 +19,7 @@ SCORE_BITS = 52
 """Max bits of a weighted sum, one less than a double has, so that differences are exact."""
 
 MIN_SCORE = 1000
-"""Min rounded value of the largest score of a feature. Smaller ranges lose too much precision."""
+"""Min rounded value of the median score of a feature. Smaller scores lose too much precision."""
 
 Weights = NDArray[np.int64]
 """Weights in units of 1 / SCORE_UNITS, [features]."""
@@ -56,17 +56,8 @@ class Candidates:
         features = tuple(lists[0][0] if names is None else names)
         if not features:
             raise DataError(f"{file}:{first} has no score. Expected one or more.")
+        block = score_block(lists, features, file, first)
         sizes = np.array(list(map(len, lists)), np.intp)
-        block = np.zeros((len(lists), int(sizes.max()), len(features)))
-        line = first
-        for number, candidates in enumerate(lists):
-            rows = [
-                _row(scores, features, f"{file}:{line + offset}")
-                for offset, scores in enumerate(candidates)
-            ]
-            block[number] = rows[0]
-            block[number, : len(rows)] = rows
-            line += len(rows)
         return cls(features, _round_scores(block, features, file), sizes)
 
     def subset(self, rows: NDArray[np.intp]) -> Candidates:
@@ -77,6 +68,23 @@ class Candidates:
         """Return a copy with only the features `names`, in this order."""
         columns = [self.names.index(name) for name in names]
         return replace(self, names=tuple(names), scores=self.scores[:, :, columns])
+
+
+def score_block(
+    lists: Sequence[Sequence[Mapping[str, float]]], names: Sequence[str], file: str, first: int
+) -> NDArray[np.float64]:
+    """Return the scores [sentences, candidates, features], as in `Candidates`, without rounding."""
+    block = np.zeros((len(lists), max(map(len, lists)), len(names)))
+    line = first
+    for number, candidates in enumerate(lists):
+        rows = [
+            _row(scores, names, f"{file}:{line + offset}")
+            for offset, scores in enumerate(candidates)
+        ]
+        block[number] = rows[0]
+        block[number, : len(rows)] = rows
+        line += len(rows)
+    return block
 
 
 def whole_weights(weights: Mapping[str, float]) -> Weights:
@@ -111,24 +119,27 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
 def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
     """Scale all scores by one power of ten and round them, so that weighted sums are exact.
 
-    Raise DataError if the ranges of two features are too different for one scale.
+    Raise DataError if the usual scores of a feature are too small for the scale of the largest.
     """
-    sides = np.abs(block).max((0, 1))
+    sizes = np.abs(block)
+    sides = sizes.max((0, 1))
     largest = float(sides.max())
     if largest == 0:
         return block
+    columns = (sizes[..., at][sizes[..., at] > 0] for at in range(len(names)))
+    usual = [float(np.median(column)) if len(column) else 0.0 for column in columns]
     bits = (
         SCORE_BITS
         - math.ceil(math.log2(SCORE_UNITS))
         - math.ceil(math.log2(max(block.shape[-1], 2)))
     )
     scale = 10.0 ** math.floor(math.log10(2**bits / largest))
-    for name, side in zip(names, sides.tolist(), strict=True):
-        if 0 < side * scale < MIN_SCORE:
+    for name, median in zip(names, usual, strict=True):
+        if 0 < median * scale < MIN_SCORE:
             raise DataError(
-                f"{file} has scores {name!r} up to {side:.3g} and {names[sides.argmax()]!r} up to "
-                f"{largest:.3g}. These ranges are too different to add the scores. Scale one of "
-                "them."
+                f"{file} has scores {name!r} of about {median:.3g} and {names[sides.argmax()]!r} "
+                f"up to {largest:.3g}. These ranges are too different to add the scores. Scale or "
+                "limit them."
             )
     return np.asarray(np.rint(block * scale))
 

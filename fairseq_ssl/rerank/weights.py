@@ -22,7 +22,7 @@ from fairseq_ssl.rerank.candidates import (
     Weights,
     choices,
     equal_weights,
-    weighted_totals,
+    score_block,
     whole_weights,
 )
 from fairseq_ssl.rerank.grid import ONE_PROCESS, grid_search
@@ -35,6 +35,8 @@ from fairseq_ssl.rerank.nbest import (
     parse_nbest,
 )
 
+DIGITS = 12
+"""Number of digits in which sums are compared."""
 BLOCK = 10_000
 """Number of sentences in memory in `apply_to_lines`."""
 
@@ -86,7 +88,8 @@ def sort_candidates(
 ) -> Iterator[SentenceCandidates]:
     """Yield the sentences with sorted candidates, best first, and weighted sums as totals.
 
-    Candidates with equal sums keep their order.
+    Candidates with equal sums keep their order. Sums of a sentence are equal if they agree in the
+    first 12 digits of its largest term, so that ties of decimal numbers are found.
 
     Args:
         groups: sentences of a list
@@ -95,8 +98,10 @@ def sort_candidates(
         line: line number of the first candidate in messages
     """
     lists = [[one.scores for one in group.candidates] for group in groups]
-    candidates = Candidates.of(lists, tuple(weights), name, line)
-    sums = weighted_totals(candidates, whole_weights(weights))
+    values = np.array(list(weights.values()))
+    terms = score_block(lists, list(weights), name, line) * (values / values.max())
+    largest = np.abs(terms).max((1, 2), initial=0)[:, None]
+    sums = np.rint(terms.sum(2) / np.where(largest == 0, 1, largest) * 10**DIGITS)
     for group, row in zip(groups, sums.tolist(), strict=True):
         order = sorted(range(len(group.candidates)), key=lambda index: -row[index])
         chosen = [group.candidates[index] for index in order]

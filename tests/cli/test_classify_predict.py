@@ -207,6 +207,18 @@ def test_weight_of_a_window_is_its_contribution() -> None:
     assert found[3].item() == pytest.approx((alone[1] - alone[2]).item(), abs=1e-6)
 
 
+@pytest.mark.parametrize("logits", [[[35, 0]] * 3, [[110, 0]] * 2, [[20, 0], [0, 2]]])
+def test_weights_of_confident_windows(logits: list[list[float]]) -> None:
+    """Each weight is computed from the logarithms of the other windows' probabilities."""
+    rows = torch.tensor(logits, dtype=torch.float64).log_softmax(-1)
+    places = torch.zeros(len(rows), dtype=torch.long)
+    found = leads_lost(rows.exp(), places, torch.tensor([len(rows)]), torch.tensor([[0, 1]]))
+    for place in range(len(rows)):
+        rest = [row for row in range(len(rows)) if row != place]
+        lead = rows.logsumexp(0) - rows[rest].logsumexp(0)
+        assert found[place].item() == pytest.approx((lead[0] - lead[1]).item(), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("step", "model", "words", "code", "told"),
     [

@@ -61,6 +61,22 @@ def test_only_the_ratio_of_weights_selects_candidates(scale: float) -> None:
     assert analysis.weights == {"s": 2 * scale, "t": scale}
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.9 / 0.11])
+def test_small_weights_are_exact(scale: float) -> None:
+    lines = ["0 ||| x ||| a= -1 b= -100000", "0 ||| y ||| a= -2.6 b= 0"]
+    weights = {"a": 0.11 * scale, "b": 1.6e-6 * scale}
+    assert rerank.apply(rerank.NBest.parse(lines), weights) == ["x"]
+    totals = [float(line.split()[-1]) for line in apply_to_lines(lines, weights, "list", True)]
+    assert totals == sorted(totals, reverse=True)
+
+
+@pytest.mark.parametrize("outlier", ["-2e7", "-1e20"])
+def test_an_outlier_does_not_change_other_sentences(outlier: str) -> None:
+    lines = ["0 ||| bad ||| s= -1.004", "0 ||| good ||| s= -1.001", f"1 ||| a ||| s= {outlier}"]
+    assert rerank.apply(rerank.NBest.parse(lines), {"s": 1}) == ["good", "a"]
+    assert list(apply_to_lines(lines, {"s": 1}, "list")) == ["good", "a"]
+
+
 def test_totals_are_the_weighted_sums() -> None:
     lines = apply_to_lines(["0 ||| a ||| s= -1 t= -3"], {"s": 2, "t": 0.5}, "list", nbest=True)
     assert list(lines) == ["0 ||| a ||| s= -1 t= -3 ||| -3.5"]

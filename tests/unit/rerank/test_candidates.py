@@ -81,7 +81,7 @@ def test_features_are_selected_by_name() -> None:
         ([[{}]], "list:7 has no score. Expected one or more"),
         (
             [[{"a": 1e-4, "b": 1.0, "c": 0.0}], [{"a": 0.0, "b": -1e9, "c": 0.0}]],
-            "list has scores 'a' up to 0.0001 and 'b' up to 1e",
+            "list has scores 'a' of about 0.0001 and 'b' up to 1e",
         ),
     ],
 )
