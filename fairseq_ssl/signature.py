@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -52,6 +53,16 @@ def file_fingerprint(path: str | Path) -> list[int]:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     return [sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)]
+
+
+def data_params(folder: str | Path | None) -> dict[str, Any]:
+    """Return a data folder and a digest of each of its dictionaries, as parameters of a job.
+
+    Dictionaries that fairseq-preprocess writes again without a change have the same digests.
+    """
+    files = sorted(Path(folder).glob("dict.*")) if folder else []
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files}
+    return {"data_dir": folder and str(folder), "dictionaries": digests}
 
 
 def _is_short(value: Any) -> bool:

@@ -356,11 +356,11 @@ def label_split(
     """
     part, parts = shard
     dataset = classifier.split(split)
-    first, last = (len(dataset) * i // parts for i in (part - 1, part))
-    if first == last:
+    first, last = (len(dataset) * i // max(parts, 1) for i in (part - 1, part))
+    if first == last or not 1 <= part <= parts:
         raise UsageError(
-            f"`shard` {part}/{parts} is empty, since {split} has only {len(dataset)} lines. Use "
-            "fewer shards."
+            f"`shard` {part}/{parts} has none of the {len(dataset)} lines of {split}. Expected "
+            "i/n, with i from 1 to n, and at most as many shards as lines."
         )
     path = output / f"{split if parts == 1 else f'{split}.{part}-of-{parts}'}.npy"
     files = [classifier.folder / view / f"{split}.idx" for view in classifier._views()]
@@ -416,13 +416,10 @@ def predict_lines(
     """
     count, lines = 0, iter(lines)
     while block := list(islice(lines, BLOCK)):
-        if labeled:
-            for number, line in enumerate(block, count + 1):
-                if "\t" not in line:
-                    raise DataError(
-                        f"{name}:{number} has no tab. Expected a label, a tab and a text."
-                    )
-        elif not count:
+        for number, line in enumerate(block, count + 1):
+            if labeled and "\t" not in line:
+                raise DataError(f"{name}:{number} has no tab. Expected a label, a tab and a text.")
+        if not labeled and not count:
             check_unlabeled(name, block, set(classifier.task.classes))
         count += len(block)
         texts = [line.partition("\t")[2] if labeled else line for line in block]

@@ -23,7 +23,7 @@ from fairseq_ssl.analysis.trained_models import (
     translate,
 )
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import Bucket, bleu, bleu_by_length, buckets
+from fairseq_ssl.metrics.bleu import Bucket, bleu, bleu_by_length, bleu_metric, buckets
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_detokenizer
 
@@ -87,6 +87,7 @@ def score_by_length(
     options, text = search or SearchOptions(), text or BleuOptions()
     join, within = moses_detokenizer(text.subwords, text.moses), buckets(ends)
     separator, tokenize = text.separator, text.tokenize
+    bleu_metric(tokenize)  # reports an unknown tokenizer before the translation
 
     def plain(line: str) -> str:
         return join(" ".join(token for token in line.split() if token != separator))
@@ -102,13 +103,14 @@ def score_by_length(
         lengths = [length - 1 for dataset in datasets for length in dataset.src_sizes.tolist()]
         return {"checkpoint": str(path), **_bleu(pairs, lengths, within, tokenize)}
 
+    baseline = next(iter(checkpoints))
+    trained = TrainedModels.load(checkpoints[baseline][0], data, device)
+    training_pairs = _training_lengths(trained, within)
     runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
     models = {name: _means(of_model) for name, of_model in runs.items()}
-    baseline = next(iter(models))
-    trained = TrainedModels.load(checkpoints[baseline][0], data, device)
     results = {
         "buckets": list(map(str, within)),
-        "training_pairs": _training_lengths(trained, within),
+        "training_pairs": training_pairs,
         "baseline": baseline,
         "models": models,
         "gains": _gains(models, baseline),

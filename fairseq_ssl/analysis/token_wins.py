@@ -97,9 +97,9 @@ def compare_gold_tokens(
         by_dataset = (gold_scores(trained, dataset, max_tokens, report) for dataset in datasets)
         return [scores for sentences in by_dataset for scores in sentences]
 
-    scores = {name: list(map(scores_of, paths)) for name, paths in checkpoints.items()}
     baseline = next(iter(checkpoints))
     gold = _gold_ranks(TrainedModels.load(checkpoints[baseline][0], data, device), subsets)
+    scores = {name: list(map(scores_of, paths)) for name, paths in checkpoints.items()}
     results = {
         "baseline": baseline,
         "ranks": list(map(str, buckets(ranks))),

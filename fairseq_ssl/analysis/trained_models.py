@@ -126,9 +126,9 @@ class TrainedModels:
         Raise DataError for an empty split or a sentence that is too long.
         """
         sizes = dataset.src_sizes
-        max_length = utils.resolve_max_positions(
+        max_length, max_target_length = utils.resolve_max_positions(
             self.task.max_positions(), self.model.max_positions()
-        )[0]
+        )
         if len(sizes) == 0:
             raise DataError(
                 f"The split of {self.task.cfg.data} has no sentences. Choose a different split."
@@ -138,6 +138,11 @@ class TrainedModels:
                 f"A sentence has {max(sizes)} tokens, but {self.path.name} reads at most "
                 f"{max_length} and `max_tokens` is {max_tokens}. Increase `max_tokens` or remove "
                 "long sentences."
+            )
+        if dataset.tgt is not None and dataset.tgt_sizes.max() > max_target_length:
+            raise DataError(
+                f"A target has {dataset.tgt_sizes.max()} tokens, but {self.path.name} reads at "
+                f"most {max_target_length}. Remove long sentences."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
             sample = dataset.collater([dataset[index] for index in batch])

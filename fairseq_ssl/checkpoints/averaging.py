@@ -151,6 +151,9 @@ def _read(path: Path, moving: bool) -> State:
                 "option store_ema."
             )
         state["model"] = stored
+    wrong = [name for name, weight in state["model"].items() if not isinstance(weight, Tensor)]
+    if wrong:
+        raise DataError(f"The weight {wrong[0]!r} of {path} is not a tensor.")
     return state
 
 

@@ -194,15 +194,37 @@ STOCK_COUNTERPART = {
 
 
 def to_stock(state: State) -> State:
-    """Convert a checkpoint to fairseq's own architecture, which has the same outputs.
+    """Convert a checkpoint to fairseq's own architecture and task, which have the same outputs.
 
     Raises:
+        ConfigurationError: if the model decodes from right to left.
         DataError: if fairseq has no equivalent architecture.
     """
-    return exported(state, _stock_architecture(state), task_options(state))
+    from fairseq.criterions import CRITERION_REGISTRY
+    from fairseq.tasks import TASK_REGISTRY
+
+    arch, task, criterion = _stock_architecture(state), task_options(state), _criterion(state)
+    if task.get("right_to_left"):
+        raise ConfigurationError(
+            "The checkpoint decodes from right to left. fairseq and CTranslate2 would reverse its "
+            "translations. Use the checkpoint itself, for back-translation with the engine fairseq."
+        )
+    if not _is_stock(TASK_REGISTRY, task):
+        task = {**task, "_name": "translation"}
+    if not _is_stock(CRITERION_REGISTRY, criterion):
+        criterion = {"_name": "cross_entropy"}
+    return exported(state, arch, task, criterion)
 
 
-def exported(state: State, arch: str, task: Mapping[str, Any]) -> State:
+def _is_stock(registry: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    name = options.get("_name")
+    declared = registry.get(name) if isinstance(name, str) else None
+    return declared is not None and declared.__module__.startswith("fairseq.")
+
+
+def exported(
+    state: State, arch: str, task: Mapping[str, Any], criterion: Mapping[str, Any]
+) -> State:
     """Return a checkpoint with the weights of `state` and only its declared options.
 
     The checkpoint consists of plain values and tensors, so fairseq can load it without this
@@ -212,6 +234,7 @@ def exported(state: State, arch: str, task: Mapping[str, Any]) -> State:
         state: the checkpoint.
         arch: architecture of the new checkpoint.
         task: task options of the new checkpoint.
+        criterion: criterion options of the new checkpoint.
     """
     wrong = [name for name, weight in state["model"].items() if not isinstance(weight, Tensor)]
     if wrong:
@@ -224,7 +247,7 @@ def exported(state: State, arch: str, task: Mapping[str, Any]) -> State:
             arch,
             model_options(state),
             {**task, "data": None},
-            _criterion(state),
+            criterion,
         ),
         "model": dict(state["model"]),
         "optimizer_history": [_history(state)],
@@ -317,8 +340,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
         )
     options = {"_name": "translation", "source_lang": source, "target_lang": target}
     task = {**task_options(state), **options}
-    single = {**state, "model": model, "cfg": {**state["cfg"], "criterion": TWO_WAY_CRITERION}}
-    return exported(single, architecture(state), task)
+    return exported({**state, "model": model}, architecture(state), task, TWO_WAY_CRITERION)
 
 
 def _read_direction(checkpoint: Path, to: str, source: str | None, target: str | None) -> State:

@@ -206,7 +206,8 @@ def _add_merge(steps: Steps) -> None:
         nargs="+",
         metavar="NAME=LIST",
         help="n-best list in the format of Moses, or output of fairseq-generate --nbest N; NAME is "
-        "the name of its score, a natural logarithm divided by length ** lenpen; .gz by suffix",
+        "the name of its score, a natural logarithm divided by length ** lenpen; .gz by suffix; "
+        "--subwords and --moses apply to output of fairseq-generate",
     )
     merge.add_argument(
         "--best",

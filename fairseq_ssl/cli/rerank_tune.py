@@ -119,9 +119,8 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step",
         type=float,
-        default=0.1,
         metavar="S",
-        help="step of the grid, 1 / N for an integer N, 0.001 to 1; J features have (1/S + 1)^J "
+        help="step of the grid, 1 / N, such as 0.05, 0.001 to 1; J features have (1/S + 1)^J "
         "points, 1.8 million for 6 features (default: 0.1)",
     )
     what = "random starts of the line search, in addition to equal weights and each feature alone"
@@ -133,7 +132,10 @@ def _search(args: argparse.Namespace) -> WeightSearch:
     from fairseq_ssl.rerank import WeightSearch
 
     executor = options.local_executor(args)
-    return WeightSearch(args.method, args.step, args.restarts, args.seed, executor)
+    if args.step is not None and args.method == "mert":
+        raise UsageError("--step needs --method grid or both.")
+    step = 0.1 if args.step is None else args.step
+    return WeightSearch(args.method, step, args.restarts, args.seed, executor)
 
 
 def _data(args: argparse.Namespace) -> dict[str, Any]:

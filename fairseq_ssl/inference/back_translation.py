@@ -38,7 +38,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import join_lines, optional_path
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature, data_params, file_fingerprint
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "fairseq": FairseqDecoder,
@@ -291,10 +291,10 @@ class _BackTranslationJob:
         config = asdict(self.config)
         del config["threads"]
         config["model"] = [[str(path), *file_fingerprint(path)] for path in self.config.model]
-        for name in ("data_dir", "fluency_boost_data"):
-            config[name] = config[name] and str(config[name])
+        config |= data_params(self.config.data_dir)
         if model := self.config.fluency_boost_lm:
             config["fluency_boost_lm"] = [str(model), *file_fingerprint(model)]
+            config["fluency_boost_data"] = data_params(self.config.fluency_boost_data)
         self.params: dict[str, Any] = {
             "engine": self.engine,
             **config,
@@ -338,7 +338,7 @@ class _BackTranslationJob:
             config,
             tuple(outputs),
             tuple(path.suffix == ".gz" for path in outputs.values()),
-            fingerprints(*config.model, config.fluency_boost_lm),
+            fingerprints(*config.model, config.fluency_boost_lm, config.data_dir),
         )
         report = self.progress("back-translate", "sentences")
         self.seconds = state.get("time", 0.0)

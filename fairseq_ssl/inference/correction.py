@@ -30,7 +30,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature, data_params, file_fingerprint
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
@@ -404,7 +404,7 @@ class _CorrectionJob:
         config = asdict(self.config)
         del config["threads"]
         config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
-        config["data_dir"] = self.config.data_dir and str(self.config.data_dir)
+        config |= data_params(self.config.data_dir)
         if counts := self.config.spelling:
             config["spelling"] = [str(counts), *file_fingerprint(counts)]
         self.params: dict[str, Any] = {
@@ -437,7 +437,7 @@ class _CorrectionJob:
         self.text.resume(state, self.totals)
         _corrector.cache_clear()  # an earlier call could have loaded a file that changed
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
-        files = fingerprints(*self.config.models, self.config.spelling)
+        files = fingerprints(*self.config.models, self.config.spelling, self.config.data_dir)
         correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path, files)
         report = self.progress("correct", "lines")
         self.seconds = state.get("time", 0.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.inference.loading import (
     TASKS,
     check_registered,
@@ -26,7 +26,7 @@ from fairseq_ssl.inference.loading import (
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
 from fairseq_ssl.io.executors import is_worker
 from fairseq_ssl.io.outputs import build_once, is_done
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature, data_params, file_fingerprint
 
 MODEL_FILE = "model.bin"
 """File with the weights in the folder of a CTranslate2 model."""
@@ -197,22 +197,17 @@ class Conversion:
         config = self.config
         return {
             "checkpoint_is": file_fingerprint(self.checkpoint),
-            "data_dir": config.data_dir and str(Path(config.data_dir).resolve()),
+            **data_params(config.data_dir and Path(config.data_dir).resolve()),
             "languages": [config.source_lang, config.target_lang],
         }
 
     def _convert(self) -> None:
         from fairseq_ssl.checkpoints.conversion import to_stock
         from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-        from fairseq_ssl.checkpoints.files import read_checkpoint, task_options, training_data
+        from fairseq_ssl.checkpoints.files import read_checkpoint, training_data
 
         config = self.config
         state = read_checkpoint(self.checkpoint)
-        if task_options(state).get("right_to_left"):
-            raise ConfigurationError(
-                f"{self.checkpoint} decodes from right to left, which CTranslate2 does not "
-                "support. Use the engine fairseq."
-            )
         data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
         write_ctranslate2(to_stock(state), data, self.output, config.compute_type)
         params = {"checkpoint": str(self.checkpoint), **self._params()}
@@ -359,20 +354,23 @@ def fairseq_config(config: DecodingConfig) -> Any:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     parser = options.get_interactive_generation_parser()
-    printed = io.StringIO()
+    printed, words = io.StringIO(), _command_line(config)
     try:
         with redirect_stderr(printed):
-            parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
+            parsed = options.parse_args_and_arch(parser, input_args=words)
+    except OSError as error:  # --user-dir of a folder that does not exist
+        raise UsageError(f"`fairseq_options` cannot be used: {error}.") from None
     except SystemExit:
-        error = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
+        problem = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
         given = " ".join([*_words(_own_options(config)), *config.fairseq_options])
         raise UsageError(
             f"The task of {config.model[0]} rejects the options {given}. Expected its options of "
-            f"fairseq-interactive and their values. {error}"
+            f"fairseq-interactive and their values. {problem}"
         ) from None
     assert isinstance(parsed, Namespace)
-    for name in NOT_SUPPORTED:
-        if getattr(parsed, name) != parser.get_default(name):
+    defaults = {name: parser.get_default(name) for name in NOT_SUPPORTED}
+    for name, default in (defaults | {"nbest": config.nbest}).items():
+        if getattr(parsed, name) != default:
             raise UsageError(
                 f"`fairseq_options` has --{name.replace('_', '-')}, which is not supported. Use "
                 "fairseq-interactive."

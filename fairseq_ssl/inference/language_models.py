@@ -255,13 +255,14 @@ class LanguageModelScorer:
         previous = target.roll(1, 1)
         previous[:, 0] = self.begin
         lengths = torch.tensor([len(row) + 1 for row in rows], device=self.loaded.device)
+        is_padding = torch.arange(target.size(1), device=lengths.device) >= lengths[:, None]
         each = []
         with torch.inference_mode():
             for model in self.loaded.models:
                 output = model(previous, src_lengths=lengths)
                 scores = model.get_normalized_probs(output, True, {"target": target})
                 each.append(scores.gather(-1, target[..., None])[..., 0].float())
-            tokens = self.loaded.average(each).masked_fill(target == pad, 0.0).double()
+            tokens = self.loaded.average(each).masked_fill(is_padding, 0.0).double()
             end = tokens.gather(1, lengths[:, None] - 1)[:, 0]
             return (tokens.sum(1) - end).cpu().numpy(), end.cpu().numpy()
 

@@ -44,7 +44,7 @@ from fairseq_ssl.io.text_files import (
     stdin_text,
 )
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature, data_params, file_fingerprint
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class _NBestJob:
         config = asdict(self.config)
         del config["threads"]
         config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
-        config["data_dir"] = self.config.data_dir and str(self.config.data_dir)
+        config |= data_params(self.config.data_dir)
         files = self.files.items()
         names = {name: path and str(path) for name, path in files}
         prints = {f"{name}_is": path and file_fingerprint(path) for name, path in files}
@@ -192,7 +192,7 @@ class _NBestJob:
             self.files["source_subwords"],
             self.files["subwords"],
             self.output is not None and self.output.suffix == ".gz",
-            fingerprints(*self.config.models, self.config.unigrams),
+            fingerprints(*self.config.models, self.config.unigrams, self.config.data_dir),
         )
         if self.files["source"] is not None:
             with open_text(self.files["source"]):

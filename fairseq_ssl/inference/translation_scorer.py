@@ -97,6 +97,8 @@ class TranslationScorer:
         tokens = pad_rows(list(rows), self.source.pad(), left).to(device)
         lengths = torch.tensor(list(map(len, rows)), device=device)
         target = pad_rows(targets, pad).to(device)
+        ends = torch.tensor(list(map(len, targets)), device=device)
+        is_padding = torch.arange(target.size(1), device=device) >= ends[:, None]
         previous = target.roll(1, 1)
         previous[:, 0] = self.target.eos()
         each = []
@@ -111,4 +113,4 @@ class TranslationScorer:
                 columns = model.get_targets({"target": target}, output)
                 each.append(scores.gather(-1, columns[..., None])[..., 0].float())
             tokens = self.loaded.average(each)
-            return tokens.masked_fill(target == pad, 0.0).double().sum(1).cpu().numpy()
+            return tokens.masked_fill(is_padding, 0.0).double().sum(1).cpu().numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -288,7 +289,10 @@ def keep_best(
         raise UsageError(f"`keep` is {keep}. Expected a percentage above 0 and up to 100.")
     pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
     check_distinct([*pairs, scores], outputs)
-    count = sum(map(len, _read_scores(scores)))
+    count, digest = 0, hashlib.sha256()
+    for block in _read_scores(scores):
+        count += len(block)
+        digest.update(block.tobytes())
     if not count:
         raise DataError(f"{pairs[0]} is empty. Expected one line or more.")
     kept = max(1, round(count * keep / 100))
@@ -299,6 +303,7 @@ def keep_best(
         "inputs_are": [file_fingerprint(path) for path in pairs],
         "outputs": list(map(str, outputs)),
         **{"version": __version__, "scores": str(scores)},
+        "scores_digest": digest.hexdigest()[:16],
         **{"keep": keep, "threshold": threshold},
     }
     job = _KeepJob((*pairs, scores), outputs, threshold, equal)

@@ -168,7 +168,12 @@ class DenoisingNoise:
         """Table for sampling from the Beta distribution: cumulative probabilities, shares."""
         alpha, beta = self.alpha_and_beta
         reach = 30 * self.deviation
+        if min(alpha, beta) < 1:  # a long tail, of shares of up to a few times 1 / (alpha + beta)
+            reach = max(reach, 40 / (alpha + beta))
         edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 10_001)
+        tail = np.geomspace(1e-12, 1e-4, 100)
+        ends = [*[tail] * (alpha < 1), *[1 - tail] * (beta < 1)]  # where the density is infinite
+        edges = np.unique(np.concatenate([edges, *ends]))
         middle = (edges[1:] + edges[:-1]) / 2
         if min(alpha, beta) >= 1:
             density = (alpha - 1) * np.log(middle) + (beta - 1) * np.log1p(-middle)

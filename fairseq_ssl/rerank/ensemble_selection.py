@@ -12,7 +12,7 @@ all outputs, and is only selected if all outputs are like this. Ties go to the f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,24 +28,9 @@ from fairseq_ssl.rerank.word_vectors import WordVectors, read_vectors
 from fairseq_ssl.text.tokenization import LineRewriter
 
 SimilarityArray = NDArray[np.float64]
-Kernel = Callable[[SimilarityArray], SimilarityArray]
 TOLERANCE = 1e-9
-"""Max difference of densities that count as equal. Floating-point sums have rounding errors."""
+"""Max difference of similarities that count as equal. Floating-point sums have rounding errors."""
 KERNELS = ("cosine", "von-mises-fisher")
-
-
-def cosine(cosines: SimilarityArray) -> SimilarityArray:
-    """Kernel of PostCosE: the identity."""
-    return cosines
-
-
-def von_mises_fisher(concentration: float) -> Kernel:
-    """Return the kernel of PostVmfE, scaled to a max of 1.
-
-    Args:
-        concentration: kappa, above 0
-    """
-    return lambda cosines: np.asarray(np.exp(concentration * (cosines - 1)))
 
 
 @dataclass(frozen=True)
@@ -96,7 +81,8 @@ def post_ensemble(
         raise UsageError(f"`kernel` is {kernel}. Expected one of {', '.join(KERNELS)}.")
     if not 0 < concentration < math.inf:
         raise UsageError(f"`concentration` is {concentration}. Expected a number above 0.")
-    chosen_kernel = cosine if kernel == "cosine" else von_mises_fisher(concentration)
+    if kernel == "cosine":
+        concentration = 0.0
     system_weights = _check_weights(weights, len(outputs))
     rows = _read_rows(outputs)
     rewrite = bleu_words(tokenize)
@@ -105,7 +91,7 @@ def post_ensemble(
         vectors = read_vectors(Path(vectors), words)
     means = MeanVectors(vectors, rewrite)
     systems = [
-        choose_output(row, means, chosen_kernel, system_weights)
+        choose_output(row, means, concentration, system_weights)
         for row in counted(rows, progress("post-ensemble", "lines"))
     ]
     lines = [row[system] for row, system in zip(rows, systems, strict=True)]
@@ -180,38 +166,53 @@ class MeanVectors:
         return self._rows[word]
 
 
-def densities(
-    directions: SimilarityArray, kernel: Kernel, weights: SimilarityArray | None = None
+def similarities(
+    directions: SimilarityArray, concentration: float = 0.0, weights: SimilarityArray | None = None
 ) -> SimilarityArray:
-    """Estimate the density at each output.
+    """Return the similarity of each output to all outputs, which has the order of its density.
 
-    f(s) = sum over s' of w(s') K(s, s') / sum of w, including s itself, as in the paper. The
-    density of a zero vector is -infinity.
+    The density is f(s) = sum over s' of w(s') K(s, s'). For K = cos, the similarity is the mean
+    cosine f / sum of w. For K = exp(kappa cos), it is log(f / sum of w) / kappa, whose limit for
+    kappa = 0 is the mean cosine. If all weights are equal, s' = s is left out: it adds the same
+    number to all densities, which for a large kappa exceeds the others by many digits.
 
     Args:
         directions: vectors of norm 1 or 0, [systems, dimensions]
-        kernel: function of cosines
+        concentration: kappa, 0 for K = cos
         weights: weights of the systems (default: 1)
 
     Returns:
-        [systems]
+        [systems], -infinity for zero vectors
     """
     valid = (directions != 0).any(1)
     if weights is None:
         weights = np.ones(len(directions))
-    similarities = kernel(np.clip(directions @ directions.T, -1.0, 1.0))
-    similarities = np.where(valid & valid[:, None], similarities, 0.0)
-    return np.where(valid, similarities @ weights / weights.sum(), -np.inf)
+    parts = np.where(valid & valid[:, None], weights, 0.0)
+    if (weights == weights[0]).all():
+        np.fill_diagonal(parts, 0.0)
+    total = parts.sum(1, keepdims=True)
+    parts = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
+    cosines = np.clip(directions @ directions.T, -1.0, 1.0)
+    if concentration:
+        nearest = np.where(parts > 0, cosines, -1.0).max(1, keepdims=True)
+        below = np.expm1(concentration * np.minimum(cosines - nearest, 0.0))
+        means = nearest[:, 0] + np.log1p((parts * below).sum(1)) / concentration
+    else:
+        means = (parts * cosines).sum(1)
+    return np.where(valid, means, -np.inf)
 
 
 def choose_output(
     texts: Sequence[str],
     means: MeanVectors,
-    kernel: Kernel,
+    concentration: float = 0.0,
     weights: SimilarityArray | None = None,
 ) -> int:
-    """Return the index of the output with the highest density. Ties go to the first output."""
+    """Return the index of the output with the highest similarity. Ties go to the first output.
+
+    The arguments are those of `similarities`.
+    """
     if len(set(texts)) == 1:
         return 0
-    scores = densities(np.stack([means(text) for text in texts]), kernel, weights)
+    scores = similarities(np.stack([means(text) for text in texts]), concentration, weights)
     return int((scores >= scores.max() - TOLERANCE).argmax())

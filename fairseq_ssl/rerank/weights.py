@@ -180,7 +180,7 @@ class WeightSearch:
     """``grid`` for all points of a grid, as in the thesis; ``mert`` for line search (Och, 2003);
     ``both`` for line search that also starts from the best grid point."""
     step: float = 0.1
-    """Step of the grid, 1 / N for an integer N from 1 to 1000."""
+    """Step of the grid, 1 / N for a divisor N of 1,000,000, up to 1000."""
     restarts: int = RESTARTS
     """Number of random start points of the line search, 0 or more."""
     seed: int = 1
@@ -195,8 +195,8 @@ class WeightSearch:
         parts = self.parts
         if not parts or abs(parts * self.step - 1) > 1e-9 or SCORE_UNITS % parts:
             raise UsageError(
-                f"`step` is {self.step}. Expected 1 / N for an integer N, from 0.001 to 1, such as "
-                "0.1, 0.05 or 0.25."
+                f"`step` is {self.step}. Expected 1 / N, from 0.001 to 1, for an integer N that "
+                f"divides {SCORE_UNITS:,}, such as 0.1, 0.05 or 0.25."
             )
 
     @property

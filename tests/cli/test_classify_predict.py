@@ -64,6 +64,8 @@ def test_labels_equal_the_expert_with_and_without_shards(folder: Path, tmp_path:
     for part in ("1/3", "2/3", "3/3"):
         assert call(folder, "label", "expert", "-o", tmp_path / "parts", "--shard", part) == 0
     names = [f"unlabeled.{part}-of-3.npy" for part in (1, 2, 3)]
+    for part in ("0/2", "3/2", "1/99"):
+        assert call(folder, "label", "expert", "-o", tmp_path / "parts", "--shard", part) == 2
     parts = np.concatenate([labels(tmp_path / "parts" / name) for name in names])
     np.testing.assert_allclose(parts, whole, atol=1e-3)
     told = json.loads((tmp_path / "unlabeled.npy.json").read_text())

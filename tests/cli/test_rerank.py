@@ -33,6 +33,7 @@ MERGED = """\
 WORDS = "abcdefghij"
 LENGTH = 8
 SENTENCES = 40
+GRID = ("--method", "grid", "--step")
 
 
 @pytest.fixture
@@ -320,8 +321,9 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
             "There are 2 sentences for 5 folds",
         ),
         (["tune", "{}/l", "--reference", "{}/ref", "--folds", "1"], 2, "--folds is 1"),
-        (["tune", "{}/l", "--reference", "{}/ref", "--step", "0.3"], 2, "--step is 0.3"),
-        (["tune", "{}/l", "--reference", "{}/ref", "--step", "0"], 2, "--step is 0.0"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--step", "0.3"], 2, "--step needs --method"),
+        (["tune", "{}/l", "--reference", "{}/ref", *GRID, "0.3"], 2, "--step is 0.3"),
+        (["tune", "{}/l", "--reference", "{}/ref", *GRID, "0"], 2, "--step is 0.0"),
         (["tune", "{}/l", "--reference", "{}/ref", "--jobs", "0"], 2, "--jobs: 0 is out of range"),
         (["tune", "{}/l", "--reference", "{}/ref", "--tokenize", "moses"], 2, "no tokenizer"),
         (

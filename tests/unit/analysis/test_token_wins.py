@@ -6,12 +6,14 @@ import math
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from fairseq_ssl import register
+from fairseq_ssl.analysis.length_bleu import score_by_length
 from fairseq_ssl.analysis.token_wins import (
     compare_gold_tokens,
     frequency_ranks,
@@ -19,6 +21,7 @@ from fairseq_ssl.analysis.token_wins import (
     share_higher,
 )
 from fairseq_ssl.analysis.trained_models import TrainedModels
+from fairseq_ssl.errors import DataError
 from tests.conftest import PACKAGE, Run
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import binarized_split
@@ -92,6 +95,53 @@ def test_models_of_both_directions_are_compared_by_token(tmp_path: Path) -> None
         scores.append(np.concatenate(ordered))
     assert found == pytest.approx(np.mean(scores[1] > scores[0]), abs=1e-4)
     assert compare_gold_tokens({"a": [right], "b": [right]}, data, [3], [2]).results
+
+
+def test_words_that_a_model_copies_count_as_unknown(tmp_path: Path) -> None:
+    """Their ids, which a model that copies adds to the dictionary, have no frequency."""
+    data = tmp_path / "joint"
+    path = random_models.copying(tmp_path / "copying.pt", data, 4 + 3, "--dataset-impl", "raw")
+    for split in ("train", "valid"):
+        for side, lines in (("src", "a new c\nold e\n"), ("trg", "new a\ne old old\n")):
+            (data / f"{split}.src-trg.{side}").write_text(lines)
+    results = compare_gold_tokens({"a": [path], "b": [path]}, data, [3], [2]).results
+    assert results["models"]["b"]["all"] == 0
+    assert sum(map(sum, results["models"]["b"]["tokens"])) == 5
+
+
+def test_long_targets_are_rejected(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    for split in ("train", "valid"):
+        binarized_split(data, split, "a b\nc d e\n", "u v w x y u v\nw x\n")
+    flags = ("--decoder-learned-pos", "--max-target-positions", "4")
+    path = random_models.translation(tmp_path / "t.pt", data, 1, *flags)
+    with pytest.raises(DataError, match=r"A target has 8 tokens, but t\.pt reads at most 4"):
+        compare_gold_tokens({"a": [path], "b": [path]}, data, [3], [2])
+
+
+def test_targets_without_tokens_have_no_share(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    for split in ("train", "valid"):
+        binarized_split(data, split, "a b\n", "\n")
+    path = random_models.translation(tmp_path / "t.pt", data, 1)
+    results = compare_gold_tokens({"a": [path], "b": [path]}, data, [3], [2]).results
+    assert results["models"]["b"]["all"] is None
+
+
+def test_missing_training_targets_are_reported_before_the_work(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    binarized_split(data, "valid", "a b\n", "u v\n")
+    path = random_models.translation(tmp_path / "t.pt", data, 1)
+    asked: list[str] = []
+
+    def progress(task: str, *_: object) -> Any:
+        asked.append(task)
+
+    analyses: list[Any] = [compare_gold_tokens, score_by_length]
+    for analysis in analyses:
+        with pytest.raises(DataError, match="has no split 'train'"):
+            analysis({"a": [path], "b": [path]}, data, [3], progress=progress)
+    assert not asked
 
 
 def test_scores_do_not_depend_on_the_side_of_padding(

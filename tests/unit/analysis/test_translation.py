@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from fairseq_ssl import register
-from fairseq_ssl.analysis.swapped_bleu import first_references, swap
+from fairseq_ssl.analysis.length_bleu import score_by_length
+from fairseq_ssl.analysis.swapped_bleu import first_references, score_swapped, swap
 from fairseq_ssl.analysis.trained_models import (
+    BleuOptions,
     SearchOptions,
     TrainedModels,
     reference_lines,
     translate,
 )
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference import DecodingConfig, load_model
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from tests.conftest import PACKAGE, Run
@@ -41,6 +44,23 @@ def test_translations_are_equal_to_fairseq_generate(
     assert reference_lines(model, dataset) == list(read_generated_lines(shown.splitlines(), "T"))
     assert sum(batch_sizes) == len(lines) == 200
     assert len(batch_sizes) > 3, "more than one batch"
+
+
+def test_a_separator_that_a_copying_model_does_not_know_is_rejected(tmp_path: Path) -> None:
+    """Its dictionary gives an id to every word."""
+    data = tmp_path / "joint"
+    path = random_models.copying(tmp_path / "copying.pt", data, 4 + 3)
+    random_models.binarized_split(data, "train", "a b\nc d e\n", "a b\nc d\n")
+    with pytest.raises(DataError, match="has no '<sep>'"):
+        score_swapped({"a": [path]}, data, text=BleuOptions(subwords="none"))
+
+
+def test_an_unknown_tokenizer_is_reported_before_the_work(tmp_path: Path) -> None:
+    text = BleuOptions(subwords="none", tokenize="nope")
+    analyses: list[Any] = [score_swapped, score_by_length]
+    for analysis in analyses:
+        with pytest.raises(UsageError, match="has no tokenizer 'nope'"):
+            analysis({"a": ["a.pt"], "b": ["b.pt"]}, tmp_path, text=text)
 
 
 def test_lines_of_right_to_left_models_are_in_reading_order(tmp_path: Path) -> None:

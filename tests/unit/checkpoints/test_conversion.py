@@ -83,6 +83,25 @@ def test_unsupported_positions_are_rejected(options: dict[str, Any], message: st
         to_stock(shape_state(**options))
 
 
+def test_tasks_and_criterions_of_the_plug_in_become_those_of_fairseq() -> None:
+    state = shape_state()
+    names = {"task": "tagged_translation", "criterion": "denoising_cross_entropy"}
+    state["cfg"] |= {group: {"_name": name} for group, name in names.items()}
+    cfg = to_stock(state)["cfg"]
+    assert [cfg[group]["_name"] for group in names] == ["translation", "cross_entropy"]
+    names = {"task": "translation", "criterion": "label_smoothed_cross_entropy"}
+    state["cfg"] |= {group: {"_name": name} for group, name in names.items()}
+    cfg = to_stock(state)["cfg"]
+    assert {group: cfg[group]["_name"] for group in names} == names
+
+
+def test_models_that_decode_from_right_to_left_are_rejected() -> None:
+    state = shape_state()
+    state["cfg"]["task"] = {"_name": "tagged_translation", "right_to_left": True}
+    with pytest.raises(ConfigurationError, match="decodes from right to left"):
+        to_stock(state)
+
+
 def test_an_unknown_format_is_rejected() -> None:
     with pytest.raises(UsageError, match="Expected one of fairseq, ctranslate2"):
         export("checkpoint.pt", "folder", "marian")

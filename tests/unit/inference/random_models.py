@@ -54,14 +54,14 @@ def translation(path: Path, data: Path, seed: int, *flags: str, reverse: bool = 
     return _write(path, data, seed, "transformer", *task, *sizes, *flags)
 
 
-def copying(path: Path, data: Path, copy_vocabulary: int) -> Path:
+def copying(path: Path, data: Path, copy_vocabulary: int, *flags: str) -> Path:
     """Write a pointer_transformer, and the joint dictionary of its data folder."""
     data.mkdir()
     for name in ("dict.src.txt", "dict.trg.txt"):
         (data / name).write_text("".join(f"{word} 1\n" for word in SOURCE_WORDS))
     task = ("--task", "copying_translation", "-s", "src", "-t", "trg")
     vocabulary = ("--copy-vocabulary", str(copy_vocabulary))
-    return _write(path, data, 1, "pointer_transformer_tiny", *task, *vocabulary)
+    return _write(path, data, 1, "pointer_transformer_tiny", *task, *vocabulary, *flags)
 
 
 def language_model(path: Path, data: Path, seed: int, *flags: str) -> Path:

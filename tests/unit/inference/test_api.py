@@ -151,11 +151,22 @@ def test_a_language_model_does_not_translate(
         ("--print-alignment",),
         ("--replace-unk",),
         ("--score-reference",),
+        ("--bpe", "characters"),
+        ("--tokenizer", "space"),
+        ("--seed", "7"),
+        ("--nbest", "2"),
     ],
 )
 def test_options_without_effect_are_rejected(folder: Path, options: tuple[str, ...]) -> None:
     config = DecodingConfig((folder / "t.pt",), folder / "data", fairseq_options=options)
     with pytest.raises(UsageError, match=f"{options[0]}, which is not supported"):
+        load_model(config, engine="fairseq")
+
+
+def test_errors_of_options_are_those_of_the_options(folder: Path) -> None:
+    options = ("--user-dir", str(folder / "none"))
+    config = DecodingConfig((folder / "t.pt",), folder / "data", fairseq_options=options)
+    with pytest.raises(UsageError, match="`fairseq_options` cannot be used"):
         load_model(config, engine="fairseq")
 
 

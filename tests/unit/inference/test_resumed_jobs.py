@@ -11,6 +11,7 @@ import pytest
 
 from fairseq_ssl.inference import back_translation, correction, nbest_scores
 from fairseq_ssl.inference.back_translation import _BackTranslationJob
+from fairseq_ssl.inference.decoders import Conversion
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, Scored, ScoringConfig
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import LocalExecutor
@@ -58,6 +59,30 @@ def test_another_language_model_for_fluency_boost_is_another_job(files: Path) ->
     before = translation(files, beam=4, nbest=4, **boost).params
     os.utime(model, ns=(1, 1))
     assert translation(files, beam=4, nbest=4, **boost).params != before
+
+
+def test_another_dictionary_is_another_job(files: Path) -> None:
+    dictionary = files / "dict.src.txt"
+    dictionary.write_text("a 1\nb 1\n")
+    config = DecodingConfig((files / "model.pt",), files)
+    tagger = correction.CorrectionConfig((files / "model.pt",), files)
+    language_model = ScoringConfig(LANGUAGE_MODEL, (files / "model.pt",), "lm", data_dir=files)
+    nbest = dict.fromkeys(("list", "source", "source_subwords", "subwords", "unigrams"))
+    text = TextInput(files / "text")
+
+    def params() -> list[dict[str, Any]]:
+        return [
+            translation(files).params,
+            Conversion.of(config)._params(),
+            correction._CorrectionJob(text, tagger, str, "text", [], *WORK).params,
+            nbest_scores._NBestJob(language_model, None, nbest, 1024, *WORK).params,
+        ]
+
+    before = params()
+    os.utime(dictionary, ns=(1, 1))
+    assert params() == before
+    dictionary.write_text("b 1\na 1\n")
+    assert all(one != other for one, other in zip(params(), before, strict=True))
 
 
 class RecordingExecutor:

@@ -201,6 +201,18 @@ def test_language_model_and_slor_worked_out_by_hand(models: Path) -> None:
     assert slor == pytest.approx((words - unigrams) / 3, abs=1e-4)
 
 
+def test_the_padding_symbol_in_a_text_has_its_probability(models: Path) -> None:
+    pairs = [(["a"], ["u", "<pad>", "v"]), (["a"], ["u"])]
+    words, end = reference_language_model(models / "l1.pt", ["u", "<pad>", "v"])
+    scores = values(scoring(models, LANGUAGE_MODEL, "l1"), pairs)
+    assert scores[0][0] == pytest.approx((words + end) / 4, abs=1e-4)
+    (sums,) = values(scoring(models, TRANSLATION, "t1", lenpen=0.0), pairs[:1])
+    (both, _) = values(scoring(models, TRANSLATION, "t1", lenpen=0.0), pairs)
+    assert sums == pytest.approx(both, abs=1e-4)
+    (known,) = values(scoring(models, TRANSLATION, "t1", lenpen=0.0), [(["a"], ["u"])])
+    assert both[0] < known[0] - 1
+
+
 def test_ensemble_of_language_models(models: Path) -> None:
     _, end = reference_language_model(models / "l1.pt", [])
     _, other = reference_language_model(models / "l2.pt", [])

@@ -28,6 +28,15 @@ def test_outputs_of_different_names_are_not_complete() -> None:
         keep_best(PAIRS, "scores", ("kept.en", "other.de"), 50)
 
 
+def test_changed_scores_are_not_complete() -> None:
+    Path("scores").write_text("4\n3\n1\n0\n")
+    assert keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 50)
+    assert keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 50) is None
+    Path("scores").write_text("0\n1\n3\n4\n")
+    with pytest.raises(UsageError, match="not an output of this job"):
+        keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 50)
+
+
 @pytest.mark.parametrize("outputs", [("kept", "kept"), ("en", "kept"), ("scores", "kept")])
 def test_outputs_are_different_files(outputs: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="different files"):

@@ -15,10 +15,8 @@ from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.rerank.ensemble_selection import (
     MeanVectors,
     choose_output,
-    cosine,
-    densities,
     post_ensemble,
-    von_mises_fisher,
+    similarities,
 )
 from fairseq_ssl.rerank.word_vectors import (
     FastTextVectors,
@@ -56,35 +54,56 @@ def test_mean_of_known_words() -> None:
     )
 
 
-def test_densities_of_an_example() -> None:
+def test_similarities_of_an_example() -> None:
     """Of the vectors at 0, 45 and 90 degrees, the second one has the highest density."""
     directions = np.array([[1, 0], [ROOT, ROOT], [0, 1]])
-    assert densities(directions, cosine) == pytest.approx(
-        [(1 + ROOT) / 3, (1 + 2 * ROOT) / 3, (1 + ROOT) / 3]
-    )
+    assert similarities(directions) == pytest.approx([ROOT / 2, ROOT, ROOT / 2])
     kappa = 2.5
-    end = (1 + math.exp(kappa * (ROOT - 1)) + math.exp(-kappa)) / 3
-    middle = (1 + 2 * math.exp(kappa * (ROOT - 1))) / 3
-    assert densities(directions, von_mises_fisher(kappa)) == pytest.approx([end, middle, end])
-    weighted = densities(directions, cosine, np.array([3.0, 1, 0]))
-    assert weighted == pytest.approx([(3 + ROOT) / 4, (3 * ROOT + 1) / 4, ROOT / 4])
+    end = (math.exp(kappa * ROOT) + 1) / 2
+    found = similarities(directions, kappa)
+    assert np.exp(kappa * found) == pytest.approx([end, math.exp(kappa * ROOT), end])
+    weights = np.array([3.0, 1, 0])
+    expected = [(3 + ROOT) / 4, (3 * ROOT + 1) / 4, ROOT / 4]
+    assert similarities(directions, 0.0, weights) == pytest.approx(expected)
+
+
+def test_similarities_have_the_order_of_the_densities_of_the_paper() -> None:
+    """The density of an output includes its own kernel."""
+    drawn = np.random.default_rng(0)
+    for _ in range(50):
+        directions = drawn.normal(size=(5, 3))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        weights = drawn.choice([np.ones(5), drawn.uniform(0.5, 2, 5)])
+        kappa = drawn.uniform(0.5, 8)
+        densities = np.exp(kappa * directions @ directions.T) @ weights
+        found = similarities(directions, kappa, weights)
+        assert found.argsort().tolist() == densities.argsort().tolist()
 
 
 def test_zero_vectors() -> None:
-    directions = np.array([[0, 0], [1, 0], [-1, 0]])
-    found = densities(directions, von_mises_fisher(1))
-    assert found[0] == -np.inf
-    assert found[1] == pytest.approx((1 + math.exp(-2)) / 3)
+    found = similarities(np.array([[0, 0], [1, 0], [-1, 0]]), 1.0)
+    assert found.tolist() == [-np.inf, -1, -1]
+    assert similarities(np.array([[0, 0], [1, 0]])).tolist() == [-np.inf, 0]
+    assert similarities(np.array([[0, 0], [1, 0]]), 2.0, np.array([1, 0])).tolist()[0] == -np.inf
+
+
+@pytest.mark.parametrize("kappa", [1e-12, 1e-9, 1e-3, 1.0, 50.0, 1e3, 1e6])
+def test_no_concentration_is_too_small_or_too_large(kappa: float) -> None:
+    table = {"dog": (0, 1), "cat": (1, 0), "cats": (0.8, 0.6)}
+    vectors = VectorTable({word: np.array(row) for word, row in table.items()}, 2)
+    chosen = choose_output(list(table), MeanVectors(vectors), kappa)
+    assert chosen == (2 if kappa < 100 else 1)  # exp(-100) decides nothing: a tie
+    assert choose_output(["dog", "cat"], MeanVectors(vectors), kappa, np.array([1.0, 2])) == 1
 
 
 def test_most_similar_output_is_chosen_with_ties_to_the_first() -> None:
     means = MeanVectors(VECTORS)
-    assert choose_output(["north", "east", "far"], means, cosine) == 1
-    assert choose_output(["west", "north", "east"], means, cosine) == 1
-    assert choose_output(["north", "east"], means, cosine) == 0
-    assert choose_output(["unknown", "", "west", "east"], means, cosine) == 2
-    assert choose_output(["", "unknown"], means, cosine) == 0
-    assert choose_output(["north", "east", "far"], means, cosine, np.array([3.0, 1, 1])) == 0
+    assert choose_output(["north", "east", "far"], means) == 1
+    assert choose_output(["west", "north", "east"], means) == 1
+    assert choose_output(["north", "east"], means) == 0
+    assert choose_output(["unknown", "", "west", "east"], means) == 2
+    assert choose_output(["", "unknown"], means) == 0
+    assert choose_output(["north", "east", "far"], means, 0.0, np.array([3.0, 1, 1])) == 0
 
 
 @pytest.mark.parametrize("weights", [[0, 0], [-1, 2], [math.inf, 1], [1], [math.nan, 1]])
@@ -98,17 +117,17 @@ def test_two_systems_tie() -> None:
     for seed in range(30):
         drawn = np.random.default_rng(seed).normal(size=(2, 7)).astype(np.float32)
         means = MeanVectors(VectorTable(dict(zip("ab", drawn, strict=True)), 7))
-        assert choose_output(["a", "b"], means, cosine) == 0
-        assert choose_output(["b", "a"], means, von_mises_fisher(3)) == 0
+        assert choose_output(["a", "b"], means) == 0
+        assert choose_output(["b", "a"], means, 3.0) == 0
 
 
 def test_a_high_concentration_favors_close_outputs() -> None:
     """The kernels select different outputs for a pair of close outputs and three distant ones."""
     angles = np.radians([0, 5, 45, 70, 110])
     directions = np.stack([np.cos(angles), np.sin(angles)], 1)
-    assert densities(directions, cosine).argmax() == 2
-    assert densities(directions, von_mises_fisher(0.001)).argmax() == 2
-    assert densities(directions, von_mises_fisher(50)).argmax() in (0, 1)
+    assert similarities(directions).argmax() == 2
+    assert similarities(directions, 0.001).argmax() == 2
+    assert similarities(directions, 50.0).argmax() in (0, 1)
 
 
 def test_read_vectors(tmp_path: Path) -> None:
@@ -187,7 +206,7 @@ def test_train_vectors(text: Path, tmp_path: Path) -> None:
     assert unknown.any()
     means = MeanVectors(table)
     assert means("cat") @ means("dog") > means("cat") @ means("root") + 0.3
-    assert choose_output(["cat", "sum", "root"], means, cosine) in (1, 2)
+    assert choose_output(["cat", "sum", "root"], means) in (1, 2)
 
 
 def test_text_is_tokenized(text: Path, tmp_path: Path) -> None:
