@@ -23,7 +23,7 @@ from fairseq_ssl.analysis.trained_models import (
     translate,
 )
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import Bucket, bleu, bleu_by_length, bleu_metric, buckets
+from fairseq_ssl.metrics.bleu import Bucket, bleu, bleu_by_length, buckets
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_detokenizer
 
@@ -84,13 +84,11 @@ def score_by_length(
     """
     check_bounds("ends", ends)
     checkpoints = checkpoint_paths(checkpoints, 2)
-    options, text = search or SearchOptions(), text or BleuOptions()
-    join, within = moses_detokenizer(text.subwords, text.moses), buckets(ends)
-    separator, tokenize = text.separator, text.tokenize
-    bleu_metric(tokenize)  # reports an unknown tokenizer before the translation
+    options, form = search or SearchOptions(), text or BleuOptions()
+    join, within = moses_detokenizer(form.subwords, form.moses), buckets(ends)
 
     def plain(line: str) -> str:
-        return join(" ".join(token for token in line.split() if token != separator))
+        return join(" ".join(token for token in line.split() if token != form.separator))
 
     def score(path: Path) -> dict[str, Any]:
         trained = TrainedModels.load(path, data, device)
@@ -101,7 +99,7 @@ def score_by_length(
         sides = (outputs, references)
         pairs = [[plain(line) for lines in side for line in lines] for side in sides]
         lengths = [length - 1 for dataset in datasets for length in dataset.src_sizes.tolist()]
-        return {"checkpoint": str(path), **_bleu(pairs, lengths, within, tokenize)}
+        return {"checkpoint": str(path), **_bleu(pairs, lengths, within, form.tokenize)}
 
     baseline = next(iter(checkpoints))
     trained = TrainedModels.load(checkpoints[baseline][0], data, device)

@@ -29,7 +29,7 @@ from fairseq_ssl.data.binarized import IdSeparator
 from fairseq_ssl.data.two_view_dataset import sample_lines
 from fairseq_ssl.errors import DataError, check_integer, check_positive
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import bleu, bleu_metric
+from fairseq_ssl.metrics.bleu import bleu
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import first_to_end, split_sentences
 from fairseq_ssl.text.tokenization import moses_detokenizer
@@ -92,7 +92,6 @@ def score_swapped(
     options, text = search or SearchOptions(), text or BleuOptions()
     plain, separator = moses_detokenizer(text.subwords, text.moses), text.separator
     tokenize = text.tokenize
-    bleu_metric(tokenize)  # reports an unknown tokenizer before the translation
 
     def score(path: Path) -> dict[str, Any]:
         trained = TrainedModels.load(path, data, device)

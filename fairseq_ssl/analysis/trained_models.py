@@ -21,6 +21,7 @@ from fairseq_ssl.inference.loading import (
     require_one_direction,
     torch_device,
 )
+from fairseq_ssl.metrics.bleu import bleu_metric
 
 ReadError = Callable[[str], DataError]
 
@@ -177,6 +178,9 @@ class BleuOptions:
     """sacreBLEU tokenizer."""
     separator: str = "<sep>"
     """Separator token between joined sentences."""
+
+    def __post_init__(self) -> None:
+        bleu_metric(self.tokenize)  # raises UsageError for an unknown tokenizer
 
 
 def translate(
