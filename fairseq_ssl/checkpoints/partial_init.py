@@ -135,6 +135,13 @@ def recurrent_encoder_weights(
         raise ConfigurationError(
             f"The sizes of the classifier do not match the language model in {path}. Set {sizes}."
         )
+    is_normalized = ["embedding.shares" in names for names in (start, weights)]
+    if is_normalized[0] != is_normalized[1]:
+        change = "Remove" if is_normalized[0] else "Add"
+        raise ConfigurationError(
+            f"The classifier and the language model in {path} must agree on whether embeddings are "
+            f"normalized. {change} --recurrent-normalize-embeddings."
+        )
     known = symbols_of(dictionary, path, "--classifier-lm-dict")
     if len(known) != len(weights[DECODER_EMBEDDING]):
         raise DataError(

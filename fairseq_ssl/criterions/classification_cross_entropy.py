@@ -1,7 +1,8 @@
 """Losses of text classification: cross-entropy, adversarial training, imitation (MEIN)."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
@@ -197,6 +198,49 @@ class _StoredGradients(torch.autograd.Function):
         return None, None, *(each if each is None else each * outer[0] for each in ctx.gradients)
 
 
+class _ForwardPasses:
+    """Forward passes of a model that have the same dropout masks.
+
+    With other masks, a divergence would measure dropout in place of the perturbation.
+    """
+
+    def __init__(self, model: Any, device: torch.device) -> None:
+        self.model = model
+        self.devices = [device] if device.type == "cuda" else []
+        self.states: list[Tensor] | None = None
+        layers = [one for one in model.modules() if isinstance(one, nn.RNNBase)]
+        self.cudnn = not any(one.dropout and one.num_layers > 1 for one in layers)
+
+    def __call__(self, inputs: Inputs, embedded: Tensor) -> Tensor:
+        """Return the logits [batch, classes] in float32."""
+        if self.states is None:
+            self.states = self._states()
+            return self._forward(inputs, embedded)
+        with torch.random.fork_rng(self.devices):
+            torch.set_rng_state(self.states[0])
+            for device in self.devices:
+                torch.cuda.set_rng_state(self.states[1], device)
+            return self._forward(inputs, embedded)
+
+    def _states(self) -> list[Tensor]:
+        return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.devices)]
+
+    def _forward(self, inputs: Inputs, embedded: Tensor) -> Tensor:
+        with _cudnn(self.cudnn):  # the dropout of its recurrent layers has states of its own
+            logits: Tensor = self.model(**inputs, embedded=embedded)
+        return logits.float()
+
+
+@contextmanager
+def _cudnn(is_allowed: bool) -> Iterator[None]:
+    enabled = torch.backends.cudnn.enabled
+    torch.backends.cudnn.enabled = enabled and is_allowed
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.enabled = enabled
+
+
 @register_criterion("adversarial_cross_entropy", dataclass=AdversarialConfig)
 class AdversarialCrossEntropy(_PerturbedCrossEntropy):
     """Cross-entropy of the texts and of adversarially perturbed texts (Miyato et al., 2017)."""
@@ -210,11 +254,12 @@ class AdversarialCrossEntropy(_PerturbedCrossEntropy):
             return super().losses(model, sample)
         inputs, target = model.precompute(sample["net_input"]), sample["target"]
         embedded = model.embed(inputs["src_tokens"])
-        logits = model(**inputs, embedded=embedded).float()
+        forward = _ForwardPasses(model, embedded.device)
+        logits = forward(inputs, embedded)
         loss = functional.cross_entropy(logits, target, reduction="sum")
         loss, gradient = _with_gradient(loss, embedded, model)
         perturbed = embedded + self.perturbation(gradient, inputs, self.epsilon)
-        perturbed_logits = model(**inputs, embedded=perturbed).float()
+        perturbed_logits = forward(inputs, perturbed)
         extra = self.weight * functional.cross_entropy(perturbed_logits, target, reduction="sum")
         return loss + extra, logits, extra
 
@@ -255,24 +300,28 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
             )
         inputs = model.precompute(sample["net_input"])
         embedded = model.embed(inputs["src_tokens"])
-        logits = model(**inputs, embedded=embedded).float()
+        forward = _ForwardPasses(model, embedded.device)
+        logits = forward(inputs, embedded)
         loss = functional.cross_entropy(logits, sample["target"], reduction="sum")
         if "unlabeled" in sample:
             inputs = model.precompute(sample["unlabeled"])
             embedded = model.embed(inputs["src_tokens"])
+            forward = _ForwardPasses(model, embedded.device)
             with torch.no_grad():
-                log_p = model(**inputs, embedded=embedded).float().log_softmax(-1)
+                log_p = forward(inputs, embedded).log_softmax(-1)
         else:
             log_p = logits.detach().log_softmax(-1)
-        divergence = self._divergence(model, inputs, embedded, log_p)
+        divergence = self._divergence(forward, inputs, embedded, log_p)
         extra = self.weight * sample["nsentences"] / len(log_p) * divergence
         return loss + extra, logits, extra
 
-    def _divergence(self, model: Any, inputs: Inputs, embedded: Tensor, log_p: Tensor) -> Tensor:
+    def _divergence(
+        self, forward: _ForwardPasses, inputs: Inputs, embedded: Tensor, log_p: Tensor
+    ) -> Tensor:
         """Return the divergence at the adversarial perturbation, summed over texts.
 
         Args:
-            model: the classifier.
+            forward: forward passes of the classifier.
             inputs: arguments of `model.forward`.
             embedded: [batch, time, dim], word embeddings.
             log_p: [batch, classes], log p(y|e), detached.
@@ -284,11 +333,11 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
             clean = log_p
             if is_mixed:
                 with torch.no_grad():
-                    clean = model(**inputs, embedded=fixed).float().log_softmax(-1)
-            divergence = GRADIENT_SCALE * _kl(clean, model(**inputs, embedded=fixed + random))
+                    clean = forward(inputs, fixed).log_softmax(-1)
+            divergence = GRADIENT_SCALE * _kl(clean, forward(inputs, fixed + random))
         (gradient,) = torch.autograd.grad(divergence, random)
         perturbed = embedded + self.perturbation(gradient, inputs, self.epsilon)
-        return _kl(log_p, model(**inputs, embedded=perturbed))
+        return _kl(log_p, forward(inputs, perturbed))
 
 
 def _kl(log_p: Tensor, logits: Tensor) -> Tensor:

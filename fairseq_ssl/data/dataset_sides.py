@@ -13,8 +13,13 @@ from fairseq.data import BaseWrapperDataset, LanguagePairDataset
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fairseq_ssl.errors import FairseqSslError
+
 FIT_SAMPLE = 100_000
 """Maximum number of sentence pairs in the fit, evenly spaced in the data."""
+
+NOISY_SAMPLE = 10_000
+"""Maximum number of sentences that are made noisy for the fit, evenly spaced in the data."""
 
 LengthPairs = NDArray[np.int64]
 
@@ -101,15 +106,19 @@ def fit_length_bound(
 def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
     """Return the source and target lengths of a task's training pairs, with end symbols.
 
-    Return None if the task has no training pairs.
+    Noisy sources are those of epoch 1, in a sample of the pairs. Return None if the task has no
+    training pairs.
     """
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:
         try:
-            task.load_dataset(split)
-        except FileNotFoundError:
+            task.load_dataset(split, combine=True)  # with train1, train2, ..., as the trainer does
+        except (FileNotFoundError, FairseqSslError):
             return None
     pairs = task.datasets[split]
     if getattr(pairs, "tgt_sizes", None) is None:
         return None
+    if hasattr(pairs, "noisy_lengths"):
+        lengths: tuple[LengthPairs, LengthPairs] = pairs.noisy_lengths(NOISY_SAMPLE)
+        return lengths
     return np.asarray(pairs.src_sizes, np.int64), np.asarray(pairs.tgt_sizes, np.int64)

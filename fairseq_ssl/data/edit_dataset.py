@@ -153,12 +153,12 @@ class EditDataset(LanguagePairDataset):
     def _add_start_and_end(self, text: Spans) -> Spans:
         """Add <s> and </s>.
 
-        If there are labels, </s> and <pad> within the text become <unk>, since each token needs a
-        label.
+        If there are labels, <s>, </s> and <pad> within the text become <unk>, as in decoding,
+        since each token needs a label.
         """
         words = self.src_dict
         if self.labels is not None:
-            symbols = np.isin(text.ids, (words.eos(), words.pad()))
+            symbols = np.isin(text.ids, (words.bos(), words.eos(), words.pad()))
             text = Spans(np.where(symbols, words.unk(), text.ids), text.lengths)
         return text.with_first(words.bos()).with_last(words.eos())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from fairseq_ssl.data.binarized import IdWriter, word_ids
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.text.labeled_text import CUTS, Segmenter
 
+logger = logging.getLogger(__name__)
 ViewIds = NDArray[np.int64]
 WORDS, PIECES = "words", "pieces"
 BUCKET_RATIO = 1.1
@@ -122,8 +124,8 @@ class TwoViewDataset(FairseqDataset):
         self.epoch = 1
         self.unlabeled = unlabeled
         self.unlabeled_per_text = unlabeled_per_text
-        sizes = [view.sizes(self.lines, max_length) for view in views]
-        self.sizes: ViewIds = np.max(sizes, axis=0)
+        self.view_sizes = [view.sizes(self.lines, max_length) for view in views]
+        self.sizes: ViewIds = np.max(self.view_sizes, axis=0)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -145,9 +147,41 @@ class TwoViewDataset(FairseqDataset):
         """Return `num_tokens` of several texts."""
         return self.sizes[indices]
 
-    def size(self, index: int) -> int:
-        """Return `num_tokens`, by which fairseq filters long texts."""
-        return int(self.sizes[index])
+    def size(self, index: int) -> tuple[int, ...]:
+        """Return the length of a text in each view, for the messages of fairseq."""
+        return tuple(int(sizes[index]) for sizes in self.view_sizes)
+
+    def filter_indices_by_size(
+        self, indices: ViewIds, max_sizes: float | tuple[float | None, ...]
+    ) -> tuple[ViewIds, list[int]]:
+        """Return the indices of the texts within the limits, and those of the other texts.
+
+        Unlabeled texts beyond the limits are no longer sampled.
+
+        Args:
+            indices: indices of texts.
+            max_sizes: limit of all views, or a limit of each view, None for no limit.
+        """
+        limits = max_sizes if isinstance(max_sizes, tuple) else (max_sizes,) * len(self.views)
+        fits = np.ones(len(indices), bool)
+        for sizes, limit in zip(self.view_sizes, limits, strict=True):
+            if limit is not None:
+                fits &= sizes[indices] <= limit
+        if self.unlabeled is not None:
+            self.unlabeled = self.unlabeled._within(limits)
+        return indices[fits], indices[~fits].tolist()
+
+    def _within(self, limits: tuple[float | None, ...]) -> TwoViewDataset:
+        """Return the dataset of the texts within the limits."""
+        kept, long = self.filter_indices_by_size(np.arange(len(self)), limits)
+        if not len(kept):
+            raise DataError(f"All unlabeled texts are longer than the model reads: {limits}.")
+        if not long:
+            return self
+        logger.warning("%s unlabeled texts are longer than the model reads and not used", len(long))
+        return TwoViewDataset(
+            self.views, lines=self.lines[kept], max_length=self.max_length, shuffle=self.shuffle
+        )
 
     def ordered_indices(self) -> ViewIds:
         """Return the indices sorted by length, shuffled within buckets of similar length."""

@@ -135,8 +135,12 @@ class WordSubwords:
         self.dictionary = dictionary
         self.padding = padding
         self.vocabulary = vocabulary
-        self.longest = max(1, positions // 4)
+        self.limit(positions)
         self._table = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def limit(self, positions: int) -> None:
+        """Set the maximum number of subwords of a sentence, before the first word is tokenized."""
+        self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:
         """Return the subwords of words. The start of a sentence has the encoder's start symbols."""

@@ -9,7 +9,7 @@ the authors' code. Another order would change the rounding, and thereby the alig
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fairseq_ssl.text.raw_text import TokenEdit
 
@@ -60,6 +60,65 @@ def places_to_move(tokens: Sequence[str], edit: TokenEdit) -> int:
     moving, after = edit.tokens or tokens[edit.start : edit.end], tokens[edit.end :]
     equal = (token == moving[at % len(moving)] for at, token in enumerate(after))
     return next((at for at, is_equal in enumerate(equal) if not is_equal), len(after))
+
+
+class AppliedEdit(Protocol):
+    """Interface of `generation.edit_rounds.AppliedEdit`."""
+
+    @property
+    def probability(self) -> float:
+        """Probability of the edit."""
+
+    @property
+    def origin(self) -> int:
+        """Position of the token, from 1, or of the token before an insertion."""
+
+    @property
+    def last(self) -> int:
+        """Last gap between tokens that the edit touches."""
+
+    @property
+    def is_inserted(self) -> bool:
+        """True if the edit inserts tokens or changes inserted tokens."""
+
+
+def change_probabilities(
+    source: Sequence[str],
+    spelled: Sequence[str],
+    changes: Sequence[TokenEdit],
+    applied: Sequence[AppliedEdit],
+) -> list[float]:
+    """Return the lowest probability of the edits that made each change, 1 for spelling.
+
+    An edit that touches no change made a duplicate next to it, whose place in `changes` can differ.
+
+    Args:
+        source: tokens.
+        spelled: the same tokens with corrected spelling.
+        changes: replacements of tokens of `source`.
+        applied: edits of all rounds to `spelled`.
+    """
+    touched = [
+        [
+            change.start <= edit.last
+            and edit.origin <= change.end + places_to_move(spelled, change)
+            for edit in applied
+        ]
+        for change in changes
+    ]
+    is_placed = [any(column) for column in zip(*touched, strict=True)]
+    others = [edit for edit, placed in zip(applied, is_placed, strict=False) if not placed]
+    found = []
+    for change, row in zip(changes, touched, strict=True):
+        made_by = [edit for edit, is_inside in zip(applied, row, strict=True) if is_inside]
+        for edit in others:
+            if change.start <= edit.last + (not edit.is_inserted) and edit.origin <= change.end + 1:
+                made_by.append(edit)
+        tokens = slice(change.start, change.end)
+        if not made_by and spelled[tokens] == source[tokens]:
+            made_by = list(applied)
+        found.append(min((edit.probability for edit in made_by), default=1.0))
+    return found
 
 
 def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:

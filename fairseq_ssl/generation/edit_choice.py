@@ -65,7 +65,8 @@ class PossibleEdits:
             return
         mask = np.ones((len(new), self.impossible.size(1)), np.bool_)
         for row, token in zip(mask, new.tolist(), strict=True):
-            row[np.subtract(self.edits.possible_transforms(self.dictionary[token]), self.first)] = 0
+            labels = self.edits.possible_transforms(self.dictionary[token])
+            row[np.array(labels, np.int64) - self.first] = 0
         self.impossible[torch.from_numpy(new).to(device)] = torch.from_numpy(mask).to(device)
         self.is_known[new] = True
 

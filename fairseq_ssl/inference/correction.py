@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.edits.alignment import places_to_move, token_edits
+from fairseq_ssl.edits.alignment import change_probabilities, token_edits
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines
@@ -219,8 +219,12 @@ class Corrector(loading.ConfiguredModel):
             changes = token_edits(sentence.tokens, list(correction.tokens))
             replaced += line_edits(line, sentence, changes)
             typed = self._typed(sentence.tokens, correction.tokens, changes)
+            probabilities = change_probabilities(
+                sentence.tokens, list(spelled), [one for one, _ in typed], correction.edits
+            )
             edits += [
-                _edit(line, sentence, spelled, one, correction.edits, kind) for one, kind in typed
+                _edit(line, sentence, *one, probability)
+                for one, probability in zip(typed, probabilities, strict=True)
             ]
         if self.config.tokenizer is None:
             tokens = (correction.tokens for *_, correction in found)
@@ -255,26 +259,13 @@ def _annotator(model: str) -> Any:
 
 
 def _edit(
-    line: str,
-    sentence: Sentence,
-    spelled: Sequence[str],
-    change: TokenEdit,
-    applied: Sequence[Any],
-    kind: str | None,
+    line: str, sentence: Sentence, change: TokenEdit, kind: str | None, probability: float
 ) -> Edit:
-    """Return an edit of the line. `applied` are the edits of all rounds to the `spelled` tokens."""
+    """Return an edit of the line."""
     if change.start < change.end:
         start, end = sentence.starts[change.start], sentence.ends[change.end - 1]
     else:
         start = end = sentence.ends[change.start - 1] if change.start else sentence.starts[0]
-    last = change.end + places_to_move(spelled, change)
-    inside = [
-        edit.probability for edit in applied if change.start <= edit.last and edit.origin <= last
-    ]
-    changed = slice(change.start, change.end)
-    if not inside and list(spelled[changed]) == sentence.tokens[changed]:
-        inside = [edit.probability for edit in applied]
-    probability = min(inside, default=1.0)
     return Edit(start, end, line[start:end], " ".join(change.tokens), probability, kind)
 
 

@@ -318,7 +318,8 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
                 "or more, such as 1.2,0."
             )
         slope, offset = bound  # rounded up as they are stored; 1.1 * 100 is above 110
-        return Unfolding(math.ceil(round(SLOPE_UNITS * slope, 6)) / SLOPE_UNITS, math.ceil(offset))
+        units = math.ceil(round(SLOPE_UNITS * slope, 6))
+        return Unfolding(units / SLOPE_UNITS, math.ceil(offset), keep=True)
     lengths = training_lengths(task)
     return Unfolding(*fit_length_bound(*lengths)) if lengths else Unfolding()
 

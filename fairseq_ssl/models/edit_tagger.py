@@ -188,6 +188,7 @@ class EditTagger(BaseFairseqModel):
         if words is not None and not task.encoder.is_native:
             encoder = build_pretrained_encoder(cfg, task.encoder, words.padding)
             cfg.max_source_positions = min(cfg.max_source_positions, encoder.max_positions)
+            words.limit(cfg.max_source_positions)
         model = cls(cfg, task.source_dictionary, task.edits, words, encoder)
         if cfg.edit_init is not None and encoder is None:
             load_pretrained_weights(cfg.edit_init, model, task)

@@ -267,8 +267,9 @@ class ExpertAndImitators(TextClassifier):
         return logits + mixture.type_as(logits)
 
     def max_positions(self) -> Any:
-        """Return the expert's maximum text length in tokens, or None if it has no maximum."""
-        return self.expert.max_positions()
+        """Return the maximum numbers of words, which the expert reads, and of subwords."""
+        words = self.expert.max_positions()
+        return None if words is None else (words, None)
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:

@@ -165,9 +165,15 @@ class Unfolding(ExactBuffers):
     line: Tensor
     """[2], a in hundredths and b."""
 
-    def __init__(self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0) -> None:
-        """Set a to `slope` and b to `offset`. By default, a checkpoint must set them."""
+    def __init__(
+        self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0, *, keep: bool = False
+    ) -> None:
+        """Set a to `slope` and b to `offset`, which by default a checkpoint must set.
+
+        With `keep`, the a and b of a checkpoint are ignored.
+        """
         super().__init__()
+        self.keep = keep
         units = slope if slope == UNKNOWN_SLOPE else float(round(SLOPE_UNITS * slope))
         self.register_buffer("line", torch.tensor([units, offset]))
 
@@ -179,6 +185,11 @@ class Unfolding(ExactBuffers):
             + offset
         )
         return torch.maximum(columns, lengths)
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Replace a and b in the state dict of a checkpoint if `keep` is set."""
+        if self.keep:
+            state_dict[f"{name}.line"] = self.line.detach().clone()
 
     @property
     def is_known(self) -> bool:

@@ -372,7 +372,7 @@ class EditLabelingTask(FairseqTask):
     def _load_side(self, folder: Path, name: str, side: str) -> Any:
         source, target = self.cfg.source_lang, self.cfg.target_lang
         if side == "labels":
-            words = OovDictionary()
+            words = Dictionary()
             for label in self.edits.names:
                 words.add_symbol(label)
             labels = _load_indexed(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Optional
 
+import numpy as np
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -16,7 +17,7 @@ from omegaconf import II
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
 from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
 from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models.two_way_model import TwoWayModel
 from fairseq_ssl.modules.reconstruction import MARGINAL
 from fairseq_ssl.tasks.translation_mixins import allow_several_splits
@@ -100,6 +101,11 @@ class ReconstructionTranslationTask(TranslationTask):
         for task in self.directions.values():
             task.load_dataset(split, epoch, combine, **options)
         pairs, reversed_pairs = (task.datasets[split] for task in self.directions.values())
+        if not _have_equal_lengths(pairs, reversed_pairs):
+            raise DataError(
+                f"{self.cfg.data} has different pairs for {' and '.join(self.directions)} in the "
+                f"split {split}. Remove one of the two."
+            )
         is_training = split == self.cfg.train_subset
         self.datasets[split] = BitextWithMono(
             pairs,
@@ -121,6 +127,10 @@ class ReconstructionTranslationTask(TranslationTask):
             if path
         }
 
+    def _folder(self) -> str:
+        """Return the folder of the dictionaries."""
+        return str(split_paths(self.cfg.data)[0])
+
     def _load_text(self, path: Path, language: str, dictionary: Any) -> LanguagePairDataset:
         """Load a monolingual text as a dataset whose sources and targets are equal."""
         impl = self.cfg.dataset_impl
@@ -133,14 +143,14 @@ class ReconstructionTranslationTask(TranslationTask):
             raise ConfigurationError(
                 f"{path}.{language}-None.{language} does not exist. Expected monolingual text, "
                 f"such as {folder / 'train'}, binarized with fairseq-preprocess --only-source "
-                f"-s {language} --srcdict {self.cfg.data}/dict.{language}.txt --destdir {folder} "
+                f"-s {language} --srcdict {self._folder()}/dict.{language}.txt --destdir {folder} "
                 "--trainpref TEXT."
             )
         own = path.parent / f"dict.{language}.txt"
         if own.exists() and Dictionary.load(str(own)) != dictionary:
             raise ConfigurationError(
                 f"{own} differs from the dictionary of the parallel data. Binarize the text again "
-                f"with --srcdict {self.cfg.data}/dict.{language}.txt."
+                f"with --srcdict {self._folder()}/dict.{language}.txt."
             )
         limit = min(*self.max_positions(), self.cfg.max_tokens or sys.maxsize)
         short = (text.sizes <= limit).nonzero()[0]
@@ -259,6 +269,14 @@ class ReconstructionTranslationTask(TranslationTask):
         """Return the maximum sentence length on both sides. Both models read each sentence."""
         limit = min(self.cfg.max_source_positions, self.cfg.max_target_positions)
         return limit, limit
+
+
+def _have_equal_lengths(pairs: Any, reversed_pairs: Any) -> bool:
+    """Return True if the sides of pairs have the lengths of the other sides of reversed pairs."""
+    return all(
+        np.array_equal(getattr(pairs, f"{side}_sizes"), getattr(reversed_pairs, f"{other}_sizes"))
+        for side, other in (("src", "tgt"), ("tgt", "src"))
+    )
 
 
 class _SentenceSubset:

@@ -122,7 +122,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         folders = split_paths(self.cfg.data)
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
-            self._check_tags(folder)
+            self._check_tags(list(map(Path, folders)))
         if self.weights and split == self.cfg.train_subset:
             self.datasets[split] = self._load_mixture(folder)
         else:
@@ -203,13 +203,16 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             pad_to_multiple=self.cfg.required_seq_len_multiple,
         )
 
-    def _check_tags(self, folder: Path) -> None:
-        """Reject tags of splits that are neither trained on nor in the folder."""
+    def _check_tags(self, folders: list[Path]) -> None:
+        """Reject tags of splits that are neither trained on nor in a folder."""
         train = re.compile(rf"{re.escape(self.cfg.train_subset)}\d*")
-        expected = f"a split in {folder}" + (" or in --mix-weights" if self.weights else "")
+        expected = f"a split in {' or '.join(map(str, folders))}" + (
+            " or in --mix-weights" if self.weights else ""
+        )
         for name in self.tags.keys() - self.weights.keys():
             is_unused = self.weights and train.fullmatch(name)
-            if is_unused or not any(folder.glob(f"{glob.escape(name)}.*-*.*")):
+            files = f"{glob.escape(name)}.*-*.*"
+            if is_unused or not any(path for folder in folders for path in folder.glob(files)):
                 raise ConfigurationError(
                     f"--source-tags has the split {name}, which is not used. Expected {expected}."
                     f"{nearest(name, self.weights)}"

@@ -160,6 +160,15 @@ def test_extra_texts_change_neither_vocabularies_nor_the_language_model(text: Pa
     assert json.loads((text / "data.json").read_text())["extra"] == 2
 
 
+def test_extra_texts_from_a_pipe_are_rejected(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(text / "pipe")
+    flags = ("--valid", str(text / "valid"), "--extra-unlabeled", str(text / "pipe"))
+    assert prepare(text, *flags) == 2
+    assert "pipe is a device or a pipe" in capsys.readouterr().err
+
+
 def test_extra_texts_that_are_valid_texts_are_rejected(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,7 +116,7 @@ def test_different_models_are_rejected(
 
 
 def test_weights_that_are_not_tensors_are_rejected(save: Save) -> None:
-    path = save("1.pt", {"w": torch.zeros(2), "v": [1.0]})  # type: ignore[dict-item]
+    path = save("1.pt", {"w": torch.zeros(2), "v": [1.0]})
     with pytest.raises(DataError, match=r"'v' of .*1\.pt is not a tensor"):
         average([path])
 

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 import fairseq_ssl
 
 fairseq_ssl.register()
+from fairseq.data import Dictionary  # noqa: E402
+
 from fairseq_ssl.criterions.classification_cross_entropy import (  # noqa: E402
     AdversarialCrossEntropy,
     ClassificationCrossEntropy,
@@ -19,6 +21,10 @@ from fairseq_ssl.criterions.classification_cross_entropy import (  # noqa: E402
     VirtualAdversarialCrossEntropy,
 )
 from fairseq_ssl.errors import ConfigurationError  # noqa: E402
+from fairseq_ssl.models.recurrent_models import (  # noqa: E402
+    LstmClassifier,
+    LstmClassifierConfig,
+)
 from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
 
 TASK = SimpleNamespace(stage="imitate", target_dictionary=None)
@@ -175,6 +181,40 @@ def test_virtual_adversarial_loss_equals_the_reference(has_others: bool) -> None
     expected = cross_entropy(model(**inputs())) + added
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(gradient_of(found, model), gradient_of(expected, model))
+
+
+class Watching(VirtualAdversarialCrossEntropy):
+    """Keeps the last perturbation, with the sign of the random direction in `sign`."""
+
+    sign = 1.0
+
+    def perturbation(self, gradient: Tensor, inputs: dict[str, Tensor], length: float) -> Tensor:
+        self.last = super().perturbation(gradient, inputs, length)
+        return self.last * self.sign if length == self.xi else self.last
+
+
+def test_forward_passes_have_the_same_dropout() -> None:
+    """Otherwise, the divergence of an unchanged text is not 0, and the direction is noise."""
+    words = Dictionary()
+    for number in range(9):
+        words.add_symbol(f"w{number}")
+    cfg = LstmClassifierConfig(recurrent_dropout=0.5, recurrent_embed_std=1.0)
+    cfg.recurrent_embed_dim = cfg.recurrent_hidden_dim = 16
+    cfg.recurrent_layers = 2
+    torch.manual_seed(1)
+    model = LstmClassifier(cfg, words, 3).train()
+    directions = []
+    for sign in (1.0, -1.0):
+        criterion = Watching(TASK, 1e-6, 1.0, 0.1).train()
+        criterion.sign = sign
+        torch.manual_seed(7)
+        assert criterion.losses(model, sample())[2] < 1e-6
+        directions.append(criterion.last.flatten())
+    one, other = directions
+    assert torch.cosine_similarity(one, other, dim=0) < -0.9
+    first = torch.rand(1)
+    torch.manual_seed(7)
+    assert first != torch.rand(1), "the random numbers go on"
 
 
 def embeddings_of(criterion: Any, model: nn.Module) -> list[Tensor]:

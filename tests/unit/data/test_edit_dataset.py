@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import fairseq_ssl
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError
+
+fairseq_ssl.register()
+from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask  # noqa: E402
 
 BOS, PAD, EOS = 0, 1, 2
 KEEP, OTHER = 4, 5
@@ -79,6 +86,24 @@ def test_labels_of_another_dictionary_are_rejected() -> None:
         data.collater([data[0]])
 
 
+def test_unknown_labels_of_a_raw_file_are_rejected(tmp_path: Path) -> None:
+    edits = EditDictionary.of_counts({("the",): 3}, 1, 2, Transforms.of([]))
+    edits.write(tmp_path / "edits.txt")
+    for side in ("src", "trg"):
+        (tmp_path / f"dict.{side}.txt").write_text("a 1\nb 1\n")
+        (tmp_path / f"train.src-trg.{side}").write_text("a b\n")
+    (tmp_path / "train.edits-None.edits").write_text("KEEP APPEND_of KEEP\n")
+    options = {"dataset_impl": "raw", "train_subset": "train", "required_seq_len_multiple": 1}
+    cfg = EditLabelingConfig(data=str(tmp_path), source_lang="src", target_lang="trg", seed=1)
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    task = EditLabelingTask.setup_task(cfg)
+    task.load_dataset("train")
+    data = task.datasets["train"]
+    with pytest.raises(DataError, match="not in the edit dictionary"):
+        data.collater([data[0]])
+
+
 def test_each_epoch_samples_a_share_of_the_sentences_without_edits() -> None:
     count = 2000
     text = lines(*([[4]] * count))
@@ -97,9 +122,9 @@ def test_each_epoch_samples_a_share_of_the_sentences_without_edits() -> None:
 
 
 def test_special_symbols_within_the_text_become_unk() -> None:
-    data = dataset(lines([EOS, 4, PAD]), lines([KEEP] * 4))
+    data = dataset(lines([BOS, EOS, 4, PAD]), lines([KEEP] * 5))
     batch = data.collater([data[0]])
-    assert batch["net_input"]["src_tokens"].tolist() == [[BOS, 3, 4, 3, EOS]]
+    assert batch["net_input"]["src_tokens"].tolist() == [[BOS, 3, 3, 4, 3, EOS]]
 
 
 def test_empty_sentence_has_one_label() -> None:

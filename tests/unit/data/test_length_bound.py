@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+import fairseq_ssl
 from fairseq_ssl.data.dataset_sides import fit_length_bound, training_lengths
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.dilated_stack import Unfolding
+from tests.unit.inference import random_models
+
+fairseq_ssl.register()
+from fairseq.data import Dictionary  # noqa: E402
+from fairseq.tasks.translation import TranslationConfig, TranslationTask  # noqa: E402
+
+from fairseq_ssl.data.id_noise import OnlineDenoisingDataset  # noqa: E402
 
 
 def test_exactly_linear_lengths() -> None:
@@ -55,9 +66,10 @@ def test_half_precision_does_not_change_unfolded_lengths(kind: torch.dtype) -> N
         assert unfolding.float()(lengths).tolist() == expected
 
 
-def test_no_lengths_without_training_pairs() -> None:
-    def load(split: str) -> None:
-        raise FileNotFoundError(split)
+@pytest.mark.parametrize("error", [FileNotFoundError, ConfigurationError])
+def test_no_lengths_without_training_pairs(error: type[Exception]) -> None:
+    def load(split: str, combine: bool) -> None:
+        raise error(split)
 
     task = SimpleNamespace(cfg=SimpleNamespace(), datasets={}, load_dataset=load)
     assert training_lengths(task) is None
@@ -65,3 +77,34 @@ def test_no_lengths_without_training_pairs() -> None:
     assert training_lengths(task) is None
     task.datasets["train"].tgt_sizes = np.array([4])
     assert training_lengths(task) == (np.array([3]), np.array([4]))
+
+
+def test_lengths_are_those_of_all_splits_that_are_trained_on(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path)
+    random_models.binarized_split(data, "train", "a b\n", "u v w\n")
+    random_models.binarized_split(data, "train1", "a b c\n", "u v w x y z\n")
+    options = {"dataset_impl": "mmap", "train_subset": "train", "required_seq_len_multiple": 1}
+    cfg = TranslationConfig(data=str(data), source_lang="src", target_lang="trg", **options)
+    cfg.upsample_primary = 1
+    sources, targets = training_lengths(TranslationTask.setup_task(cfg)) or ((), ())
+    assert sorted(zip(sources, targets, strict=True)) == [(3, 4), (4, 7)]
+
+
+def test_lengths_of_noisy_sources_are_those_with_noise() -> None:
+    class Halved:
+        """Noise that deletes the second half of each sentence."""
+
+        def __call__(self, lines: Spans, draws: object) -> SimpleNamespace:
+            kept = [
+                lines.ids[start : start + n // 2]
+                for start, n in zip(lines.starts, lines.lengths, strict=True)
+            ]
+            return SimpleNamespace(lines=Spans.of(kept))
+
+    text = [torch.tensor([*range(4, 4 + length), 2]) for length in (4, 8, 6)]
+    sizes = np.array([5, 9, 7])
+    dictionary = Dictionary()
+    pairs = OnlineDenoisingDataset(text, sizes, dictionary, Halved(), 1, True)  # type: ignore[arg-type]
+    task = SimpleNamespace(cfg=SimpleNamespace(), datasets={"train": pairs})
+    sources, targets = training_lengths(task) or ((), ())
+    assert (list(sources), list(targets)) == ([3, 5, 4], [5, 9, 7])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fairseq import utils
 from torch import Tensor
 
 import fairseq_ssl
@@ -51,6 +52,34 @@ def test_batch_has_both_views_padded_on_the_right() -> None:
     assert batch["target"].tolist() == [1, 0, 1]
     assert (batch["nsentences"], batch["ntokens"]) == (3, 6)
     assert data.sizes.tolist() == [4, 2, 1]
+
+
+def test_texts_are_filtered_by_the_lengths_that_each_model_reads() -> None:
+    """An expert of 511 positions reads the last 400 words, and its imitators all subwords."""
+    views = [view(WORDS, [[4] * 650, [4] * 300]), view(PIECES, [[5] * 700, [5] * 330])]
+    data = TwoViewDataset(views, labels=np.array([0, 1]), max_length=400)
+    everything = np.arange(2)
+    max_tokens = utils.resolve_max_positions(None, (511, None), 4000)
+    for limits in ((511, None), max_tokens):
+        kept, long = data.filter_indices_by_size(everything, limits)
+        assert (kept.tolist(), long) == ([0, 1], [])
+    assert data.size(0) == (400, 700)
+    for limit, expected in ((511, [1]), ((511, 600), [1]), ((350, None), [1]), (4000, [0, 1])):
+        assert data.filter_indices_by_size(everything, limit)[0].tolist() == expected
+    whole = TwoViewDataset(views, labels=np.array([0, 1]))
+    assert whole.filter_indices_by_size(everything, (511, None))[0].tolist() == [1]
+
+
+def test_unlabeled_texts_that_are_too_long_are_not_sampled() -> None:
+    unlabeled = TwoViewDataset([view(WORDS, [[7] * 30, [7] * 9, [8] * 15])], shuffle=False)
+    words = [view(WORDS, [[5] * 10, [6] * 30])]
+    data = TwoViewDataset(
+        words, labels=np.array([0, 1]), unlabeled=unlabeled, unlabeled_per_text=20
+    )
+    assert data.filter_indices_by_size(np.arange(2), 16)[0].tolist() == [0]
+    assert {len(text[WORDS]) for text in data[0]["unlabeled"]} == {10, 16}
+    with pytest.raises(DataError, match="All unlabeled texts are longer"):
+        data.filter_indices_by_size(np.arange(2), 5)
 
 
 def test_order_is_shuffled_within_buckets_of_similar_length() -> None:

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import (
     EditCandidates,
@@ -136,14 +138,27 @@ def test_possible_transforms_are_cached() -> None:
     assert sorted(asked) == ["new", "newer", "newest", "talk", "walks"]
 
 
-def test_possible_edits_are_those_of_the_edit_dictionary() -> None:
+ALL_TRANSFORMS = [
+    EDITS,
+    *(
+        EditDictionary.of_counts({("the",): 3}, 1, 2, transforms)
+        for transforms in (
+            *(Transforms.of([], groups) for groups in (("case",), ("split",), ("verb", "number"))),
+            Transforms.of([("e", "ing", [])]),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("edits", ALL_TRANSFORMS)
+def test_possible_edits_are_those_of_the_edit_dictionary(edits: EditDictionary) -> None:
     words = dictionary("walks Talk of a cry")
     tokens = ["walks", "Talk", "unknown", "of", "a", "cry", "UPPER", "?", "unknown"]
     ids = np.array([words.bos(), *map(words.index, tokens)])
-    left = torch.ones(len(ids), len(EDITS.labels))
-    PossibleEdits(EDITS, words).mask_impossible(left, ids, np.array([0]))
+    left = torch.ones(len(ids), len(edits.labels))
+    PossibleEdits(edits, words).mask_impossible(left, ids, np.array([0]))
     assert left.isfinite().tolist() == [
-        [is_possible(EDITS, label, word) for label in range(len(EDITS.labels))]
+        [is_possible(edits, label, word) for label in range(len(edits.labels))]
         for word in [None, *tokens]
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ssl.cli.correct import _explanation
-from fairseq_ssl.edits.alignment import token_edits
+from fairseq_ssl.edits.alignment import change_probabilities, token_edits
 from fairseq_ssl.generation.edit_rounds import AppliedEdit
 from fairseq_ssl.inference import correction
 from fairseq_ssl.text.raw_text import LineSegmenter, Sentence, TokenEdit
@@ -18,8 +18,10 @@ def test_later_edits_of_an_insertion_change_its_probability() -> None:
         AppliedEdit(2, 1, "REPLACE_She", 0.3, 1, is_inserted=False),
         AppliedEdit(2, 2, "REPLACE_goes", 0.4, 1, is_inserted=True),
     ]
-    change = TokenEdit(1, 1, ("goes",))
-    edit = correction._edit("He home", sentence, sentence.tokens, change, rounds, None)
+    changes = [TokenEdit(0, 1, ("She",)), TokenEdit(1, 1, ("goes",))]
+    found = change_probabilities(sentence.tokens, sentence.tokens, changes, rounds)
+    assert found == [0.3, 0.4]
+    edit = correction._edit("He home", sentence, changes[1], None, found[1])
     assert edit == correction.Edit(2, 2, "", "goes", 0.4)
 
 
@@ -45,12 +47,25 @@ def test_duplicate_and_swapped_words(
         AppliedEdit(1, position, label, 0.99, origin, is_inserted),
         AppliedEdit(1, last, "REPLACE_goes", 0.51, last, is_inserted=False),
     ]
-    *others, goes = [
-        correction._edit(line, sentence, sentence.tokens, change, applied, None).probability
-        for change in token_edits(sentence.tokens, corrected.split())
-    ]
+    changes = token_edits(sentence.tokens, corrected.split())
+    *others, goes = change_probabilities(sentence.tokens, sentence.tokens, changes, applied)
     assert set(others) == {0.99}
     assert goes == 0.51
+
+
+def test_duplicates_that_an_earlier_round_or_spelling_makes() -> None:
+    source, corrected = ["see", "the", "a", "cat"], ["see", "the", "cat"]
+    changes = token_edits(source, corrected)
+    rounds = [
+        AppliedEdit(1, 3, "REPLACE_the", 0.9, 3, is_inserted=False),
+        AppliedEdit(2, 2, "DELETE", 0.6, 2, is_inserted=False),
+    ]
+    assert change_probabilities(source, source, changes, rounds) == [0.6]
+    source, spelled = ["see", "the", "teh", "cat"], ["see", "the", "the", "cat"]
+    deletion = [AppliedEdit(1, 2, "DELETE", 0.31, 2, is_inserted=False)]
+    changes = token_edits(source, corrected)
+    assert change_probabilities(source, spelled, changes, deletion) == [0.31]
+    assert change_probabilities(source, spelled, token_edits(source, spelled), []) == [1.0]
 
 
 def test_tabs_of_the_text_do_not_add_columns() -> None:

@@ -170,7 +170,7 @@ def test_length_bound_is_fitted_to_the_pairs_and_saved_with_the_weights() -> Non
     assert model.encoder.unfolding(torch.tensor([4, 6])).tolist() == [6, 9]
     empty = task(train_subset="train")
     empty.datasets = {}
-    empty.load_dataset = lambda split: (_ for _ in ()).throw(FileNotFoundError(split))
+    empty.load_dataset = lambda split, combine: (_ for _ in ()).throw(FileNotFoundError(split))
     untrained = ByteNet.build_model(
         ByteNetConfig.from_namespace(Namespace(**KINDS["bytenet"])), empty
     )
@@ -178,6 +178,9 @@ def test_length_bound_is_fitted_to_the_pairs_and_saved_with_the_weights() -> Non
         logits(untrained)
     untrained.load_state_dict(model.state_dict())
     assert torch.equal(logits(untrained.eval()), logits(model.eval()))
+    explicit = build(bytenet_unfold="1.5,3")
+    explicit.load_state_dict(model.state_dict())
+    assert explicit.encoder.unfolding(torch.tensor([4, 6])).tolist() == [9, 12]
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,14 @@ from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 from fairseq_ssl.models.word_encoder import pool_words, word_spans
 from tests import pretrained
 
 transformers = pytest.importorskip("transformers")
 fairseq_ssl.register()
+from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask  # noqa: E402
 
 EDITS = EditDictionary.of_counts({("good",): 3, ("bad", "xyz"): 2}, 2, 2, Transforms())
 WORDS = ("good", "film", "xyz", "Bad")
@@ -231,3 +233,20 @@ def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
         own = embeddings[batch.ids[0, :-1]]
         expected = model.scores(embeddings, own, *parts)
     torch.testing.assert_close(found, expected)
+
+
+def test_words_are_as_short_as_the_positions_of_the_encoder_require(tmp_path: Path) -> None:
+    """A window of one word fits into the encoder, also one that limits the positions itself."""
+    for made in (pretrained.bert, pretrained.electra):
+        task = EditLabelingTask(EditLabelingConfig(edit_unit="word"), OovDictionary(), EDITS)
+        cfg = EditTaggerConfig(edit_unfactorized=True)
+        cfg.edit_init = str(made(tmp_path / made.__name__))
+        task._set_words(cfg)
+        model = EditTagger.build_model(cfg, task).eval()
+        words = task.source_dictionary
+        ids = [words.bos(), *map(words.index, ("good", "x" * 60)), words.eos()]
+        sample = {"src_tokens": torch.tensor([ids]), "src_lengths": torch.tensor([len(ids)])}
+        generator = EditGenerator([model], words, EDITS, EditDecoding())
+        ((hypothesis,),) = generator.generate([], {"net_input": sample})
+        assert model.subwords.longest == 10
+        assert len(hypothesis["tokens"])
