@@ -62,7 +62,7 @@ def places_to_move(tokens: Sequence[str], edit: TokenEdit) -> int:
     return next((at for at, is_equal in enumerate(equal) if not is_equal), len(after))
 
 
-class AppliedEdit(Protocol):
+class PlacedEdit(Protocol):
     """Interface of `generation.edit_rounds.AppliedEdit`."""
 
     @property
@@ -86,7 +86,7 @@ def change_probabilities(
     source: Sequence[str],
     spelled: Sequence[str],
     changes: Sequence[TokenEdit],
-    applied: Sequence[AppliedEdit],
+    applied: Sequence[PlacedEdit],
 ) -> list[float]:
     """Return the lowest probability of the edits that made each change, 1 for spelling.
 

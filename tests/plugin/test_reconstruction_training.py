@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from torch.utils.data import Subset
 
 import fairseq_ssl
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, DataError
 from tests.conftest import Run, trained_only
 from tests.plugin import digit_pairs
 from tests.unit.models.simulated_device import move, move_model, simulated_device
@@ -96,6 +97,23 @@ def alone(model: Any, source: list[int], target: list[int]) -> Tensor:
 
 def sentences(tokens: Tensor) -> list[list[int]]:
     return [[word for word in row if word != PAD] for row in tokens.tolist()]
+
+
+def test_different_pairs_of_the_two_directions_are_rejected(folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "bin"
+    shutil.copytree(folder / "bin", data)
+    for suffix in ("bin", "idx"):
+        for side in ("words", "digits"):
+            name = f"digits-words.{side}.{suffix}"
+            shutil.copy(data / f"valid.words-digits.{side}.{suffix}", data / f"train.{name}")
+    words = [str(data), "--task", "reconstruction_translation", "-s", "words", "-t", "digits"]
+    args = options.parse_args_and_arch(
+        options.get_training_parser(), [*words, "--arch", "transformer_tiny"]
+    )
+    task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
+    task.load_dataset("valid")
+    with pytest.raises(DataError, match=r"different pairs for .* in the split train"):
+        task.load_dataset("train")
 
 
 @every_arch

@@ -173,6 +173,17 @@ def test_unused_splits_are_rejected(data: Path, flags: tuple[str, ...], message:
     loaded(data, "--source-tags", "valid=<BT>").load_dataset("train")
 
 
+def test_a_tagged_split_can_be_in_one_of_several_folders(data: Path, tmp_path: Path) -> None:
+    """fairseq reads validation data from the first folder."""
+    second = tmp_path / "second"
+    shutil.copytree(data, second, ignore=shutil.ignore_patterns("valid.*"))
+    task = loaded(Path(f"{data}:{second}"), "--source-tags", "train=<BT>,valid=<BT>")
+    for epoch in (1, 2):
+        task.load_dataset("train", epoch, combine=True)
+    with pytest.raises(FairseqSslError, match=f"Expected a split in {data} or {second}"):
+        loaded(Path(f"{data}:{second}"), "--source-tags", "none=<BT>").load_dataset("train", 2)
+
+
 def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -> None:
     mix = ("--mix-weights", "train=1,train1=2", "--mix-epoch-pairs", "60")
     words = ("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *mix)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 import torch
+from fairseq.data import Dictionary
 
 from fairseq_ssl.criterions.classification_cross_entropy import scale_to_norm
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.recurrent_models import LstmClassifier, RecurrentLanguageModel
 from fairseq_ssl.modules.recurrent_encoder import (
     MIN_VARIANCE,
     NormalizedEmbedding,
@@ -119,3 +126,40 @@ def test_perturbation_has_the_given_norm_for_any_gradient(scale: float) -> None:
     torch.testing.assert_close(found.flatten(1).norm(dim=1), torch.full((2,), 5.0))
     assert torch.equal(found[1].sign(), gradient[1].sign())
     assert not scale_to_norm(torch.zeros(1, 2, 3), 5.0, is_word[:1, :2]).any()
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_classifier_and_its_language_model_agree_on_normalization(
+    tmp_path: Path, normalized: bool
+) -> None:
+    words = Dictionary()
+    for number in range(30):
+        words.add_symbol(f"w{number}", n=5)
+    words.save(str(tmp_path / "dict.txt"))
+    sizes = {
+        "recurrent_embed_dim": 8,
+        "recurrent_hidden_dim": 8,
+        "recurrent_layers": 1,
+        "recurrent_dropout": 0.0,
+        "recurrent_embed_std": 0.1,
+        "recurrent_keep_denormals": False,
+        "recurrent_normalize_embeddings": normalized,
+    }
+    task = SimpleNamespace(source_dictionary=words, classes=["a", "b"])
+    language_model = RecurrentLanguageModel.build_model(
+        Namespace(**sizes, lm_adaptive_cutoffs="20"),
+        task,
+    )
+    path = tmp_path / "lm.pt"
+    cfg = {"model": {**sizes, "_name": "recurrent_lm"}}
+    torch.save({"model": language_model.state_dict(), "cfg": cfg, "args": None}, path)
+    start = {"classifier_lm": str(path), "classifier_lm_dict": str(tmp_path / "dict.txt")}
+    options = {**sizes, **start, "classifier_mlp_dim": 4}
+    found = LstmClassifier.build_model(Namespace(**options), task)  # type: ignore[arg-type]
+    tokens = torch.tensor([[5, 6, 7, 2]])
+    torch.testing.assert_close(
+        found.eval().encoder.embed(tokens), language_model.eval().decoder.encoder.embed(tokens)
+    )
+    options["recurrent_normalize_embeddings"] = not normalized
+    with pytest.raises(ConfigurationError, match="Add" if normalized else "Remove"):
+        LstmClassifier.build_model(Namespace(**options), task)  # type: ignore[arg-type]
