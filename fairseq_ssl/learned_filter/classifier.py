@@ -227,14 +227,15 @@ def train_classifier(
             "more of each."
         )
     means, deviations = features.mean(0), features.std(0)
-    deviations = np.where(deviations > 0, deviations, 1.0)
-    scaled = (features - means) / deviations
+    varies = deviations > 1e-9 * np.abs(means)  # the deviation of equal values is rounded, too
+    deviations = np.where(varies, deviations, 1.0)
+    scaled = np.where(varies, (features - means) / deviations, 0.0)
     state = seed % 2**32  # scikit-learn accepts no larger seeds
     machine = svm.LinearSVC(C=penalty, random_state=state, dual=False)
     folds = selection.StratifiedKFold(SVM_FOLDS, shuffle=True, random_state=state)
     accuracy = float(selection.cross_val_score(machine, scaled, kinds, cv=folds).mean())
     machine.fit(scaled, kinds)
-    weights = np.asarray(machine.coef_[0], float)
+    weights = np.where(varies, machine.coef_[0], 0.0)
     return PairClassifier(
         tuple(names), means, deviations, weights, float(machine.intercept_[0])
     ), accuracy

@@ -52,7 +52,7 @@ from fairseq_ssl.learned_filter.pair_filter import (
     PairFilter,
     noise_pairs,
 )
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature, data_params, file_fingerprint
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 FilePair = tuple[str | Path, str | Path]
@@ -159,9 +159,12 @@ def train_filter(
 
 def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
     """Check the models before hours of counting, and that the output does not replace a file."""
+    if any(features.subwords) and not features.models:
+        raise UsageError("`subwords` needs a translation model or masked models.")
     for config in features.models:
         scorer_loader(config)
-    check_outside(output, [*texts, *features.files])
+    folders = [config.data_dir for config in features.models if config.data_dir is not None]
+    check_outside(output, [*texts, *features.files, *folders])
 
 
 def _word_counts(
@@ -232,6 +235,7 @@ def score_pairs(
         "filter": str(folder),
         "filter_is": file_fingerprint(folder / FILTER),
         "resources_are": [file_fingerprint(path) for path in pair_filter.features.files],
+        "data": [data_params(config.data_dir) for config in pair_filter.features.models],
         "inputs": list(map(str, pairs)),
         "inputs_are": [file_fingerprint(path) for path in pairs],
         "half": options.get("fp16", False),
@@ -342,7 +346,7 @@ def _scores_params(scores: Path) -> dict[str, Any]:
     """Return the parameters from the signature of `score_pairs`, or {} if there is none."""
     try:
         content = parse_json(signature_path(scores).read_bytes())
-        names = ("filter", "filter_is", "resources_are", "inputs", "inputs_are", "half")
+        names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
         return {name: content[name] for name in names}
     except (FileNotFoundError, ValueError, LookupError, TypeError):
         return {}

@@ -195,6 +195,7 @@ def test_changed_vectors_are_another_job(here: Path, capsys: pytest.CaptureFixtu
     [
         ((*FIT, "-o", "made"), 2, "Set --vectors, --masked-models or --translation"),
         ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse needs --translation"),
+        ((*FIT, *VECTORS, "-o", "made", "--subwords", "s", "t"), 2, "--subwords needs a trans"),
         ((*FIT, *VECTORS, "-o", "made", "--data-dir", "."), 2, "--data-dir needs --translation"),
         ((*APPLY, "--keep", "5", "-o", "a", "b", "--scores", "-"), 2, "cannot write to stdout"),
         ((*APPLY, "--keep", "5", "-o", "a", "b", "--scores", "."), 2, "--scores is the folder"),

@@ -16,7 +16,7 @@ pytest.importorskip("sklearn")
 def test_the_informative_feature_gets_the_weight() -> None:
     draw = np.random.default_rng(1)
     clean, noisy = (
-        np.stack([draw.normal(place, 1, 300), draw.normal(50, 9, 300), np.ones(300)], 1)
+        np.stack([draw.normal(place, 1, 300), draw.normal(50, 9, 300), np.full(300, 0.0123)], 1)
         for place in (2, -2)
     )
     found, right = train_classifier(clean, noisy, ("good", "idle", "constant"))
@@ -24,6 +24,9 @@ def test_the_informative_feature_gets_the_weight() -> None:
     assert found.weights[0] > 10 * abs(found.weights[1])
     scores = found.scores(np.concatenate([clean, noisy]))
     assert ((scores > 0) == np.repeat([True, False], 300)).mean() > 0.95
+    assert found.weights[2] == 0
+    moved = np.add(clean[:1], [0, 0, 1e-4])
+    assert found.scores(moved) == pytest.approx(found.scores(clean[:1]))
     again = PairClassifier.of_json(json.loads(json.dumps(found.to_json())))
     assert again.scores(clean) == pytest.approx(found.scores(clean))
     assert again.names == ("good", "idle", "constant")
