@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,9 @@ def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
 
 
 def _higher_is_better(state: State) -> bool:
-    settings = (state.get("cfg") or {}).get("checkpoint") or {}
+    settings = (state.get("cfg") or {}).get("checkpoint") or state.get("args") or {}
+    if isinstance(settings, Namespace):
+        settings = vars(settings)
     return bool(settings.get("maximize_best_checkpoint_metric", False))
 
 

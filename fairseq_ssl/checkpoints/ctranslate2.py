@@ -95,6 +95,18 @@ def check_ctranslate2_folder(folder: Path) -> None:
         raise DataError(f"{error.filename or folder} cannot be read: {error.strerror}.") from None
 
 
+def position_limits(folder: Path) -> tuple[int | None, int | None]:
+    """Return the number of positions of the encoder and of the decoder, None for no limit."""
+    with (folder / WEIGHTS).open("rb") as file:
+        variables, aliases, _ = _parsed(file)
+    found = []
+    for side in ("encoder", "decoder"):
+        name = f"{side}/position_encodings/encodings"
+        variable = variables.get(aliases.get(name, name))
+        found.append(None if variable is None else variable.shape[0])
+    return found[0], found[1]
+
+
 def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
     """Return the variables without their values, the variable of each alias, and the revision."""
     size = os.fstat(file.fileno()).st_size
@@ -334,8 +346,9 @@ UNSUPPORTED = {
     "adaptive_input": "adaptive input",
     "no_cross_attention": "decoder without cross-attention",
     "cross_self_attention": "cross-self-attention",
+    "quant_noise_pq": "quantization noise, with a matrix after the embeddings",
 }
-"""Options of fairseq's Transformer that CTranslate2's converter rejects without a clear error."""
+"""Options of fairseq's Transformer that CTranslate2's converter ignores or cannot convert."""
 
 
 def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:

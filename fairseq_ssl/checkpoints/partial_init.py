@@ -90,6 +90,11 @@ def classifier_encoder_weights(
             "Use another checkpoint of the run."
         )
     known = symbols_of(dictionary, path, "--classifier-encoder-dict")
+    if len(known) < len(weights[embedding]):
+        raise DataError(
+            f"The dictionary of {path} has {len(known)} symbols but its embeddings have "
+            f"{len(weights[embedding])} rows. Expected the dictionary of its training."
+        )
     rows, count = rows_by_symbol(weights[embedding], known, symbols, start[embedding])
     return {**{name: weights[name] for name in start}, embedding: rows}, count
 

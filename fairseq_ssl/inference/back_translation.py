@@ -114,7 +114,7 @@ def load_model(
     Args:
         path: a checkpoint or the folder of a CTranslate2 model, or a `DecodingConfig` to load an
             ensemble or to set search options.
-        data_dir: folder with the dictionaries of the checkpoint.
+        data_dir: folder with the dictionaries of the checkpoint. It replaces that of a config.
         engine: ``fairseq`` or ``ctranslate2`` (default: ``ctranslate2`` for a folder, ``fairseq``
             for a checkpoint).
 
@@ -125,6 +125,8 @@ def load_model(
     config = path
     if not isinstance(config, DecodingConfig):
         config = DecodingConfig((config,), data_dir or None)
+    elif data_dir:
+        config = replace(config, data_dir=data_dir)
     if engine is None:
         engine = "ctranslate2" if Path(config.model[0]).is_dir() else "fairseq"
     return TranslationModel(config, engine)
@@ -184,7 +186,7 @@ class BackTranslationSummary:
     undecodable: int
     """Number of lines that are not UTF-8."""
     failed: int
-    """Number of lines that did not fit into memory or into learned positions."""
+    """Number of lines that did not fit into memory or into the positions of the model."""
     written: int
     """Number of tokens in the translations."""
     seconds: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.inference.loading import (
     TASKS,
+    are_right_to_left,
     check_registered,
+    decoding_task,
     forget_unknown_words,
     gpu_count,
     keep_torch_state,
@@ -23,7 +26,7 @@ from fairseq_ssl.inference.loading import (
     set_threads,
     torch_device,
 )
-from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
+from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses, option_words
 from fairseq_ssl.io.executors import is_worker
 from fairseq_ssl.io.outputs import build_once, is_done
 from fairseq_ssl.signature import Signature, data_params, file_fingerprint
@@ -36,6 +39,7 @@ FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 NOT_SUPPORTED = (
     *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
     *("print_alignment", "replace_unk", "score_reference", "bpe", "tokenizer", "seed"),
+    *("max_tokens", "batch_size", "buffer_size", "bf16", "amp", "num_shards", "shard_id"),
 )
 """Options of fairseq-interactive that do not apply to the translation of blocks of sentences."""
 
@@ -54,6 +58,11 @@ class CTranslate2Decoder:
         self.gpu = worker % gpus if gpus else 0
         self.threads = config.threads or int(is_worker())
         self.translator = self._translator()
+        from fairseq_ssl.checkpoints.ctranslate2 import position_limits
+
+        sources, targets = position_limits(Path(config.model[0]))
+        self.longest = sys.maxsize if sources is None else sources - 1  # without </s>
+        self.max_length = min(config.max_len_b, sys.maxsize if targets is None else targets - 1)
 
     @staticmethod
     def gpu_count() -> int:
@@ -109,8 +118,16 @@ class CTranslate2Decoder:
             self.translator = self._translator()
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`."""
+        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`.
+
+        Sentences that are too long for the model have None.
+        """
         config = self.config
+        if any(len(tokens) > self.longest for tokens in sentences):
+            fitting = [row for row, tokens in enumerate(sentences) if len(tokens) <= self.longest]
+            found = self.decode([sentences[row] for row in fitting], [ids[row] for row in fitting])
+            by_row = dict(zip(fitting, found, strict=True))
+            return [by_row.get(row) for row in range(len(sentences))]
         search: dict[str, Any] = {"beam_size": config.beam}
         if config.sampling:
             search = {"beam_size": 1, "sampling_topk": config.sampling_topk}
@@ -120,7 +137,7 @@ class CTranslate2Decoder:
                 list(sentences),
                 num_hypotheses=config.nbest,
                 length_penalty=config.lenpen,
-                max_decoding_length=config.max_len_b,
+                max_decoding_length=self.max_length,
                 max_input_length=0,
                 max_batch_size=config.max_tokens,
                 batch_type="tokens",
@@ -233,7 +250,12 @@ class FairseqDecoder:
         self.seed = int(config.seed)
         self.device = torch_device(config.device, worker)
         with keep_torch_state():
-            self._load(fairseq_config(config))
+            self._load(fairseq_config(config), list(map(str, config.model)))
+        if config.sampling_topk > len(self.task.target_dictionary):
+            raise UsageError(
+                f"`sampling_topk` is {config.sampling_topk}, more than the "
+                f"{len(self.task.target_dictionary)} symbols of the dictionary."
+            )
 
     gpu_count = staticmethod(gpu_count)
 
@@ -293,12 +315,11 @@ class FairseqDecoder:
         forget_unknown_words(self.task)
         return decoded
 
-    def _load(self, config: Any) -> None:
-        from fairseq import checkpoint_utils, tasks, utils
+    def _load(self, config: Any, paths: list[str]) -> None:
+        from fairseq import checkpoint_utils, tasks
         from fairseq_cli.generate import get_symbols_to_strip_from_output
 
         self.task = tasks.setup_task(config.task)
-        paths = utils.split_paths(config.common_eval.path)
         try:
             self.models, _ = checkpoint_utils.load_model_ensemble(paths, task=self.task)
         except RuntimeError as error:  # tensors of other sizes
@@ -362,7 +383,7 @@ def fairseq_config(config: DecodingConfig) -> Any:
         raise UsageError(f"`fairseq_options` cannot be used: {error}.") from None
     except SystemExit:
         problem = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
-        given = " ".join([*_words(_own_options(config)), *config.fairseq_options])
+        given = " ".join([*option_words(_own_options(config)), *config.fairseq_options])
         raise UsageError(
             f"The task of {config.model[0]} rejects the options {given}. Expected its options of "
             f"fairseq-interactive and their values. {problem}"
@@ -392,11 +413,11 @@ def _command_line(config: DecodingConfig) -> list[str]:
     data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
     options: dict[str, Any] = {
         "path": ":".join(map(str, config.model)),
-        "task": _decoding_task(str(trained["_name"])),
+        "task": decoding_task(str(trained["_name"])),
         "source_lang": data.source,
         "target_lang": data.target,
         "max_len_a": 0,
-        "right_to_left": bool(trained.get("right_to_left")),
+        "right_to_left": are_right_to_left(config.model),
         "max_len_b": config.max_len_b,
         "lenpen": config.lenpen,
         "beam": config.nbest if config.sampling else config.beam,
@@ -406,7 +427,11 @@ def _command_line(config: DecodingConfig) -> list[str]:
     if config.sampling:
         options |= {"sampling": True, "temperature": config.temperature}
         options |= {"sampling_topk": config.sampling_topk} if config.sampling_topk else {}
-    return [str(data.folder), *_words(options | _own_options(config)), *config.fairseq_options]
+    return [
+        str(data.folder),
+        *option_words(options | _own_options(config)),
+        *config.fairseq_options,
+    ]
 
 
 def _own_options(config: DecodingConfig) -> dict[str, Any]:
@@ -422,26 +447,3 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
         if config.fluency_boost_data:
             options["fluency_boost_data"] = config.fluency_boost_data
     return options
-
-
-def _decoding_task(trained: str) -> str:
-    """Return the name of the task that decodes models of the task `trained`.
-
-    It is a task that adds searches and lists `trained` in `decodes_models_of`, or else `trained`.
-    """
-    from fairseq.tasks import TASK_REGISTRY
-
-    for name, task in TASK_REGISTRY.items():
-        if trained in vars(task).get("decodes_models_of", ()):
-            return str(name)
-    return trained
-
-
-def _words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as command-line arguments. False omits an option."""
-    words = []
-    for name, value in options.items():
-        if value is not False:
-            option = f"--{name.replace('_', '-')}"
-            words.append(option if value is True else f"{option}={value}")
-    return words

@@ -262,23 +262,37 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
 
 
 def writes_right_to_left(scoring: ScoringConfig) -> bool:
-    """Return True if the models generate the last token first.
+    """Return True if the models of a config generate the last token first."""
+    return scoring.right_to_left or are_right_to_left(scoring.models)
 
-    Raise UsageError if the models have different directions.
+
+def are_right_to_left(models: Iterable[str | Path]) -> bool:
+    """Return True if checkpoints generate the last token first.
+
+    Raise UsageError if they have different directions.
     """
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
-    if scoring.right_to_left:
-        return True
-    directions = {
-        bool(task_options(read_checkpoint(path)).get("right_to_left")) for path in scoring.models
-    }
+    directions = {bool(task_options(read_checkpoint(one)).get("right_to_left")) for one in models}
     if len(directions) > 1:
         raise UsageError(
-            "Some of the models decode from right to left and some from left to right. Score with "
-            "each kind separately."
+            "Some of the models decode from right to left and some from left to right. Use each "
+            "kind separately."
         )
     return directions.pop()
+
+
+def decoding_task(trained: str) -> str:
+    """Return the name of the task that decodes models of the task `trained`.
+
+    It is a task that adds searches and lists `trained` in `decodes_models_of`, or else `trained`.
+    """
+    from fairseq.tasks import TASK_REGISTRY
+
+    for name, task in TASK_REGISTRY.items():
+        if trained in vars(task).get("decodes_models_of", ()):
+            return str(name)
+    return trained
 
 
 def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:

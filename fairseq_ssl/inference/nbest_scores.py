@@ -15,6 +15,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference.scoring import (
+    CHECKED_TOKENS,
     TRANSLATION,
     Scorer,
     ScorerLoader,
@@ -202,8 +203,10 @@ class _NBestJob:
         self.seconds = state.get("time", 0.0)
         begin = time.monotonic() - self.seconds
         for result in self.executor.imap(scorer, self._blocks(position)):
-            counts = {"candidates": result.candidates, "tokens": result.tokens, "cut": result.cut}
-            self.totals.update(counts)
+            names = ("candidates", "tokens", "unknown", "cut")
+            self.totals.update({name: getattr(result, name) for name in names})
+            if self.totals["tokens"] >= CHECKED_TOKENS:
+                self._check_tokens()
             self.seconds = time.monotonic() - begin
             report(result.candidates, result.share or None)
             last = max(last, result.last)
@@ -211,7 +214,12 @@ class _NBestJob:
             yield [result.output], {**now, "last": last}
         if not self.totals["candidates"]:
             raise DataError(f"{self.files['list'] or 'stdin'} is empty. Expected an n-best list.")
+        self._check_tokens()
         self._compare_source(last)
+
+    def _check_tokens(self) -> None:
+        first = f"the first {self.totals['candidates']} candidates"
+        check_known_tokens(self.totals["unknown"], self.totals["tokens"], first)
 
     def _compare_source(self, last: int) -> None:
         """Log a warning if the source has lines after the sentence `last`, as for a wrong file.
@@ -244,6 +252,7 @@ class ScoredBlock:
     """Offset after the block in the list, in bytes."""
     candidates: int
     tokens: int
+    unknown: int
     cut: int
     share: float
     last: int
@@ -280,7 +289,7 @@ class NBestScorer:
                     )
         pairs = self._pairs(block, candidates)
         scorer = _scorer(self.load, self.scoring, worker_number(), self.files)
-        scored = check_known_tokens(scorer.score(pairs), block.place(0, 0))
+        scored = scorer.score(pairs)
         text = "".join(
             format_candidate(
                 number,
@@ -293,7 +302,7 @@ class NBestScorer:
         )
         output = compress_chunk(text.encode("utf-8"), self.compressed)
         last = max(number for number, _ in candidates)
-        counts = len(lines), scored.tokens, scored.cut
+        counts = len(lines), scored.tokens, scored.unknown, scored.cut
         return ScoredBlock(output, block.ends, *counts, block.share, last)
 
     def _pairs(

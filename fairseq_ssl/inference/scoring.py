@@ -177,12 +177,15 @@ def with_name(config: ScoringConfig) -> ScoringConfig:
     return replace(config, name=direction + ("-r2l" if writes_right_to_left(config) else ""))
 
 
-def check_known_tokens(scored: Scored, where: str) -> Scored:
-    """Raise DataError if more than half of the tokens are unknown. Return `scored`."""
-    if scored.unknown > scored.tokens / 2:
+CHECKED_TOKENS = 200
+"""Number of tokens from which many unknown ones mean that the text is segmented differently."""
+
+
+def check_known_tokens(unknown: int, tokens: int, where: str) -> None:
+    """Raise DataError if more than half of the tokens are unknown."""
+    if unknown > tokens / 2:
         raise DataError(
-            f"{scored.unknown} of the {scored.tokens} tokens in the block that starts at {where} "
-            "are not in the model's dictionary. The text must be segmented like the training "
-            "data: set `subwords` and `source_subwords`, or check the languages."
+            f"{unknown} of the {tokens} tokens in {where} are not in the model's dictionary. The "
+            "text must be segmented like the training data: set `subwords` and "
+            "`source_subwords`, or check the languages."
         )
-    return scored

@@ -79,6 +79,8 @@ def open_listener(host: str, port: int) -> socket.socket:
     Raises:
         UsageError: if the address cannot be used.
     """
+    if not 0 <= port < 65536:
+        raise UsageError(f"`port` is {port}. Expected 0 to 65535.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
@@ -86,10 +88,10 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: a part of the name is too long
+        reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"The server cannot listen on {host}, port {port}: {error.strerror}. Change `host` or "
-            "`port`."
+            f"The server cannot listen on {host}, port {port}: {reason}. Change `host` or `port`."
         ) from None
     return listener
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fairseq_ssl.errors import UsageError, check_choice, check_integer, check_positive
 from fairseq_ssl.inference.scoring import MAX_PENALTY
@@ -256,3 +256,13 @@ def process_decoder(
 ) -> Decoder:
     """Return the decoder of this process. It is loaded once, and again if `files` change."""
     return load(config, worker)
+
+
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as command-line arguments. False omits an option."""
+    words = []
+    for name, value in options.items():
+        if value is not False:
+            option = f"--{name.replace('_', '-')}"
+            words.append(option if value is True else f"{option}={value}")
+    return words

@@ -172,7 +172,7 @@ class FeatureExtractor:
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
         """Return the log-probability of each target per token, [pairs]."""
-        from fairseq_ssl.inference.scoring import check_known_tokens
+        from fairseq_ssl.inference.scoring import CHECKED_TOKENS, check_known_tokens
 
         assert self.translation is not None
         segmenters = [subword_segmenter(path) for path in self.subwords]
@@ -182,7 +182,10 @@ class FeatureExtractor:
             (segmenters[0](source).split(), segmenters[1](target).split())
             for source, target in pairs
         ]
-        found = check_known_tokens(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
+        found = scorer.score(tokens)
+        if found.tokens >= CHECKED_TOKENS:
+            place = f"the block that starts at the pair {' | '.join(pairs[0])[:60]!r}"
+            check_known_tokens(found.unknown, found.tokens, place)
         return np.array([value for (value,) in found.values])
 
     def _states(self, side: int, lines: Sequence[str]) -> Values:

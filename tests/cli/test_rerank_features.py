@@ -65,6 +65,19 @@ def made_by(*flags: str, name: str = "made") -> bytes:
     return Path(name).read_bytes()
 
 
+def test_unknown_words_in_the_last_block_are_no_error(here: Path) -> None:
+    """Whether a list is scored does not depend on the size of blocks."""
+    lines: list[str] = []
+    while len("".join(lines)) < 1024:
+        lines.append(f"{len(lines)} ||| u v w x ||| l2r= -1 ||| 0\n")
+    lines.append(f"{len(lines)} ||| new words only ||| l2r= -1 ||| 0\n")
+    Path("list").write_text("".join(lines))
+    Path("source").write_text("a b c\n" * len(lines))
+    assert made_by(*TRANSLATED) == made_by(*TRANSLATED, "--block", "64")
+    Path("list").write_text("".join(lines).replace("u v w x", "no known words"))
+    assert main([*FEATURES, "-o", "none", *TRANSLATED]) == 1
+
+
 def test_each_candidate_gets_its_scores(here: Path) -> None:
     made = made_by(*TRANSLATED).decode()
     groups = list(parse_nbest(made.splitlines(), "made"))

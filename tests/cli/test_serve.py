@@ -20,8 +20,14 @@ import httpx
 import pytest
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import CorrectedLine
-from fairseq_ssl.inference.server import RequestBatcher, ServerLimits, correction_app
+from fairseq_ssl.inference.server import (
+    RequestBatcher,
+    ServerLimits,
+    correction_app,
+    open_listener,
+)
 from tests.cli.conftest import ServerProcess
 from tests.conftest import until
 
@@ -410,6 +416,9 @@ def test_an_address_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{error} Change --host or --port." in capsys.readouterr().err
     assert main(["serve", "--model", "none", "--host", "no such host"]) == 2
     assert "The server cannot listen on no such host" in capsys.readouterr().err
+    for host, address in (("127.0.0.1", 70000), ("a" * 64 + ".de", 0)):
+        with pytest.raises(UsageError, match="70000|cannot listen"):
+            open_listener(host, address)
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])

@@ -159,6 +159,11 @@ def test_translation_model_embeddings_are_matched_by_word(tmp_path: Path) -> Non
         classifier_encoder_dict=str(data / "away.txt"),
     )
     torch.testing.assert_close(again.encoder.state_dict(), model.encoder.state_dict())
+    entries = (data / "away.txt").read_text().splitlines(keepends=True)
+    (data / "short.txt").write_text("".join(entries[:-1]))
+    given["classifier_encoder_dict"] = str(data / "short.txt")
+    with pytest.raises(DataError, match=r"embeddings have .* rows"):
+        built("encoder_classifier", for_task, **given)
 
 
 @pytest.mark.parametrize(

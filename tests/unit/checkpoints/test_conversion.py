@@ -12,6 +12,8 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.conversion import export, to_stock
+from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+from fairseq_ssl.checkpoints.files import TrainingData
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 
 fairseq_ssl.register()
@@ -93,6 +95,14 @@ def test_tasks_and_criterions_of_the_plug_in_become_those_of_fairseq() -> None:
     state["cfg"] |= {group: {"_name": name} for group, name in names.items()}
     cfg = to_stock(state)["cfg"]
     assert {group: cfg[group]["_name"] for group in names} == names
+
+
+def test_quantization_noise_is_not_converted_to_ctranslate2(tmp_path: Path) -> None:
+    """fairseq then multiplies embeddings by a matrix, which the converter would ignore."""
+    pytest.importorskip("ctranslate2")
+    stock = to_stock(shape_state(quant_noise_pq=0.1))
+    with pytest.raises(DataError, match="quantization noise"):
+        write_ctranslate2(stock, TrainingData(tmp_path, "de", "en"), tmp_path / "out", "float32")
 
 
 def test_models_that_decode_from_right_to_left_are_rejected() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import torch
 
 from fairseq_ssl.checkpoints.averaging import best_checkpoints, last_checkpoints
 from fairseq_ssl.checkpoints.files import write_checkpoint
@@ -70,6 +72,19 @@ def test_best_uses_the_stored_score_and_direction(
     assert [path.name for path in best_checkpoints(tmp_path, 2)] == expected
     with pytest.raises(DataError, match="has 4 checkpoints with a validation score"):
         best_checkpoints(tmp_path, 5)
+
+
+def test_the_direction_of_a_checkpoint_with_args(tmp_path: Path) -> None:
+    for update, score in ((1, 10.0), (2, 30.0), (3, 20.0)):
+        state = {
+            "args": Namespace(arch="a", maximize_best_checkpoint_metric=True),
+            "cfg": None,
+            "model": {},
+            "optimizer_history": [{"num_updates": update}],
+            "extra_state": {"val_loss": score},
+        }
+        torch.save(state, tmp_path / f"checkpoint{update}.pt")
+    assert [path.name for path in best_checkpoints(tmp_path, 1)] == ["checkpoint2.pt"]
 
 
 def test_scores_that_are_not_numbers_are_not_used(tmp_path: Path) -> None:
