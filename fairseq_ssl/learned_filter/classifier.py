@@ -227,7 +227,7 @@ def train_classifier(
             "more of each."
         )
     means, deviations = features.mean(0), features.std(0)
-    varies = deviations > 1e-9 * np.abs(means)  # the deviation of equal values is rounded, too
+    varies = deviations > 1e-9 * np.abs(means)
     deviations = np.where(varies, deviations, 1.0)
     scaled = np.where(varies, (features - means) / deviations, 0.0)
     state = seed % 2**32  # scikit-learn accepts no larger seeds

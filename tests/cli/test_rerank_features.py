@@ -66,7 +66,7 @@ def made_by(*flags: str, name: str = "made") -> bytes:
 
 
 def test_unknown_words_in_the_last_block_are_no_error(here: Path) -> None:
-    """Whether a list is scored does not depend on the size of blocks."""
+    """The size of blocks does not decide if a list is scored."""
     lines: list[str] = []
     while len("".join(lines)) < 1024:
         lines.append(f"{len(lines)} ||| u v w x ||| l2r= -1 ||| 0\n")
@@ -74,7 +74,7 @@ def test_unknown_words_in_the_last_block_are_no_error(here: Path) -> None:
     Path("list").write_text("".join(lines))
     Path("source").write_text("a b c\n" * len(lines))
     assert made_by(*TRANSLATED) == made_by(*TRANSLATED, "--block", "64")
-    Path("list").write_text("".join(lines).replace("u v w x", "no known words"))
+    Path("list").write_text("".join(lines).replace("u v w x", "no known word here"))
     assert main([*FEATURES, "-o", "none", *TRANSLATED]) == 1
 
 

@@ -417,7 +417,7 @@ def test_an_address_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--model", "none", "--host", "no such host"]) == 2
     assert "The server cannot listen on no such host" in capsys.readouterr().err
     for host, address in (("127.0.0.1", 70000), ("a" * 64 + ".de", 0)):
-        with pytest.raises(UsageError, match="70000|cannot listen"):
+        with pytest.raises(UsageError, match=r"70000|cannot listen"):
             open_listener(host, address)
 
 
