@@ -95,11 +95,11 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
     rows = table.figure_rows()
     columns = list(zip(*rows.values(), strict=True))
     bars: dict[str, Sequence[float | None]] = {
-        name: [scores.mean for scores in column]
+        name: [scores and scores.mean for scores in column]
         for name, column in zip(table.columns, columns, strict=True)
     }
     deviations: dict[str, Sequence[float]] = {
-        name: [scores.deviation for scores in column]
+        name: [scores.deviation if scores else 0.0 for scores in column]
         for name, column in zip(table.columns, columns, strict=True)
     }
     seeds = bool(np.any(list(deviations.values())))

@@ -366,7 +366,7 @@ def _print_breakdown(table: ScoreBreakdown, is_single: bool) -> None:
 
     if not (table.counts and is_single):
         header = [f"{table.unit} by {table.key}", *table.columns]
-        print_table(header, [[name, *map(str, row)] for name, row in table.rows.items()])
+        print_table(header, table.text_rows())
         return
     rows = []
     for name, ((counts,),) in table.counts.items():

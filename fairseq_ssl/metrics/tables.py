@@ -65,17 +65,22 @@ class ScoreBreakdown:
     """Name of the score."""
     columns: list[str]
     """Names of the systems, or of the levels."""
-    rows: dict[str, list[SeedRange]]
-    """Scores by row, one per column."""
+    rows: dict[str, list[SeedRange | None]]
+    """Scores by row, one per column. None if neither the system nor the gold has the error type."""
     counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
     """Edit counts of each row, by column and seed. Empty unless the rows are error types."""
 
-    def figure_rows(self) -> dict[str, list[SeedRange]]:
+    def figure_rows(self) -> dict[str, list[SeedRange | None]]:
         """Return the rows to plot: all, or the most frequent error types of the gold edits."""
         if not self.counts:
             return self.rows
         kinds = [kind for kind in self.rows if _gold_edits(self.counts[kind])]
         return {kind: self.rows[kind] for kind in kinds[:MOST_FREQUENT]}
+
+    def text_rows(self) -> list[list[str]]:
+        """Return the name and the scores of each row as text, with ``n/a`` for a missing score."""
+        rows = self.rows.items()
+        return [[name, *(str(scores or "n/a") for scores in row)] for name, row in rows]
 
     def content(self) -> dict[str, Any]:
         """Return the table as JSON types."""
@@ -91,8 +96,8 @@ class ScoreBreakdown:
                 columns = map(list, zip(*seeds, strict=True))
                 content[name][column] |= {
                     **dict(zip(("tp", "fp", "fn"), columns, strict=True)),
-                    "precision": [100 * errant_scores(seed)[0] for seed in seeds],
-                    "recall": [100 * errant_scores(seed)[1] for seed in seeds],
+                    "precision": [_percentage(seed, 0) for seed in seeds],
+                    "recall": [_percentage(seed, 1) for seed in seeds],
                 }
         return content
 
@@ -187,10 +192,7 @@ class SystemScores:
         self.breakdown = ScoreBreakdown(key, self.metric.name, list(self.systems), {})
         for kind in sorted(kinds, key=lambda kind: (-_gold_edits(counts[kind]), kind)):
             self.breakdown.counts[kind] = counts[kind]
-            self.breakdown.rows[kind] = [
-                SeedRange.of([100 * errant_scores(seed, beta)[2] for seed in seeds])
-                for seeds in counts[kind]
-            ]
+            self.breakdown.rows[kind] = [_type_scores(seeds, beta) for seeds in counts[kind]]
 
     def _analyze_shares(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
         """Compute the percentages of the most frequent types among the gold edits of each level."""
@@ -370,5 +372,21 @@ def _gold_edits(systems: Sequence[Sequence[TypeTotals]]) -> int:
     return sum(correct + missing for seeds in systems for correct, _, missing in seeds)
 
 
-def _range_content(scores: SeedRange) -> dict[str, Any]:
+def _type_scores(seeds: Sequence[TypeTotals], beta: float) -> SeedRange | None:
+    """Return F of the seeds that have counts of an error type, or None if no seed has counts.
+
+    The F of a corpus without edits is 100, but a type without edits must not raise the mean.
+    """
+    scores = [100 * errant_scores(seed, beta)[2] for seed in seeds if any(seed)]
+    return SeedRange.of(scores) if scores else None
+
+
+def _percentage(counts: TypeTotals, index: int) -> float | None:
+    """Return precision (index 0) or recall (1) of an error type, or None without counts."""
+    return 100 * errant_scores(counts)[index] if any(counts) else None
+
+
+def _range_content(scores: SeedRange | None) -> dict[str, Any]:
+    if scores is None:
+        return {"mean": None, "deviation": None, "seeds": []}
     return {"mean": scores.mean, "deviation": scores.deviation, "seeds": list(scores.values)}

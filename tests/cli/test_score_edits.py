@@ -124,9 +124,28 @@ def test_errant_by_type(files: Path, capsys: pytest.CaptureFixture[str]) -> None
         "DET": pytest.approx([det, det]),
         "PREP": [0, 100],
         "VERB:SVA": [100, 100],
-        "NOUN": [100, 0],  # "first" and the gold edits have none of them
+        "NOUN": [None, 0],  # "first" and the gold edits have none of them
     }
     assert (files / "types.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_type_without_edits_has_no_score(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its F of 100 would raise the mean over seeds."""
+    (files / "noun.m2").write_text(GOLD.replace("R:PREP|||on", "R:NOUN|||in"), "utf-8")
+    flags = ["--gold", "gold.m2", "--by", "type"]
+    words = ["errant", "a=noun.m2", "b=gold.m2", *flags, "--figure", "types.png"]
+    row = found(capsys, *words)["types"]["NOUN"]  # type: ignore[index]
+    assert row["a"]["mean"] == 0
+    assert row["b"] == {
+        **{"mean": None, "deviation": None, "seeds": []},
+        **{"tp": [0], "fp": [0], "fn": [0], "precision": [None], "recall": [None]},
+    }
+    assert main(["score", *words]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["NOUN", "0.00", "n/a"] in lines
+    row = found(capsys, "errant", "a=noun.m2", "a=gold.m2", *flags)["types"]["NOUN"]  # type: ignore[index]
+    assert row["a"]["mean"] == 0
+    assert row["a"]["precision"] == [0, None]
 
 
 def test_errant_by_category_equals_errant_compare(
