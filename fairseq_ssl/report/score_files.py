@@ -45,6 +45,8 @@ class ReportedScore:
     signature: str
     seed: str = ""
     """Seed in the name of the score file's folder, such as 1 for tagged.1."""
+    has_all_seeds: bool = False
+    """True if the score file lists all seeds of each system."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,10 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
     if not isinstance(content, dict) or "signature" not in content:
         return
     signature = str(content["signature"])
+    has_all_seeds = isinstance(content.get("systems"), dict)
     for name, metric, values in _values(content, system):
-        yield ReportedScore(name, test_set, metric_name(metric, signature), values, signature)
+        metric = metric_name(metric, signature)
+        yield ReportedScore(name, test_set, metric, values, signature, has_all_seeds=has_all_seeds)
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
@@ -361,10 +365,10 @@ class ScoreTable:
 def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     """Return a table of scores, with systems in the order of the scores.
 
-    Several scores with one value each are the seeds of a system. A score with several values has
-    all seeds. A seed can be both in the score file of its run and in a file of all systems. The
-    scores of runs, other scores with one value and a score with several values are therefore not
-    added up: those with the largest number of seeds are used.
+    Several scores with one value each are the seeds of a system, unless their files list all seeds
+    of each system. A score with several values has all seeds. A seed can be both in the score file
+    of its run and in a file of all systems. The scores of runs, other scores with one value and a
+    score with all seeds are therefore not added up: those with the most seeds are used.
     """
     rows: dict[str, dict[Column, tuple[dict[str, float], list[float], list[float]]]] = {}
     for score in scores:
@@ -373,7 +377,7 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
         runs, others, together = row.setdefault(column, ({}, [], []))
         if score.seed and len(score.values) == 1:
             runs.setdefault(score.seed, score.values[0])  # a run can have two files of a score
-        elif len(score.values) == 1:
+        elif len(score.values) == 1 and not score.has_all_seeds:
             others.extend(score.values)
         elif len(score.values) > len(together):
             together[:] = score.values

@@ -61,6 +61,16 @@ def test_seeds_in_two_files_are_counted_once() -> None:
         assert score_table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
 
 
+def test_systems_in_two_files_have_one_seed(tmp_path: Path) -> None:
+    scores = {"mean": 50.0, "deviation": 0.0, "seeds": [50.0]}
+    content = {"systems": {"a": {"BLEU": scores}, "b": {"BLEU": scores}}, "signature": "bleu"}
+    levels = {"A": {"a": scores, "b": scores}}
+    (tmp_path / "test.json").write_text(json.dumps(content))
+    (tmp_path / "test.levels.json").write_text(json.dumps({**content, "levels": levels}))
+    table = score_table(collect_files([tmp_path]).scores)
+    assert table.rows == {"a": [SeedRange((50.0,))], "b": [SeedRange((50.0,))]}
+
+
 @pytest.mark.parametrize("seeds", ["1", "12"])
 def test_one_seed_in_the_files_of_runs_and_in_a_summary(seeds: str, tmp_path: Path) -> None:
     alone = {"accuracy": 50.0, "signature": "accuracy"}
