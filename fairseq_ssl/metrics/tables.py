@@ -115,6 +115,8 @@ class SystemScores:
     """Results of `compare`: difference of each system from the baseline."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """Parameters of `compare` in the signature."""
+    name: str = ""
+    """Name of a single system, "" if it is only the path of the file."""
 
     @property
     def is_single(self) -> bool:
@@ -227,7 +229,8 @@ class SystemScores:
         values = self.values()
         content: dict[str, Any]
         if self.is_single:
-            content = {name: scores.mean for name, (scores,) in values.items()}
+            content = {"system": self.name} if self.name else {}
+            content |= {name: scores.mean for name, (scores,) in values.items()}
         else:
             content = {
                 "systems": {
@@ -294,6 +297,9 @@ def score_systems(
     scores = SystemScores(
         metric, {name: [outputs[path] for path in some] for name, some in files.items()}
     )
+    if scores.is_single:
+        ((name, (path,)),) = files.items()
+        scores.name = "" if Path(name) == path else name
     if others:
         scores.compare([outputs[path] for path in others], resamples, seed)
     return scores

@@ -76,7 +76,7 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
     Args:
         content: JSON of sacreBLEU, `fairseq-ssl score` or `fairseq-ssl classify score`.
         test_set: name of the test set.
-        system: name of the system if the file does not name systems.
+        system: name of the system if the file does not name it.
     """
     if isinstance(content, list):
         for part in content:
@@ -92,6 +92,8 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
     """Yield the system, the metric and the values of all seeds for each score in a file."""
+    if isinstance(content.get("system"), str):
+        system = content["system"]
     if isinstance(content.get("systems"), dict):
         for name, metrics in content["systems"].items():
             for metric, scores in _seed_ranges(metrics).items():

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from fairseq_ssl.metrics import Accuracy
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
+from fairseq_ssl.metrics.tables import score_systems
 from fairseq_ssl.report.score_files import (
     ReportedScore,
     ScoreComparison,
@@ -69,6 +71,21 @@ def test_systems_in_two_files_have_one_seed(tmp_path: Path) -> None:
     (tmp_path / "test.levels.json").write_text(json.dumps({**content, "levels": levels}))
     table = score_table(collect_files([tmp_path]).scores)
     assert table.rows == {"a": [SeedRange((50.0,))], "b": [SeedRange((50.0,))]}
+
+
+def test_files_of_one_named_system_are_not_seeds(tmp_path: Path) -> None:
+    for name, line in (("a", "x y"), ("b", "x z")):
+        output = tmp_path / f"{name}.out"
+        output.write_text(f"{line}\n")
+        for systems in ({name: [output]}, {str(output): [output]}):
+            content = score_systems(Accuracy([["x y"]]), systems).content()
+            assert content.get("system") == (name if name in systems else None)
+            folder = tmp_path / ("named" if name in systems else "unnamed.1")
+            folder.mkdir(exist_ok=True)
+            (folder / f"test.{name}.json").write_text(json.dumps(content))
+    table = score_table(collect_files([tmp_path / "named"]).scores)
+    assert table.rows == {"a": [SeedRange((100.0,))], "b": [SeedRange((0.0,))]}
+    assert list(score_table(collect_files([tmp_path / "unnamed.1"]).scores).rows) == ["unnamed"]
 
 
 @pytest.mark.parametrize("seeds", ["1", "12"])
