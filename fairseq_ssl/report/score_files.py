@@ -233,7 +233,8 @@ def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
     """Collect the files of folders and their subfolders, sorted by name.
 
     If several folders have a system, or a breakdown of scores, of the same name, it is prefixed
-    with the name of the folder.
+    with the name of the folder. If a folder has the same file of a system and seed in several
+    subfolders, the system is prefixed with the subfolder.
     """
     folders = path_list(folders)
     by_folder = [_collect_folder(folder) for folder in folders]
@@ -278,22 +279,34 @@ def _collect_folder(folder: Path) -> ReportFiles:
             "file of a system with the name of the system."
         )
     root = folder.resolve()
-    for path in sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path)):
+    paths = sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path))
+    repeated = _repeated_systems(paths)
+    for path in paths:
         name = path.relative_to(folder)
         if not path.resolve().is_relative_to(root):
             files.links.append(path)
             continue
         suffix = path.suffix.lower()
+        system, _ = parse_run_name(path.parent)
+        if system in repeated and path.parent != folder:
+            system = str(name.parent.with_name(system))
         if suffix == OUTPUT:
-            system, _ = parse_run_name(path.parent)
             files.outputs.setdefault((system, path.stem), []).append(path)
         elif suffix == ".json":
-            _add_json(files, path, name)
+            _add_json(files, path, name, system)
         elif suffix in FIGURES:
             files.figures[str(name.with_suffix(""))] = path
         elif suffix == ".pdf":
             files.left_out.append(path)
     return files
+
+
+def _repeated_systems(paths: Iterable[Path]) -> set[str]:
+    """Return the systems of which a file of a seed is in several folders."""
+    parents: dict[tuple[str, str, str], set[Path]] = {}
+    for path in paths:
+        parents.setdefault((*parse_run_name(path.parent), path.name), set()).add(path.parent.parent)
+    return {system for (system, *_), folders in parents.items() if len(folders) > 1}
 
 
 def parse_run_name(folder: Path) -> tuple[str, str]:
@@ -307,15 +320,18 @@ def _walk(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
-def _add_json(files: ReportFiles, path: Path, name: Path) -> None:
+def _add_json(files: ReportFiles, path: Path, name: Path, system: str) -> None:
     try:
         content = parse_json(path.read_bytes())
     except (OSError, ValueError):
         raise DataError(f"{path} is not JSON. Remove it or write it again.") from None
-    system, seed = parse_run_name(path.parent)
+    run, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
-    parsed = parse_scores(content, path.name.split(".")[0], system)
-    scores = [replace(score, seed=seed) for score in parsed]
+    parsed = parse_scores(content, path.name.split(".")[0], run)
+    scores = [
+        replace(score, system=system if score.system == run else score.system, seed=seed)
+        for score in parsed
+    ]
     files.scores += scores
     files.comparisons += parse_comparisons(content, label)
     files.breakdowns |= parse_breakdowns(content, label)
