@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
@@ -281,6 +281,7 @@ def _collect_folder(folder: Path) -> ReportFiles:
     root = folder.resolve()
     paths = sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path))
     repeated = _repeated_systems(paths)
+    test_sets = {path.stem for path in paths if path.suffix.lower() == OUTPUT}
     for path in paths:
         name = path.relative_to(folder)
         if not path.resolve().is_relative_to(root):
@@ -293,7 +294,7 @@ def _collect_folder(folder: Path) -> ReportFiles:
         if suffix == OUTPUT:
             files.outputs.setdefault((system, path.stem), []).append(path)
         elif suffix == ".json":
-            _add_json(files, path, name, system)
+            _add_json(files, path, name, system, test_sets)
         elif suffix in FIGURES:
             files.figures[str(name.with_suffix(""))] = path
         elif suffix == ".pdf":
@@ -320,14 +321,23 @@ def _walk(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
-def _add_json(files: ReportFiles, path: Path, name: Path, system: str) -> None:
+def _test_set(name: str, test_sets: Collection[str]) -> str:
+    """Return the longest test set at the start of a file name, by default the first part."""
+    parts = name.split(".")
+    names = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+    return next((name for name in names if name in test_sets), parts[0])
+
+
+def _add_json(
+    files: ReportFiles, path: Path, name: Path, system: str, test_sets: Collection[str]
+) -> None:
     try:
         content = parse_json(path.read_bytes())
     except (OSError, ValueError):
         raise DataError(f"{path} is not JSON. Remove it or write it again.") from None
     run, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
-    parsed = parse_scores(content, path.name.split(".")[0], run)
+    parsed = parse_scores(content, _test_set(path.name, test_sets), run)
     scores = [
         replace(score, system=system if score.system == run else score.system, seed=seed)
         for score in parsed
