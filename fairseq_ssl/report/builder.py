@@ -233,7 +233,8 @@ def _add_scores(
             title = f"{test_set}: {sentences.metric}"
             files.comparisons.insert(0, _compare(metric, statistics, title, comparison.baseline))
     if sentences.errors is not None and any(sentences.errors):
-        name = f"{test_set}: gold errors corrected, % by type"
+        seed = " (first seed)" if sentences.has_seeds else ""
+        name = f"{test_set}: gold errors corrected, % by type{seed}"
         files.breakdowns[name] = corrected_by_type(sentences.errors, sentences.systems)
 
 
