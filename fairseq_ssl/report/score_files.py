@@ -21,6 +21,8 @@ LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds"
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
 """Pattern of the names of values for which neither higher nor lower is better."""
 DIGITS = re.compile(r"\d+")
+BOOTSTRAP = ("resamples:", "seed:")
+"""Parameters of a comparison with a baseline in signatures. They do not change the scores."""
 LARGEST = 1e100
 """Limit of absolute values in score files, so that standard deviations are finite."""
 BREAKDOWNS = {
@@ -83,7 +85,8 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
             yield from parse_scores(part, test_set, system)
     if not isinstance(content, dict) or "signature" not in content:
         return
-    signature = str(content["signature"])
+    parts = str(content["signature"]).split("|")
+    signature = "|".join(part for part in parts if not part.startswith(BOOTSTRAP))
     has_all_seeds = isinstance(content.get("systems"), dict)
     for name, metric, values in _values(content, system):
         metric = metric_name(metric, signature)

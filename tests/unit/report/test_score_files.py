@@ -56,6 +56,17 @@ def test_different_signatures_are_different_columns() -> None:
     assert table.headings() == [("test", "BLEU [1]"), ("test", "BLEU [2]")]
 
 
+def test_parameters_of_a_comparison_do_not_separate_columns() -> None:
+    parts = ["lines:2", "lines:2|resamples:1000|seed:12345"]
+    files = [{"BLEU": 1.0, "signature": f"bleu|{part}|version:1"} for part in parts]
+    table = score_table(
+        score
+        for system, file in zip("ab", files, strict=True)
+        for score in parse_scores(file, "test", system)
+    )
+    assert table.columns == [("test", "BLEU", "bleu|lines:2|version:1")]
+
+
 def test_seeds_in_two_files_are_counted_once() -> None:
     single = [ReportedScore("ours", "test", "GLEU", (value,), "gleu") for value in (1.0, 3.0)]
     together = ReportedScore("ours", "test", "GLEU", (1.0, 3.0), "gleu")
