@@ -235,13 +235,17 @@ class ReportFiles:
 def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
     """Collect the files of folders and their subfolders, sorted by name.
 
-    If several folders have a system, or a breakdown of scores, of the same name, it is prefixed
-    with the name of the folder. If a folder has the same file of a system and seed in several
-    subfolders, the system is prefixed with the subfolder.
+    If several folders have a system, a comparison or a breakdown of scores of the same name, it is
+    prefixed with the name of the folder. If a folder has the same file of a system and seed in
+    several subfolders, the system is prefixed with the subfolder.
     """
     folders = path_list(folders)
     by_folder = [_collect_folder(folder) for folder in folders]
-    names = Counter(name for found in by_folder for name in {*found.names(), *found.breakdowns})
+    names = Counter(
+        name
+        for found in by_folder
+        for name in {*found.names(), *found.breakdowns, *(one.title for one in found.comparisons)}
+    )
     files = ReportFiles()
     for folder, found in zip(_folder_names(folders), by_folder, strict=True):
 
@@ -256,7 +260,9 @@ def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
         files.analyses |= {f"{folder}/{name}": data for name, data in found.analyses.items()}
         files.figures |= {f"{folder}/{name}": path for name, path in found.figures.items()}
         files.breakdowns |= {unique_name(name): one for name, one in found.breakdowns.items()}
-        files.comparisons += found.comparisons
+        files.comparisons += [
+            replace(one, title=unique_name(one.title)) for one in found.comparisons
+        ]
         files.left_out += found.left_out
         files.links += found.links
     return files

@@ -124,12 +124,16 @@ def test_folders_of_the_same_name_get_their_parents(tmp_path: Path) -> None:
     for folder, mean in zip(folders, (1, 2), strict=True):
         shares = {"types": {"NOUN": {"a": {"seeds": [mean]}}}, "signature": "m2"}
         write(folder / "types.json", shares)
+        against = {"ours": {"difference": mean, "low": 0, "high": 3, "p": 0.01}}
+        write(folder / "gleu.json", {"against the baseline": against})
         (folder / "figure.svg").write_text("<svg/>")
     files = collect_files(folders)
     assert len(files.systems("test")) == 6
     assert files.systems("test")["big/runs/base"] == [folders[1] / "base.1/test.txt"]
     assert list(files.figures) == ["small/runs/figure", "big/runs/figure"]
     assert list(files.breakdowns) == ["small/runs/types: by type", "big/runs/types: by type"]
+    titles = [f"{folder}/runs/gleu: against the baseline" for folder in ("small", "big")]
+    assert [comparison.title for comparison in files.comparisons] == titles
     with pytest.raises(UsageError, match="passed twice"):
         collect_files([folders[0], tmp_path / "big/../small/runs"])
 
