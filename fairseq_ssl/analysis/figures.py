@@ -91,8 +91,13 @@ def legend_above(ax: Any, columns: int = 2) -> None:
 
 
 def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
-    """Write a figure of a table of scores, with a group of bars per row and a bar per column."""
+    """Write a figure of a table of scores, with a group of bars per row and a bar per column.
+
+    Raise DataError if the rows are error types and the gold has no edits.
+    """
     rows = table.figure_rows()
+    if not rows:
+        raise DataError(f"{path} cannot be drawn: the gold has no edits. Expected one or more.")
     columns = list(zip(*rows.values(), strict=True))
     bars: dict[str, Sequence[float | None]] = {
         name: [scores and scores.mean for scores in column]

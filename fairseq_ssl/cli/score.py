@@ -305,14 +305,14 @@ def _run(args: argparse.Namespace) -> None:
         elif args.sections:
             levels = parse_sections(args.sections, scores.sentences)
         scores.analyze(args.by, levels)
-    if args.figure and scores.breakdown:
-        from fairseq_ssl.analysis.figures import draw_breakdown
-
-        draw_breakdown(scores.breakdown, args.figure)
     if args.format == "json":
         print(json.dumps(scores.content(), indent=2, ensure_ascii=False))
     else:
         _print(scores)
+    if args.figure and scores.breakdown:
+        from fairseq_ssl.analysis.figures import draw_breakdown
+
+        draw_breakdown(scores.breakdown, args.figure)
 
 
 def _check(args: argparse.Namespace) -> None:

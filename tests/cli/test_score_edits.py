@@ -148,6 +148,19 @@ def test_a_type_without_edits_has_no_score(files: Path, capsys: pytest.CaptureFi
     assert row["a"]["precision"] == [0, None]
 
 
+@pytest.mark.parametrize("analysis", ["type", "share"])
+def test_a_figure_of_gold_without_edits(
+    analysis: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noop = "A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0\n"
+    (files / "none.m2").write_text("".join(f"S {line}\n{noop}\n" for line in SOURCE), "utf-8")
+    words = ["errant", "gold.m2", "--gold", "none.m2", "--by", analysis, "--figure", "f.png"]
+    assert main(["score", *words]) == 1
+    shown = capsys.readouterr()
+    assert "Precision\t0.00" in shown.out
+    assert "f.png cannot be drawn: the gold has no edits." in shown.err
+
+
 def test_errant_by_category_equals_errant_compare(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
