@@ -120,7 +120,8 @@ class Recipe:
         self.names = {
             spelling: f"${name}"
             for name, folder in folders.items()
-            for spelling in (folder, str(Path.cwd() / folder))
+            for path in (folder, str(Path.cwd() / folder))
+            for spelling in (path, path.replace(" ", "\\ "))  # quoted again for `bash -c`
         }
         self.settings = {
             name: self.shorten(_of_all_gpus(value, int(gpus) if gpus.isdigit() else 1))
@@ -296,7 +297,7 @@ def finish(recipe: Recipe, target: str) -> None:
 def parse_commands(dry_run: str, recipe: Recipe) -> Commands:
     """Return the words of each command, without options that do not change the result."""
     lines = [line for line in dry_run.splitlines() if line and not line.startswith("#")]
-    return [_without_resources(shlex.split(recipe.shorten(line))) for line in lines]
+    return [_without_resources(map(recipe.shorten, shlex.split(line))) for line in lines]
 
 
 def _without_resources(words: Iterable[str], gpus: int = 1) -> list[str]:

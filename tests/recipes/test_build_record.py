@@ -402,6 +402,21 @@ def test_a_moved_folder_is_the_same(recipe: Path) -> None:
     assert "up to date" in step(recipe, "prepare", WORK="moved", DATA_DIR="copy")
 
 
+def test_folder_with_a_space_is_checked_and_resumes(recipe: Path) -> None:
+    copy = 'into "$WORK/copy" bash -c "cat $(printf %q "$WORK/text/train")"'
+    (recipe / "3_copy.sh").write_text(PREPARE.partition("text()")[0] + f'build "$WORK/copy" {copy}')
+    work, killer = f"{recipe.parent}/my work", recipe.parent / "killer"
+    step(recipe, "prepare", WORK=work)
+    step(recipe, "copy", WORK=work)
+    killer.touch()
+    for _ in range(2):
+        step(recipe, "train", 1, WORK=work, SEEDS="1")
+    killer.unlink()
+    step(recipe, "train", WORK=work, SEEDS="1")
+    for name in ("train", "copy"):
+        assert "TRAIN_LINES was '3'" in step(recipe, name, 2, WORK=work, TRAIN_LINES="2")
+
+
 def test_a_file_of_the_user_is_used_as_it_is(recipe: Path) -> None:
     text = recipe.parent / "work/text"
     text.mkdir(parents=True)
