@@ -31,7 +31,6 @@ if [[ ! "$JOBS" =~ ^[1-9][0-9]{0,3}$ ]]; then
   exit 2
 fi
 [[ -n "${DRY_RUN:-}" ]] && JOBS=1
-trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 
 # With LAUNCH=torchrun all nodes run the step, and all but the first only take part in trainings.
 OTHER_NODE=""
@@ -223,15 +222,18 @@ spawn() {
   local place=0 gpus
   while kill -0 "${SPAWNED[place]:-none}" 2>/dev/null; do place=$((place + 1)); done
   IFS=, read -ra gpus <<<"$(all_gpus)"
+  set -m # with a process group for each job. Otherwise the trainings survive their subshell
   if ((${#gpus[@]})); then
-    CUDA_VISIBLE_DEVICES="${gpus[place % ${#gpus[@]}]}" "$@" &
+    CUDA_VISIBLE_DEVICES="${gpus[place % ${#gpus[@]}]}" "$@" </dev/null &
   else
-    "$@" &
+    "$@" </dev/null &
   fi
+  set +m
   SPAWNED[place]=$! STARTED+=("$!")
 }
 SPAWNED=() # process ids by slot, from 0 to JOBS - 1
 STARTED=() # all process ids
+trap 'for id in "${STARTED[@]}"; do kill -- "-$id" 2>/dev/null || true; done' EXIT
 
 all_gpus() { # 0,1,...
   if [[ -n "${CUDA_VISIBLE_DEVICES+set}" ]]; then

@@ -21,7 +21,7 @@ def shell(words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run shell commands after sourcing the helpers."""
     script = f'source "{COMMON}/recipe.sh"; source "{COMMON}/launch.sh"; {words}'
     return subprocess.run(
-        ["bash", "-c", script],
+        ["env", "--default-signal=INT", "bash", "-c", script],
         env=environment(**settings),
         capture_output=True,
         text=True,
@@ -52,6 +52,15 @@ def test_each_job_has_a_gpu_if_there_are_enough() -> None:
 def test_a_job_that_fails_ends_the_step(wait: str) -> None:
     """Also if `wait -n` misses its exit code, as it does for a job that has just ended."""
     done = shell(wait + "spawn sleep 5; spawn false; settle; echo on", JOBS="2")
+    assert done.returncode
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("end", ["spawn false", "kill -INT $$", "kill -TERM $$"])
+def test_no_training_survives_the_step(end: str) -> None:
+    """An interrupt of the terminal does not reach the process groups of the jobs."""
+    job = 'train() { quietly /dev/stdout run sh -c "sleep 3; echo trained" | cat; true; }; '
+    done = shell(f"{job} spawn train; spawn train; sleep 1; {end}; settle", JOBS="3")
     assert done.returncode
     assert done.stdout == ""
 
