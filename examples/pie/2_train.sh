@@ -42,15 +42,12 @@ words_flags() { # TASK KIND
 # Train a model and copy the best checkpoint on the dev set to final.pt.
 train() { # TASK FOLD KIND
   local folder="$RUNS/$1.$2.$3" MODEL
-  if [[ "$1" == gec ]]; then
-    starting_point "$2" real
-    stage "$2" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$GEC_EPOCHS" "$GEC_LR" "$(real "$2")" \
-      "${MODEL[@]}"
-    if [[ -n "$LAST_LEVELS" ]]; then
-      starting_point "$2" last
-      stage "$2" "$WORK/data/gec.last" "$WORK/text/gec.last/train.src" "$LAST_LINES" "$LAST_EPOCHS" "$LAST_LR" \
-        "$folder" "${MODEL[@]}"
-    fi
+  if [[ "$1" == gec && -n "$LAST_LEVELS" ]]; then
+    starting_point "$2" last
+    stage "$2" "$WORK/data/gec.last" "$WORK/text/gec.last/train.src" "$LAST_LINES" "$LAST_EPOCHS" "$LAST_LR" \
+      "$folder" "${MODEL[@]}"
+  elif [[ "$1" == gec ]]; then
+    train_real "$2"
   else
     words_flags "$1" "$3"
     GPUS=1 LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" \
@@ -66,6 +63,13 @@ train_synthetic() { # MODEL
   starting_point "$1" synthetic
   stage "$1" "$WORK/data/gec.$1" "$WORK/text/gec.$1/train.src" "$CLEAN_LINES" "$SYNTHETIC_EPOCHS" \
     "$SYNTHETIC_LR" "$(synthetic "$1")" "${MODEL[@]}"
+}
+
+train_real() { # MODEL
+  local MODEL
+  starting_point "$1" real
+  stage "$1" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$GEC_EPOCHS" "$GEC_LR" "$(real "$1")" \
+    "${MODEL[@]}"
 }
 
 # Set MODEL to the initialization of a stage.
@@ -102,6 +106,10 @@ stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN EPOCHS LR FOLDER FLAGS...
 headline "2/4 training: $TASKS; $KINDS"
 if [[ " $TASKS " == *" gec "* && -n "$SYNTHETIC" ]]; then
   for fold in $GEC_MODELS; do spawn build "$(synthetic "$fold")" train_synthetic "$fold"; done
+  settle
+fi
+if [[ " $TASKS " == *" gec "* && -n "$LAST_LEVELS" ]]; then
+  for fold in $GEC_MODELS; do spawn build "$(real "$fold")" train_real "$fold"; done
   settle
 fi
 for task in $TASKS; do

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
 import subprocess
 import sys
@@ -33,6 +34,23 @@ def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.Comp
     )
     assert done.returncode == code, f"{path.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done
+
+
+def stub_commands(folder: Path, scripts: dict[str, str]) -> dict[str, str]:
+    """Write shell scripts named like commands. Return the setting PATH that finds them first."""
+    folder.mkdir()
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{environment()['PATH']}"}
+
+
+TRAIN_STUB = """
+while (($#)); do [[ "$1" == --save-dir ]] && folder="$2"; shift; done
+mkdir -p "$folder"
+echo trained | tee -a "$folder/checkpoint_last.pt" >>"$folder/checkpoint_best.pt"
+"""
+"""A fairseq-train that appends a line to its checkpoints."""
 
 
 def printed(recipe: Path, name: str, settings: dict[str, str]) -> list[list[str]]:

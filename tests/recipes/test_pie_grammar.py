@@ -9,7 +9,7 @@ from typing import Any
 
 import fairseq_ssl
 from tests import pretrained
-from tests.recipes.recipe import called, learner_text, printed, step
+from tests.recipes.recipe import TRAIN_STUB, called, learner_text, printed, step, stub_commands
 from tests.recipes.test_pie import RECIPE, STEPS, dry, training
 from tests.unit.checkpoints import tiny_bert
 
@@ -106,6 +106,21 @@ def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
         assert training(third).finetune_from_model == f"{work}/runs/gec.1.real/checkpoint_best.pt"
         assert (training(third).lr, training(third).max_epoch) == ([2e-4], 1)
         assert training(third).data == f"{work}/data/gec.last"
+
+
+def test_force_trains_all_stages_again(tmp_path: Path) -> None:
+    settings = stub_commands(tmp_path / "bin", {"fairseq-train": TRAIN_STUB})
+    settings |= {"SCALE": "small", "TASKS": "gec", "DATA_DIR": "none", "BERT": str(tmp_path)}
+    settings |= {"WORK": str(tmp_path / "work"), "GEC_MODELS": "1", "LAST_LEVELS": "A"}
+    for folder in ("gec", "gec.1", "gec.last"):
+        (tmp_path / "work/text" / folder).mkdir(parents=True)
+        (tmp_path / "work/text" / folder / "train.src").write_text("a\n")
+    step(STEPS[1], settings)
+    assert step(STEPS[1], settings).stderr.count("up to date: ") == 3
+    step(STEPS[1], settings | {"FORCE": "1", "GEC_LR": "1e-4"})
+    for stage in ("synthetic", "real", "tagger"):
+        last = tmp_path / f"work/runs/gec.1.{stage}/checkpoint_last.pt"
+        assert last.read_text() == "trained\n", "else it was resumed"
 
 
 def test_unknown_levels_are_rejected(tmp_path: Path) -> None:
