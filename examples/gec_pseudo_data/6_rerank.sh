@@ -24,7 +24,7 @@ rerank() { # SEEDS SET INPUT OUTPUT
   run mkdir -p "$(dirname "$4")"
   quietly "$4.log" run fairseq-ssl rerank features "$3.nbest" --name r2l \
     --translation "${models[@]}" --data-dir "$DATA/genuine" --source "$WORK/text/$2.src" \
-    --lenpen "$LENGTH_PENALTY" -o "$4.nbest"
+    --lenpen "$LENGTH_PENALTY" -o "$4.nbest" ${FORCE:+--force}
   into "$4.subwords" fairseq-ssl rerank apply "$4.nbest" --weight l2r=1 --weight r2l=1
   into "$4.txt" fairseq-ssl detokenize "$4.subwords" --subwords subword-nmt
 }

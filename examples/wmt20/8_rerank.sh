@@ -33,7 +33,7 @@ candidates() { # SET
 feature() { # SET NAME FLAGS...
   local out="$LISTS/$1.$2"
   build "$out.nbest" quietly "$out.log" run fairseq-ssl rerank features "$LISTS/$1.nbest" --name "$2" \
-    "${SCORING[@]}" "${@:3}" -o "$out.nbest"
+    "${SCORING[@]}" "${@:3}" -o "$out.nbest" ${FORCE:+--force}
 }
 
 translation() { # SET NAME MODELS FLAGS...

@@ -91,6 +91,13 @@ def pairs_are_of_the_seed_corpus(pseudo: Path) -> None:
             assert set(targets) & set(seeds[200:])
 
 
+def test_force_scores_candidates_again() -> None:
+    """The list of other candidates or models, or of a killed run, is not resumed."""
+    for force, count in (("", 0), ("1", 1)):
+        scored = said(dry("tiny", "rerank", SETS="valid", FORCE=force), "rerank")
+        assert sum("features" in words and "--force" in words for words in scored) == count
+
+
 def submitted(run: Path, sentences: int) -> bool:
     """Assert that the file to submit has one tokenized sentence per line."""
     with zipfile.ZipFile(run / "bea.zip") as archive:

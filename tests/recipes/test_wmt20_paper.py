@@ -239,3 +239,10 @@ def test_japanese_is_scored_by_words_and_by_characters() -> None:
     assert characters[-2:] == ["--tokenize", "char"]
     (german,) = called(dry("rows", **settings), "sacrebleu")
     assert "--tokenize" not in german
+
+
+def test_force_scores_candidates_again() -> None:
+    """The list of other models or of a killed run is not resumed."""
+    for force, count in (("", 0), ("1", 6)):
+        scored = said(dry("rerank", ROWS="f", ROW_SETS="valid", FORCE=force), "rerank")
+        assert sum("features" in words and "--force" in words for words in scored) == count
