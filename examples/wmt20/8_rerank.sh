@@ -43,19 +43,13 @@ translation() { # SET NAME MODELS FLAGS...
     --source "$TEXT/$1.$SOURCE" "${@:4}"
 }
 
-# Merge the scores of 5.3.7, each of another model, into one list. Row e needs both orders.
-SCORED=both
-if row "f|p"; then SCORED=all; fi
-scored() { # SET
-  local name lists=()
-  for name in $(names); do lists+=("$name=$LISTS/$1.$name.nbest"); done
+# Merge scores, each of another model, into one list: those of both orders for row e, all of 5.3.7 for row f.
+scored() { # SET both|all
+  local name names=(s2t ${R2L:+s2t-r2l}) lists=()
+  if [[ "$2" == all ]]; then names+=(t2s ${R2L:+t2s-r2l} lm mlm); fi
+  for name in "${names[@]}"; do lists+=("$name=$LISTS/$1.$name.nbest"); done
   quietly "$LISTS/$1.log" run fairseq-ssl rerank merge "${lists[@]}" --subwords none \
-    -o "$LISTS/$1.$SCORED.nbest"
-}
-
-names() { # scores of rows e and f
-  echo s2t ${R2L:+s2t-r2l}
-  if row "f|p"; then echo t2s ${R2L:+t2s-r2l} lm mlm; fi
+    -o "$LISTS/$1.$2.nbest"
 }
 
 features_of() { # SET
@@ -75,7 +69,7 @@ features_of() { # SET
 # Select by the sum of the scores of both orders, among candidates of the left-to-right models (5.3.6).
 both_orders() { # SET
   local out="$OUT/e.1/$1"
-  into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.$SCORED.nbest"
+  into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.both.nbest"
   into "$out.subwords" fairseq-ssl rerank apply "$out.nbest" --weight s2t=1 --weight s2t-r2l=1
   finish "$out" "$1"
 }
@@ -88,16 +82,16 @@ weights() {
   flags+=(--features "$FEATURES" --reference "$WORK/true/valid.$TARGET"
     --subwords sentencepiece "${tokens[@]}")
   build "$WORK/weights.json" quietly "$WORK/tune.log" run fairseq-ssl rerank tune \
-    "$LISTS/valid.$SCORED.nbest" "${flags[@]}" -o "$WORK/weights.json"
+    "$LISTS/valid.all.nbest" "${flags[@]}" -o "$WORK/weights.json"
   if [[ "$SCALE" != tiny ]]; then
     build "$WORK/worth.txt" into "$WORK/worth.txt" fairseq-ssl rerank report \
-      "$LISTS/valid.$SCORED.nbest" "${flags[@]}" --figure "$WORK/worth.svg"
+      "$LISTS/valid.all.nbest" "${flags[@]}" --figure "$WORK/worth.svg"
   fi
 }
 
 reranked() { # SET
   local out="$OUT/f.1/$1"
-  into "$out.subwords" fairseq-ssl rerank apply "$LISTS/$1.$SCORED.nbest" --weights "$WORK/weights.json"
+  into "$out.subwords" fairseq-ssl rerank apply "$LISTS/$1.all.nbest" --weights "$WORK/weights.json"
   finish "$out" "$1"
 }
 
@@ -130,8 +124,11 @@ if row "e|f|p"; then
   for set in $ROW_SETS; do
     build "$LISTS/$set.nbest" candidates "$set"
     features_of "$set"
-    build "$LISTS/$set.$SCORED.nbest" scored "$set"
-    if row "e|p" && [[ -n "$R2L" ]]; then build "$OUT/e.1/$set.txt" both_orders "$set"; fi
+    if row "e|p" && [[ -n "$R2L" ]]; then
+      build "$LISTS/$set.both.nbest" scored "$set" both
+      build "$OUT/e.1/$set.txt" both_orders "$set"
+    fi
+    if row "f|p"; then build "$LISTS/$set.all.nbest" scored "$set" all; fi
   done
 fi
 if row "f|p"; then

@@ -113,7 +113,7 @@ for stage in $STAGES; do
 done
 
 OUT="$WORK/rows"     # OUT/ROW.SEED/SET.txt; SEED is 1 for ensembles
-LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.all.nbest
+LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.both.nbest, LISTS/SET.all.nbest
 LM_DATA="$DATA/lm"
 
 row() { [[ " $ROWS " =~ \ ($1)\  ]]; } # ROW|ROW...

@@ -13,7 +13,7 @@ import pytest
 
 from fairseq_ssl.filters import filter_pairs
 from tests.conftest import ROOT
-from tests.recipes.recipe import called, printed, said, script, step
+from tests.recipes.recipe import called, printed, said, script, step, stub_commands
 
 RECIPE = ROOT / "examples/wmt20"
 GERMAN = {"SOURCE": "en", "TARGET": "de"}
@@ -239,6 +239,37 @@ def test_japanese_is_scored_by_words_and_by_characters() -> None:
     assert characters[-2:] == ["--tokenize", "char"]
     (german,) = called(dry("rows", **settings), "sacrebleu")
     assert "--tokenize" not in german
+
+
+STUBS = {
+    "fairseq-generate": "echo H-0",
+    "fairseq-preprocess": 'while [[ "$1" != --destdir ]]; do shift; done; mkdir -p "$2"',
+    "fairseq-ssl": """
+[[ "$1" != user-dir ]] || exec echo /plugin
+for word in "$@"; do
+  case "${option:-}" in
+    --shard) part=".${word/\\//-of-}" ;;
+    -o | --source-output) outputs+=("$word") ;;
+  esac
+  option="$word"
+done
+for output in "${outputs[@]}"; do
+  mkdir -p "$(dirname "$output")"
+  echo "from= l2r" >"$output${part:-}"
+done
+echo "from= l2r"
+""",
+}
+"""Commands that write one line to their outputs."""
+
+
+def test_rows_can_be_added(tmp_path: Path) -> None:
+    settings = stub_commands(tmp_path / "bin", STUBS) | {"WORK": str(tmp_path), "ROW_SETS": "valid"}
+    rerank = RECIPE / "8_rerank.sh"
+    for rows in ("e", "e f", "p", "d e f p"):
+        step(rerank, {**settings, "ROWS": rows})
+    scores = json.loads((tmp_path / "records/nbest/valid.both.nbest.json").read_text())["commands"]
+    assert [word.partition("=")[0] for word in scores[0][3:5]] == ["s2t", "s2t-r2l"]
 
 
 def test_force_scores_candidates_again() -> None:
