@@ -84,6 +84,7 @@ count_words() { # for the spell checker of the small scale
 # Dictionary of BERT's word pieces, or of all words in the real pairs and in CLEAN.
 vocabulary() {
   local folder="$WORK/dictionary" text="$WORK/text/gec"
+  run rm -rf "$folder" # fairseq-preprocess does not replace the dictionary of a killed step
   run mkdir -p "$folder"
   if [[ "$GEC_UNIT" == subword ]]; then
     run python "$HERE/wordpieces.py" dictionary "$BERT" --output "$folder/dict.src.txt"

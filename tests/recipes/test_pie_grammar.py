@@ -131,6 +131,15 @@ def test_unknown_levels_are_rejected(tmp_path: Path) -> None:
     assert f"LAST_LEVELS is 'X'. {data}/train.levels has A B C fce." in shown
 
 
+def test_dictionary_of_a_killed_step_is_deleted() -> None:
+    """fairseq-preprocess would not replace it."""
+    commands = dry("small", "prepare", TASKS="gec", GEC_MODELS="1")
+    folder = "work/pie/small/dictionary"
+    counted = next(at for at, words in enumerate(commands) if "--dict-only" in words)
+    assert ["rm", "-rf", folder] in commands[:counted]
+    assert folder in commands[counted]
+
+
 def test_grammar_is_corrected_with_tuned_options() -> None:
     settings = {"TASKS": "gec", "GEC_MODELS": "1 2", "GEC_SETS": "dev", "GEC_ROUNDS": "1 4"}
     commands = dry("small", "decode", DATA_DIR="data", **settings)
