@@ -7,8 +7,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 OUT="$WORK/analysis"
 
 samples() {
-  local task="${TASKS%% *}" amount="${AMOUNTS%% *}"
-  into "$OUT/prompts.txt" tr '|' '\n' <<<"$PROMPTS"
+  local task="${TASKS%% *}" amount="${AMOUNTS%% *}" prompts
+  mapfile -t prompts < <(tr '|' '\n' <<<"$PROMPTS")
+  into "$OUT/prompts.txt" printf '%s\n' "${prompts[@]}"
   # shellcheck disable=SC2094  # read here, written there
   quietly "$OUT/samples.log" into "$OUT/samples.generate" \
     fairseq-interactive "$(data "$task" "$amount")" --user-dir "$USER_DIR" \

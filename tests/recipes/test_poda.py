@@ -185,6 +185,12 @@ def test_grammar_is_scored_and_plotted(tmp_path: Path) -> None:
     assert "jfleg: no scores to plot by amount" in told
 
 
+def test_prompts_are_in_the_commands() -> None:
+    """Samples of other prompts are not reused."""
+    (words,) = called(dry("analyse", PROMPTS="one word|a  *"), "printf")
+    assert words == [r"%s\n", "one word", "a  *"]
+
+
 def test_models_of_all_seeds_are_an_ensemble() -> None:
     commands = called(dry("decode", TASKS="jfleg", KINDS="pretrained untuned"), "fairseq-generate")
     paths = [options.parse_args_and_arch(options.get_generation_parser(), w).path for w in commands]
