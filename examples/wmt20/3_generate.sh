@@ -30,6 +30,7 @@ join_shards() { # FOLDER
     fi
     into "$1/$side" cat "${parts[@]}"
   done
+  run touch "$1/joined"
 }
 
 # Filter pairs by length and length ratio, to WORK/kept/NAME.
@@ -66,7 +67,7 @@ synthesize() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
   fi
   if [[ -z "${DRY_RUN:-}" && -d "$out.shards" ]]; then
     build "$out" join_shards "$out"
-  else
+  elif [[ -n "${DRY_RUN:-}${FORCE:-}" || ! -e "$out/joined" ]]; then # else the shards have been deleted
     build "$out" generate "$out" "$2" "$3" "${@:6}"
   fi
   build "$WORK/kept/$1" clean "$1" "$4" "$5"

@@ -86,7 +86,9 @@ language_model() { # lm|mlm TASK CRITERION FLAGS...
 }
 
 headline "7/9 the models of rows $ROWS"
-if row a; then spawn trained base 1 "$SOURCE" "$TARGET"; fi
+if row a && ! { [[ "$SYSTEM" == base && " $MEMBERS " == *" 1 "* ]] && row "b|c|d|e|f|p"; }; then
+  spawn trained base 1 "$SOURCE" "$TARGET"
+fi
 if row "b|c|d|e|f|p"; then
   for member in $MEMBERS; do spawn trained "$SYSTEM" "$member" "$SOURCE" "$TARGET"; done
 fi

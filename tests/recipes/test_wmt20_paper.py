@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -270,6 +271,29 @@ def test_rows_can_be_added(tmp_path: Path) -> None:
         step(rerank, {**settings, "ROWS": rows})
     scores = json.loads((tmp_path / "records/nbest/valid.both.nbest.json").read_text())["commands"]
     assert [word.partition("=")[0] for word in scores[0][3:5]] == ["s2t", "s2t-r2l"]
+
+
+def test_joined_shards_may_be_deleted(tmp_path: Path) -> None:
+    settings = stub_commands(tmp_path / "bin", STUBS) | {"WORK": str(tmp_path), "SYSTEMS": "bt"}
+    generate = RECIPE / "3_generate.sh"
+    for shard in ("1/2", "2/2", ""):
+        step(generate, {**settings, "SHARD": shard})
+    shutil.rmtree(tmp_path / "synthetic/bt.shards")
+    again = step(generate, settings).stderr
+    assert [Path(line).name for line in again.splitlines() if "up to date" in line] == ["bt", "bt"]
+    assert "BEAM was '3', is '4'" in step(generate, {**settings, "BEAM": "4"}, 2).stderr
+    step(generate, {**settings, "FORCE": "1"})
+    assert not (tmp_path / "synthetic/bt/joined").exists(), "translated without shards"
+
+
+def test_each_model_is_trained_once() -> None:
+    for members, rows in (("1 2", "a b"), ("2 3", "a b"), ("1 2", "a")):
+        commands = dry("system", SYSTEM="base", MEMBERS=members, ROWS=rows)
+        folders = [
+            words[words.index("--save-dir") + 1] for words in called(commands, "fairseq-train")
+        ]
+        assert len(folders) == len(set(folders))
+        assert "work/wmt20/paper/runs/base.1" in folders
 
 
 def test_force_scores_candidates_again() -> None:
