@@ -71,6 +71,12 @@ for amount in $UNLABELED; do
     exit 2
   fi
 done
+for weight in $WEIGHTS; do
+  if [[ ! "$weight" =~ ^[0-9]*\.?[0-9]+$ ]]; then # names of runs have a hyphen after the weight
+    echo "WEIGHTS has '$weight'. Expected numbers without exponent, such as 0.001." >&2
+    exit 2
+  fi
+done
 
 # Memorization of 3,003 pairs of newstest2014 in characters, 120 epochs. The four variants of the slides
 # are also compared in speed, in the table of step 4.

@@ -284,6 +284,7 @@ def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
         ({"KINDS": "bt"}, 2, "KINDS has 'bt'"),
         ({"SETS": "train"}, 2, "SETS has 'train'. Expected final, test, unseen."),
         ({"UNLABELED": "0 2048"}, 2, "UNLABELED has '2048'. Expected 0 to 1024"),
+        ({"WEIGHTS": "0.1 1e-3"}, 2, "WEIGHTS has '1e-3'. Expected numbers without exponent"),
         ({"SCALE": "small", "TASKS": "text", "DATA_DIR": ""}, 2, "folder with multi30k"),
     ],
 )
