@@ -56,7 +56,8 @@ memorize() {
     --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorize"
 }
 
-# Print the file of a split. Monolingual text is taken from pairs whose other side is not used.
+# Print the file of a split. At small scale both sides of the same pairs are monolingual text.
+# Back-translation reads one side. Reconstruction reads both, each in its own order.
 text_file() { # SPLIT LANGUAGE
   if [[ "$SCALE" == paper ]]; then echo "$1.$2.gz" && return; fi
   case "$1" in
