@@ -10,7 +10,8 @@
 #   build TARGET COMMAND...   build the file or folder TARGET in WORK with COMMAND, which may be a function.
 #                             A complete TARGET is reused if its commands and inputs are unchanged. If
 #                             they have changed, the step exits with the names of the settings.
-#   rebuild TARGET COMMAND... the same for summaries, which are built again if only CHOICES have changed
+#   rebuild TARGET COMMAND... the same for summaries and ensembles, which are built again if only CHOICES
+#                             or inputs have changed
 #   run COMMAND...            run a command
 #   into FILE COMMAND...      run a command and write its stdout to FILE if it succeeds
 #   quietly LOG COMMAND...    run a command with its output in LOG; print the last lines on failure

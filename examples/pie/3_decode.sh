@@ -34,9 +34,14 @@ decode() { # TASK FOLD KIND SET ROUNDS
   fi
 }
 
+# Build a target of a model, or of the ensemble, which is built again if GEC_MODELS has changed.
+build_for() { # FOLD TARGET COMMAND...
+  if [[ "$1" == all ]]; then rebuild "${@:2}"; else build "${@:2}"; fi
+}
+
 if [[ " $TASKS " == *" gec "* && -n "$TUNE" ]]; then
   headline "3/4 gec: decoding options"
-  for model in $GEC_MODELS all; do spawn build "$(tuned "$model")" tune "$model"; done
+  for model in $GEC_MODELS all; do spawn build_for "$model" "$(tuned "$model")" tune "$model"; done
   settle
 fi
 headline "3/4 correcting"
@@ -46,7 +51,7 @@ for task in $TASKS; do
       for set in $(sets "$task"); do
         for rounds in $(rounds "$task"); do
           cell=("$task" "$fold" "$kind" "$set" "$rounds")
-          spawn build "$(output "${cell[@]}").txt" decode "${cell[@]}"
+          spawn build_for "$fold" "$(output "${cell[@]}").txt" decode "${cell[@]}"
         done
       done
     done

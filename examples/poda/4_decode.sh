@@ -23,8 +23,9 @@ decode() { # TASK AMOUNT KIND SEED SET; SEED all: ensemble of all seeds
 }
 
 each_set() { # TASK AMOUNT KIND SEED
-  local set
-  for set in $(sets "$1"); do build "$RUNS/$1.$2.$3.$4/$set.txt" decode "$@" "$set"; done
+  local set command=build
+  if [[ "$4" == all ]]; then command=rebuild; fi # if SEEDS has changed
+  for set in $(sets "$1"); do "$command" "$RUNS/$1.$2.$3.$4/$set.txt" decode "$@" "$set"; done
 }
 
 together() { # TASK AMOUNT KIND SEED

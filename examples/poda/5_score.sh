@@ -37,7 +37,7 @@ each_set() { # TASK AMOUNT KIND SEED
   for set in $(sets "$1"); do
     build_score "$1" "$set" "$RUNS/$1.$2.$3.$4/$set"
     if [[ "$ENSEMBLE" == 1 && "$3" != untuned && "$4" == "${SEEDS%% *}" ]]; then
-      build_score "$1" "$set" "$RUNS/$1.$2.$3.all/$set"
+      rebuild "$RUNS/$1.$2.$3.all/$set.json" score "$1" "$set" "$RUNS/$1.$2.$3.all/$set"
     fi
   done
 }

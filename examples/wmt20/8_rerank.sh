@@ -8,11 +8,13 @@ source "$HERE/system.sh"
 # shellcheck source=examples/wmt20/translating.sh
 source "$HERE/translating.sh"
 
+# Ensembles and all that depends on them are built again if MEMBERS has changed.
+
 # Decode the n-best list of the ensemble of one order. Row d is its first candidates (5.3.5).
 best() { # SET l2r|r2l
   local kind=fine
   [[ "$2" == r2l ]] && kind=fine-r2l
-  build "$LISTS/$1.$2.generate" search "$LISTS/$1.$2" "$1" "$(ensemble "$kind")" --nbest "$NBEST"
+  rebuild "$LISTS/$1.$2.generate" search "$LISTS/$1.$2" "$1" "$(ensemble "$kind")" --nbest "$NBEST"
 }
 
 ensembled() { # SET
@@ -32,7 +34,7 @@ candidates() { # SET
 # Score each candidate with a model, to LISTS/SET.NAME.nbest. Interrupted runs resume.
 feature() { # SET NAME FLAGS...
   local out="$LISTS/$1.$2"
-  build "$out.nbest" quietly "$out.log" run fairseq-ssl rerank features "$LISTS/$1.nbest" --name "$2" \
+  rebuild "$out.nbest" quietly "$out.log" run fairseq-ssl rerank features "$LISTS/$1.nbest" --name "$2" \
     "${SCORING[@]}" "${@:3}" -o "$out.nbest" ${FORCE:+--force}
 }
 
@@ -81,10 +83,10 @@ weights() {
   [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
   flags+=(--features "$FEATURES" --reference "$WORK/true/valid.$TARGET"
     --subwords sentencepiece "${tokens[@]}")
-  build "$WORK/weights.json" quietly "$WORK/tune.log" run fairseq-ssl rerank tune \
+  rebuild "$WORK/weights.json" quietly "$WORK/tune.log" run fairseq-ssl rerank tune \
     "$LISTS/valid.all.nbest" "${flags[@]}" -o "$WORK/weights.json"
   if [[ "$SCALE" != tiny ]]; then
-    build "$WORK/worth.txt" into "$WORK/worth.txt" fairseq-ssl rerank report \
+    rebuild "$WORK/worth.txt" into "$WORK/worth.txt" fairseq-ssl rerank report \
       "$LISTS/valid.all.nbest" "${flags[@]}" --figure "$WORK/worth.svg"
   fi
 }
@@ -116,26 +118,26 @@ for set in $ROW_SETS; do
 done
 settle
 if row "d|p"; then
-  for set in $ROW_SETS; do build "$OUT/d.1/$set.txt" ensembled "$set"; done
+  for set in $ROW_SETS; do rebuild "$OUT/d.1/$set.txt" ensembled "$set"; done
 fi
 
 if row "e|f|p"; then
   headline "8/9 candidates and their scores"
   for set in $ROW_SETS; do
-    build "$LISTS/$set.nbest" candidates "$set"
+    rebuild "$LISTS/$set.nbest" candidates "$set"
     features_of "$set"
     if row "e|p" && [[ -n "$R2L" ]]; then
-      build "$LISTS/$set.both.nbest" scored "$set" both
-      build "$OUT/e.1/$set.txt" both_orders "$set"
+      rebuild "$LISTS/$set.both.nbest" scored "$set" both
+      rebuild "$OUT/e.1/$set.txt" both_orders "$set"
     fi
-    if row "f|p"; then build "$LISTS/$set.all.nbest" scored "$set" all; fi
+    if row "f|p"; then rebuild "$LISTS/$set.all.nbest" scored "$set" all; fi
   done
 fi
 if row "f|p"; then
   headline "8/9 weights"
   weights
-  for set in $ROW_SETS; do build "$OUT/f.1/$set.txt" reranked "$set"; done
+  for set in $ROW_SETS; do rebuild "$OUT/f.1/$set.txt" reranked "$set"; done
 fi
 if row p; then
-  for set in $ROW_SETS; do build "$OUT/p.1/$set.txt" post_ensemble "$set"; done
+  for set in $ROW_SETS; do rebuild "$OUT/p.1/$set.txt" post_ensemble "$set"; done
 fi

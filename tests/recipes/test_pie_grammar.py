@@ -161,6 +161,16 @@ def test_grammar_is_corrected_with_tuned_options() -> None:
         assert not called(dry(scale, "decode", DATA_DIR="data", **settings), "xargs")
 
 
+def test_models_can_be_added_to_the_ensemble(tmp_path: Path) -> None:
+    stubs = {"fairseq-generate": "echo H-0", "fairseq-ssl": "echo words"}
+    settings = stub_commands(tmp_path / "bin", stubs) | {"SCALE": "small", "TASKS": "gec"}
+    settings |= {"WORK": str(tmp_path), "DATA_DIR": "none", "GEC_SETS": "dev", "GEC_ROUNDS": "1"}
+    for models in ("1", "1 2"):
+        step(STEPS[2], settings | {"GEC_MODELS": models})
+    for name in ("tuned.txt", "dev.1.txt", "dev.1.tuned.txt"):
+        assert "gec.2.tagger" in (tmp_path / f"records/runs/gec.all.tagger/{name}.json").read_text()
+
+
 def test_grammar_is_trained_as_in_section_3_1() -> None:
     commands = dry("paper", "train", TASKS="gec", GPUS="2", LAUNCH="node")
     stages = [training(words) for words in called(commands, "fairseq-train")]

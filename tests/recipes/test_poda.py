@@ -13,7 +13,7 @@ import pytest
 import fairseq_ssl
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from tests.conftest import PACKAGE, ROOT
-from tests.recipes.recipe import called, learner_text, printed, step, stops_for
+from tests.recipes.recipe import called, learner_text, printed, step, stops_for, stub_commands
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -195,6 +195,19 @@ def test_models_of_all_seeds_are_an_ensemble() -> None:
     commands = called(dry("decode", TASKS="jfleg", KINDS="pretrained untuned"), "fairseq-generate")
     paths = [options.parse_args_and_arch(options.get_generation_parser(), w).path for w in commands]
     assert [path.count(":") for path in paths] == [0, 0, 0, 0, 0, 3]
+
+
+def test_seeds_can_be_added_to_the_ensemble(tmp_path: Path) -> None:
+    stubs = {"fairseq-generate": "echo H-0", "fairseq-ssl": "echo '[]'"}
+    settings = stub_commands(tmp_path / "bin", stubs) | {"WORK": str(tmp_path), "ENSEMBLE": "1"}
+    settings |= {"AMOUNTS": "all", "KINDS": "pretrained"}
+    (tmp_path / "text/learner").mkdir(parents=True)
+    (tmp_path / "text/learner/test.src").write_text("a\n")
+    for seeds in ("1", "1 2"):
+        for path in STEPS[3:5]:
+            step(path, {**settings, "SEEDS": seeds})
+    record = (tmp_path / "records/runs/learner.all.pretrained.all/test.txt.json").read_text()
+    assert "pretrained.1/final.pt:" in record
 
 
 def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> None:

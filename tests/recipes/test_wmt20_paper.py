@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from itertools import pairwise
@@ -271,6 +272,19 @@ def test_rows_can_be_added(tmp_path: Path) -> None:
         step(rerank, {**settings, "ROWS": rows})
     scores = json.loads((tmp_path / "records/nbest/valid.both.nbest.json").read_text())["commands"]
     assert [word.partition("=")[0] for word in scores[0][3:5]] == ["s2t", "s2t-r2l"]
+
+
+def test_members_can_be_added(tmp_path: Path) -> None:
+    settings = stub_commands(tmp_path / "bin", STUBS) | {"WORK": str(tmp_path), "ROW_SETS": "valid"}
+    rerank = RECIPE / "8_rerank.sh"
+    for members in ("1", "1 2"):
+        step(rerank, {**settings, "MEMBERS": members})
+    for order in ("l2r", "r2l"):
+        record = (tmp_path / f"records/nbest/valid.{order}.generate.json").read_text()
+        assert re.search(r"runs/fine\S*\.1/final\.pt:\S+\.2/final\.pt", record)
+    again = step(rerank, {**settings, "MEMBERS": "1 2"}).stderr.splitlines()
+    assert all(line.startswith(("==>", "up to date: ")) for line in again)
+    assert "BEAM was '3', is '4'" in step(rerank, {**settings, "BEAM": "4"}, 2).stderr
 
 
 def test_joined_shards_may_be_deleted(tmp_path: Path) -> None:
