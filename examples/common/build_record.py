@@ -407,8 +407,7 @@ def _digest(text: str) -> str:
 def _folder_digest(path: Path, most: int = 100) -> str:
     """Hash the names and contents of all files, or names and sizes for more than `most` files."""
     files = sorted(file for file in path.rglob("*") if file.is_file())
-    few = len(files) <= most
-    states = (_file_digest(file) if few else file.stat().st_size for file in files)
+    states = (_file_digest(file) if len(files) <= most else file.stat().st_size for file in files)
     named = zip(files, states, strict=True)
     return _digest("\n".join(f"{file.relative_to(path)} {state}" for file, state in named))
 
