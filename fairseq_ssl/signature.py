@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import atomic_path, signature_path
-from fairseq_ssl.io.text_files import json_text
+from fairseq_ssl.io.text_files import json_text, open_bytes
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ def data_params(folder: str | Path | None) -> dict[str, Any]:
 
     Dictionaries that fairseq-preprocess writes again without a change have the same digests.
     """
-    files = sorted(Path(folder).glob("dict.*")) if folder else []
-    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files}
+    digests = {}
+    for path in sorted(Path(folder).glob("dict.*")) if folder else []:
+        with open_bytes(path, compressed=False) as file:
+            digests[path.name] = hashlib.sha256(file.read()).hexdigest()[:16]
     return {"data_dir": folder and str(folder), "dictionaries": digests}
 
 

@@ -77,7 +77,7 @@ MODEL_TARGETS = {
         ("--masked-scores=logits",),
     ),
     "rerank.report": Target(
-        "rerank report {list} --reference {text} --jobs 1 --step 0.5 --restarts 1",
+        "rerank report {list} --reference {text} --jobs 1 --method both --step 0.5 --restarts 1",
         {"list": NBEST, "text": TWO_LINES},
         ("--step", "--restarts"),
         ("--format=json", "--metric=chrf"),

@@ -219,8 +219,8 @@ TARGETS |= {
         ("--right-to-left=r2l",),
     ),
     "rerank.tune": Target(
-        "rerank tune {list} --reference {text} --jobs 1 --step 0.5 --restarts 1 --folds 2 "
-        "-o {out}",
+        "rerank tune {list} --reference {text} --jobs 1 --method both --step 0.5 --restarts 1 "
+        "--folds 2 -o {out}",
         {"list": NBEST, "text": TWO_LINES},
         ("--step", "--restarts", "--folds"),
         ("--method=grid", "--metric=chrf"),
