@@ -250,10 +250,10 @@ class TextInput:
         check_shard(self.shard)
         if self.shard == (1, 1):
             return
-        if self.path is None or self.path.suffix == ".gz":
+        if self.path is None or self.path.suffix == ".gz" or is_device(self.path):
             raise UsageError(
-                "`shard` needs an input file that is not compressed. Decompress the file, or do "
-                "not use shards."
+                "`shard` needs an input file that is not compressed and not a pipe. Decompress the "
+                "file, or do not use shards."
             )
         if self.path.is_file() and not self.is_seekable:
             raise UsageError(

@@ -223,6 +223,9 @@ def noise_file(
     paths = {name: text.shard_path(Path(path)) for name, path in files.items() if path is not None}
     kept = noisy and _counts_path(noisy, method, resources)
     _check(text, noisy, paths, kept, seed, skip_bad_lines)
+    if resources is not None:
+        given = (resources.counts, resources.confusion_sets, resources.learner_errors)
+        check_distinct([Path(one) for one in given if isinstance(one, str | Path)], paths.values())
     job = _NoiseJob(
         method=parse_noise(method),
         seed=seed,

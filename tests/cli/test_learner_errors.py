@@ -28,6 +28,18 @@ def corpus(tmp_path: Path) -> list[str]:
     return [str(source), str(target)]
 
 
+def test_counts_are_not_replaced_by_the_signature_of_the_noise(
+    corpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = tmp_path / "noisy.json"
+    assert main(["learner-errors", *corpus, "-o", str(counts)]) == 0
+    before = counts.read_bytes()
+    words = ["noise", corpus[0], "--method", "learner", "--learner-errors", str(counts)]
+    told = refused(capsys, 2, *words, "-o", str(tmp_path / "noisy"))
+    assert "noisy.json would be overwritten" in told
+    assert counts.read_bytes() == before
+
+
 def test_errors_of_a_corpus_are_counted(
     corpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -248,7 +248,8 @@ def test_names_of_shards() -> None:
 
 
 def test_shards_of_converted_text_are_rejected(source: Path) -> None:
-    for path in (None, source.with_name("text.gz")):
+    os.mkfifo(source.with_name("pipe"))
+    for path in (None, source.with_name("text.gz"), source.with_name("pipe")):
         with pytest.raises(UsageError, match="`shard` needs an input file that is not compressed"):
             TextInput(path, (1, 2))
     source.write_bytes(b"a\r\nb\r\n")
