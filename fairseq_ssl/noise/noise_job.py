@@ -222,10 +222,7 @@ def noise_file(
     files = {"noisy": noisy, "clean": clean, "changed": changed_positions}
     paths = {name: text.shard_path(Path(path)) for name, path in files.items() if path is not None}
     kept = noisy and _counts_path(noisy, method, resources)
-    _check(text, noisy, paths, kept, seed, skip_bad_lines)
-    if resources is not None:
-        given = (resources.counts, resources.confusion_sets, resources.learner_errors)
-        check_distinct([Path(one) for one in given if isinstance(one, str | Path)], paths.values())
+    _check(text, noisy, paths, kept, resources or NoiseResources(), seed, skip_bad_lines)
     job = _NoiseJob(
         method=parse_noise(method),
         seed=seed,
@@ -261,6 +258,7 @@ def _check(
     output: Path | None,
     paths: Mapping[str, Path],
     kept_counts: Path | None,
+    resources: NoiseResources,
     seed: int,
     skip_bad_lines: bool,
 ) -> None:
@@ -275,7 +273,9 @@ def _check(
         raise UsageError(
             "`skip_bad_lines` needs `clean`, the clean lines that match the noisy lines."
         )
-    check_distinct([text.path], [*paths.values(), *([kept_counts] if kept_counts else [])])
+    read = (text.path, resources.counts, resources.confusion_sets, resources.learner_errors)
+    files = [Path(one) for one in read if isinstance(one, str | Path)]
+    check_distinct(files, [*paths.values(), *([kept_counts] if kept_counts else [])])
 
 
 @dataclass
