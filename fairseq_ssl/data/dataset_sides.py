@@ -18,9 +18,6 @@ from fairseq_ssl.errors import FairseqSslError
 FIT_SAMPLE = 100_000
 """Maximum number of sentence pairs in the fit, evenly spaced in the data."""
 
-NOISY_SAMPLE = 10_000
-"""Maximum number of sentences that are made noisy for the fit, evenly spaced in the data."""
-
 LengthPairs = NDArray[np.int64]
 
 
@@ -106,8 +103,7 @@ def fit_length_bound(
 def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
     """Return the source and target lengths of a task's training pairs, with end symbols.
 
-    Noisy sources are those of epoch 1, in a sample of the pairs. Return None if the task has no
-    training pairs.
+    Lengths of noisy sources are those of a sample. Return None if the task has no training pairs.
     """
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:
@@ -119,6 +115,6 @@ def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
     if getattr(pairs, "tgt_sizes", None) is None:
         return None
     if hasattr(pairs, "noisy_lengths"):
-        lengths: tuple[LengthPairs, LengthPairs] = pairs.noisy_lengths(NOISY_SAMPLE)
+        lengths: tuple[LengthPairs, LengthPairs] = pairs.noisy_lengths()
         return lengths
     return np.asarray(pairs.src_sizes, np.int64), np.asarray(pairs.tgt_sizes, np.int64)

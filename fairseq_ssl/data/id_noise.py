@@ -344,18 +344,11 @@ class OnlineDenoisingDataset(LanguagePairDataset):
             "changed": torch.from_numpy(changed.pad(False, *to_target)),
         }
 
-    def noisy_lengths(self, count: int) -> tuple[Ids, Ids]:
-        """Return the lengths of noisy sources and of their targets, with end symbols.
-
-        Args:
-            count: maximum number of sentences, evenly spaced in the text.
-        """
-        count = min(count, len(self))
-        indices = np.arange(count) * len(self) // max(count, 1)
-        if getattr(self.tgt, "supports_prefetch", False):
-            self.tgt.prefetch(indices)
-        clean = Spans.of([self.tgt[int(index)].numpy() for index in indices])
-        return self._add_noise(clean, indices).lines.lengths + 1, clean.lengths
+    def noisy_lengths(self) -> tuple[Ids, Ids]:
+        """Return the lengths of noisy sources and their targets, with end symbols, in a sample."""
+        clean = sample_blocks(self.tgt, self.tgt_sizes)
+        noisy = self.noise(clean, Random.of((self.seed, 0), np.arange(len(clean))))
+        return noisy.lines.lengths + 1, clean.lengths + 1
 
     def _add_noise(self, clean: Spans, indices: Ids) -> NoisyIds:
         """Add noise to sentences that end with eos. Noisy lines have no eos."""
