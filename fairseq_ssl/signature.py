@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.outputs import atomic_path, signature_path
+from fairseq_ssl.io.outputs import atomic_path, is_device, signature_path
 from fairseq_ssl.io.text_files import json_text, open_bytes
 
 
@@ -31,11 +31,15 @@ class Signature:
         return "|".join([self.method, *named, f"version:{self.version}"])
 
     def write_beside(self, path: Path) -> Path:
-        """Write the signature as JSON to `path` plus the suffix ``.json``. Return the new path."""
+        """Write the signature as JSON to `path` plus the suffix ``.json``. Return the new path.
+
+        A device or a pipe gets no signature.
+        """
         beside = signature_path(path)
         content = {"method": self.method, "version": self.version, **self.parameters}
-        with atomic_path(beside) as temporary:
-            temporary.write_text(f"{json_text(content)}\n", encoding="utf-8", newline="\n")
+        if not is_device(path):
+            with atomic_path(beside) as temporary:
+                temporary.write_text(f"{json_text(content)}\n", encoding="utf-8", newline="\n")
         return beside
 
 

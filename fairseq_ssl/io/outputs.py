@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +31,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of writing to a full disk."""
 POLL = 0.05
 """Interval in seconds of checking a lock that another thread holds."""
+DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
+"""Folders of devices and of links to pipes and open files."""
 
 _held: dict[Path, int] = {}
 """Outputs locked by this process, with the id of the thread. File locks are per process."""
@@ -49,8 +50,7 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         output: file or folder, whose parent is created; devices and pipes are not locked
         wait: wait for the other run instead of raising UsageError
     """
-    path = _target(output)
-    thread = threading.get_ident()
+    path, thread = _target(output), threading.get_ident()
     if is_device(output) or _held.get(path) == thread:
         yield
         return
@@ -124,12 +124,11 @@ def output_error(output: Path, error: OSError) -> OutputError:
 
 
 def is_device(output: Path) -> bool:
-    """Return True for devices and pipes, such as /dev/null."""
-    try:
-        mode = output.stat().st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    """Return True for devices, pipes and open files, such as /dev/null and /dev/fd/63."""
+    kinds = (Path.is_char_device, Path.is_fifo, Path.is_block_device, Path.is_socket)
+    with suppress(OSError):
+        return output.absolute().parent in DEVICES or any(kind(output) for kind in kinds)
+    return False
 
 
 def _target(output: Path) -> Path:
@@ -158,12 +157,16 @@ def signature_path(output: Path) -> Path:
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
     """Open and lock the lock file. Return its descriptor."""
+    attempts = 100
     with write_errors(output):
         while True:
             lock.parent.mkdir(parents=True, exist_ok=True)
             try:
                 descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
             except FileNotFoundError:  # another run has just removed the folder
+                attempts -= 1
+                if not attempts:
+                    raise
                 continue
             if os.fstat(descriptor).st_size:
                 os.close(descriptor)
@@ -305,14 +308,9 @@ class ResumableFiles:
                     else:
                         self.journal.unlink(missing_ok=True)
                 if not self.journal.exists():
-                    for path in [*self.tmp, temporary_path(self.journal)]:
-                        path.unlink(missing_ok=True)
+                    for path in (*self.paths, self.journal):
+                        temporary_path(path).unlink(missing_ok=True)
         self.current = failed
-
-    @property
-    def tmp(self) -> list[Path]:
-        """Temporary names of the files."""
-        return [temporary_path(path) for path in self.paths]
 
     def append(self, chunks: Sequence[bytes | Path], state: Mapping[str, Any]) -> None:
         """Append a chunk to each file.
@@ -436,13 +434,12 @@ def complete(paths: Sequence[Path]) -> None:
 
 def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     """Return True if the files exist and the signature of the first one matches `task`."""
-    try:
+    with suppress(OSError, ValueError):
         found = parse_json(signature_path(paths[0]).read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    values = json.loads(json_text(task))
-    same = isinstance(found, dict) and all(found.get(key) == values[key] for key in values)
-    return same and all(path.exists() for path in paths)
+        values = json.loads(json_text(task))
+        same = isinstance(found, dict) and all(found.get(key) == values[key] for key in values)
+        return same and all(path.exists() for path in paths)
+    return False
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

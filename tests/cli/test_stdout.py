@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -152,3 +153,26 @@ def test_closed_streams(words: str, files: dict[str, Path], tmp_path: Path) -> N
     assert "stdout could not be written: Bad file descriptor" in full.stderr
     assert run(">&-", text, "-o", str(tmp_path / "out")).returncode == 0
     assert (tmp_path / "out").read_text() == usual.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tokenize {wrong} --moses en -o",
+        "truecase train {wrong} -o",
+        "truecase apply {cases} {wrong} -o",
+        "edits dictionary {wrong} {right} --jobs 1 -o",
+        "subwords encode {codes} {wrong} -o",
+    ],
+)
+def test_an_output_can_be_a_process_substitution(
+    words: str, files: dict[str, Path], tmp_path: Path
+) -> None:
+    run = f"{sys.executable} -c {shlex.quote(RUN)} {words.format(**files)}"
+    command = f"{run} >(cat > received) && wait $!"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "received").stat().st_size
+    assert [path.name for path in tmp_path.iterdir()] == ["received"]

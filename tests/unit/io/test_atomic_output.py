@@ -160,6 +160,32 @@ def test_a_pipe_is_written_directly(tmp_path: Path) -> None:
     assert reader.communicate()[0] == b"text"
 
 
+def test_a_process_substitution_and_an_open_file_are_written_directly(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb"):
+        link = Path(f"/dev/fd/{writing}")
+        write(link, "text")
+        Signature("method").write_beside(link)
+        assert pipe.read(4) == b"text"
+    with (tmp_path / "file").open("wb") as file:
+        link = Path(f"/dev/fd/{file.fileno()}")
+        write(link, "text")
+        Signature("method").write_beside(link)
+    assert (tmp_path / "file").read_text() == "text"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_has_no_lock_files_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(path: Path, *_: int) -> int:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+    monkeypatch.setattr(os, "open", missing)  # as in /proc/self/fd
+    with pytest.raises(OutputError, match="out could not be written: No such file"):
+        write(tmp_path / "out", "text")
+
+
 def test_folders_of_a_run_that_wrote_nothing_are_removed(tmp_path: Path) -> None:
     with exclusive(tmp_path / "a" / "b" / "out"):
         assert (tmp_path / "a" / "b").is_dir()
