@@ -49,6 +49,8 @@ BLOCK_KIB = {"cpu": 64, "cuda": 1024}
 
 Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU.
 """
+SHARD_KIB = 1024
+"""Shards begin at multiples of it in KiB, a multiple of the default blocks of all devices."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options in the signature of `BackTranslationSummary`."""
 _DECODING = Lock()
@@ -220,8 +222,8 @@ def back_translate_file(
         source_output: file for the source lines, aligned with the translations.
         block: size in KiB of the blocks of text that are sorted by length and translated one at a
             time (default: see `BLOCK_KIB`).
-        shard: (i, n) for the i-th of n shards of the source. The names of the outputs get the
-            shard as a suffix.
+        shard: (i, n) for the i-th of n shards of the source, which begin at multiples of `block`
+            (default: of `SHARD_KIB`). The names of the outputs get the shard as a suffix.
         executor: executor of the translation (default: this process). For the engine ``fairseq``,
             its processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace existing outputs.
@@ -231,7 +233,7 @@ def back_translate_file(
     translations, stream = file_or_stream(output)
     if translations is None and (source_output or shard != (1, 1)):
         raise UsageError("`source_output` and `shard` need `output` to be a file.")
-    text = TextInput(optional_path(source), shard, size=_block_bytes(config, block))
+    text = _text_input(source, shard, config, block)
     files = {OUTPUT: translations, SOURCE_OUTPUT: source_output}
     outputs = {
         name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
@@ -250,6 +252,14 @@ def back_translate_file(
         stdout=stream,
     )
     return job.summary() if written else None
+
+
+def _text_input(
+    source: str | Path | None, shard: tuple[int, int], config: DecodingConfig, block: int | None
+) -> TextInput:
+    size = _block_bytes(config, block)
+    shard_size = SHARD_KIB * 1024 if block is None else size
+    return TextInput(optional_path(source), shard, size=size, shard_size=shard_size)
 
 
 def _block_bytes(config: DecodingConfig, block: int | None = None) -> int:

@@ -245,6 +245,8 @@ class TextInput:
     """Offset of the next line in the decompressed text, in bytes."""
     size: int | None = None
     """Block size in bytes (default: `blocks.BLOCK_SIZE`)."""
+    shard_size: int | None = None
+    """Shards begin at multiples of it, in bytes (default: `size`)."""
 
     def __post_init__(self) -> None:
         check_shard(self.shard)
@@ -309,14 +311,17 @@ class TextInput:
         if self.path is None or self.shard[0] == 1:
             return 0
         with open_text(self.path) as file:
-            before = seek_block(file, self.shard_blocks()[0], self.size)
+            before = self._seek_shards(file)[0]
             file.seek(0)
             return sum(block.data.count(b"\n") for block in byte_blocks(file, 0, before))
 
     def shard_blocks(self) -> tuple[int, int]:
-        """Return the index of the first block of the shard, and of the next shard."""
+        """Return the index of the first block of the shard, and of the next shard.
+
+        The blocks have `shard_size` bytes.
+        """
         assert self.path is not None
-        return shard_bounds(self.path.stat().st_size, *self.shard, self.size)
+        return shard_bounds(self.path.stat().st_size, *self.shard, self.shard_size or self.size)
 
     def shard_path(self, path: Path) -> Path:
         """Insert ``.I-of-N`` into the name of an output, before ``.gz``.
@@ -337,11 +342,17 @@ class TextInput:
             if self.position:
                 file.seek(self.position)
             return self.position, None
-        first, after = self.shard_blocks()
-        end = min(seek_block(file, after, self.size), self.path.stat().st_size)
-        start = self.position or seek_block(file, first, self.size)
+        start, end = self._seek_shards(file)
+        start = self.position or start
         file.seek(start)
         return start, end
+
+    def _seek_shards(self, file: IO[bytes]) -> tuple[int, int]:
+        """Return the offsets of the first line of the shard, and of the next shard."""
+        assert self.path is not None
+        size = self.shard_size or self.size
+        first, after = (seek_block(file, block, size) for block in self.shard_blocks())
+        return first, min(after, self.path.stat().st_size)
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.inference import back_translation
 from tests.cli.killing import kill
 from tests.conftest import Run, run_command
 
@@ -122,6 +123,24 @@ def test_concatenated_shards_equal_one_run_and_seeds_differ(
     again, other = (made_by(*search, "--seed", seed) for seed in "12")
     assert again == whole
     assert (other == whole) == (search == CTRANSLATE2)
+
+
+@pytest.mark.parametrize("search", [CTRANSLATE2, ("--sampling",)])
+def test_shards_with_the_default_blocks_of_a_cpu_and_a_gpu_can_be_concatenated(
+    here: Path, monkeypatch: pytest.MonkeyPatch, search: tuple[str, ...]
+) -> None:
+    command = ("back-translate", "mono", *MODEL, "--jobs", "1", *search)
+    monkeypatch.setattr(back_translation, "SHARD_KIB", 2)
+    for number, block in ((1, 1), (2, 2)):
+        monkeypatch.setitem(back_translation.BLOCK_KIB, "cpu", block)
+        assert main([*command, "-o", "part", "--shard", f"{number}/2"]) == 0
+        assert main([*command, "-o", f"whole{number}"]) == 0
+    parts, wholes = (
+        [Path(name).read_bytes().splitlines() for name in names]
+        for names in (("part.1-of-2", "part.2-of-2"), ("whole1", "whole2"))
+    )
+    assert all(parts)
+    assert parts[0] + parts[1] == wholes[0][: len(parts[0])] + wholes[1][len(parts[0]) :]
 
 
 def test_noise_depends_only_on_the_line(here: Path) -> None:

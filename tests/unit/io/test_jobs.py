@@ -240,6 +240,21 @@ def test_shards(shards: int, source: Path, output: Path) -> None:
     assert "".join(texts) == TEXT
 
 
+@pytest.mark.parametrize("size", [16, 32, 64])
+def test_shards_do_not_depend_on_blocks_if_they_have_a_size(size: int, source: Path) -> None:
+    texts = []
+    for index in (1, 2, 3):
+        one = UpperJob(TextInput(source, (index, 3), size=size, shard_size=64), 1)
+        assert one.text.lines_before() == "".join(texts).count("\n")
+        path = one.text.shard_path(source)
+        one.run(path)
+        texts.append(path.read_text().lower())
+        equal = UpperJob(TextInput(source, (index, 3), size=64), 1)
+        equal.run(source.with_name("equal"), overwrite=True)
+        assert texts[-1] == source.with_name("equal").read_text().lower()
+    assert "".join(texts) == TEXT
+
+
 def test_names_of_shards() -> None:
     text = TextInput(Path("text"), (2, 12))
     assert text.shard_path(Path("a/b.en")) == Path("a/b.en.02-of-12")
