@@ -261,13 +261,13 @@ def _named_lists(words: Sequence[str]) -> dict[str, Path]:
     """Return the paths of n-best lists by name, by default the file name without suffixes."""
     lists: dict[str, Path] = {}
     for word in words:
-        name, equals, path = word.rpartition("=")
-        name = name if equals else Path(path).name.partition(".")[0]
-        if not name or not path or name != "".join(name.split()) or "=" in name:
+        given, path = options.split_name(word)
+        name = path.name.partition(".")[0] if given is None else given
+        if not name or name != "".join(name.split()) or "=" in name:
             raise UsageError(f"{word!r} is not NAME=LIST. A name has no space and no =.")
         if name in lists:
             raise UsageError(f"Two lists have the name {name!r}. Name them NAME=LIST.")
-        lists[name] = Path(path)
+        lists[name] = path
     return lists
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.specs import MAX_DIGITS
 from fairseq_ssl.text.tokenization import (
     LineRewriter,
     detruecaser,
@@ -27,10 +28,15 @@ def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text
         name: name of the file in messages.
     """
     texts: dict[int, str] = {}
-    for line in lines:
-        match = re.match(rf"{field}-(\d+)\t", line)
-        if match:
-            texts.setdefault(int(match[1]), line.split("\t", 2 if field == "H" else 1)[-1])
+    score = r"[^\t]+\t" if field == "H" else ""
+    for number, line in enumerate(lines, 1):
+        if not re.match(rf"{field}-\d", line):
+            continue
+        match = re.fullmatch(rf"{field}-(\d{{1,{MAX_DIGITS}}})\t{score}(.*)\n?", line)
+        if match is None:
+            what = "index, score, tokens" if score else "index, tokens"
+            raise DataError(f"{name}:{number} is truncated. Expected {field}-{what}.")
+        texts.setdefault(int(match[1]), match[2])
     if not texts:
         raise DataError(
             f"There is no line that begins with {field}-0 in {name}. Expected the output of "

@@ -48,6 +48,16 @@ def test_a_missing_line_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "does not exist" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("last", ["H-1", "H-1\t-0.2", f"H-{'1' * 5000}\t-1\tb"])
+def test_a_truncated_line_is_an_error(
+    last: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "generate.txt"
+    file.write_text(f"H-0\t-1\ta\n{last}")
+    assert main(["detokenize", str(file), "--field", "H", "--subwords", "none"]) == 1
+    assert f"{file}:2 is truncated. Expected H-index, score, tokens." in capsys.readouterr().err
+
+
 def test_other_input_than_fairseq_generate_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

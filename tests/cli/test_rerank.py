@@ -78,6 +78,10 @@ def test_merge(lists: list[str | Path], tmp_path: Path, capsys: pytest.CaptureFi
     told = capsys.readouterr().err
     assert "merged 2 lists: 2 sentences, 4 candidates, 2.0 each" in told
     assert shown(capsys, "rerank", "merge", tmp_path / "again") == MERGED
+    (tmp_path / "lr=1").mkdir()
+    (tmp_path / "again").rename(tmp_path / "lr=1" / "list")
+    for name in ("", "name="):
+        assert shown(capsys, "rerank", "merge", f"{name}{tmp_path}/lr=1/list") == MERGED
 
 
 def test_apply(
@@ -293,7 +297,8 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
     [
         (["merge", "x={}/l", "x={}/l"], 2, "Two lists have the name 'x'"),
         (["merge", "x={}/l", "--right-to-left", "y"], 2, "--right-to-left y is not a list"),
-        (["merge", "={}/l"], 2, "is not NAME=LIST"),
+        (["merge", "={}/l"], 1, "does not exist"),
+        (["merge", "x="], 2, "is not NAME=LIST"),
         (["merge", "{}/l", "-o", "{}/l"], 2, "is an input"),
         (["merge", "{}/empty"], 1, "empty is empty"),
         (["merge", "{}/ref"], 1, "ref is not an n-best list"),
