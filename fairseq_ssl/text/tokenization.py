@@ -139,11 +139,45 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
     if moses is None:
         return BuiltRewriter(join, moses_detokenizer, subwords)
     _check_language(moses)
+    detokenize = _detokenizer(moses)
+    return BuiltRewriter(lambda line: detokenize(join(line)), moses_detokenizer, subwords, moses)
+
+
+NO_BREAK_SPACES = {0xA0: "\ufdd0", 0x2007: "\ufdd1", 0x202F: "\ufdd2"}
+"""Spaces within words, and characters for internal use that stand for them in sacremoses."""
+CZECH_JOINS = (
+    (re.compile(r"(?<!\S)(\d+) ([.,]) (?=\d+(?!\S))", re.ASCII), r"\1\2"),
+    (re.compile(r"(?<!\S)(\S*[^\W\d_]) ([-\u2013]) (?=(?:li|mail\S*) )", re.IGNORECASE), r"\1\2"),
+)
+"""Numbers such as ``3 , 5``, and words such as ``je - li`` and ``e - mail``, and joined words."""
+LAST = "\ufdd3"
+"""Word after the last one of a Czech line."""
+
+
+def _detokenizer(language: str) -> LineRewriter:
+    """Return the detokenizer of sacremoses with the spaces and the Czech rules of Moses.
+
+    sacremoses would split words at no-break spaces. In Czech, it looks at the last two words of a
+    line, not at the previous two, for a number and a mark. It would then join all later numbers
+    with the words before them.
+    """
     package = import_optional("sacremoses", "Moses detokenization")
-    detokenize = package.MosesDetokenizer(lang=moses).detokenize
-    return BuiltRewriter(
-        lambda line: str(detokenize(join(line).split())), moses_detokenizer, subwords, moses
-    )
+    moses = package.MosesDetokenizer(lang=language)
+    spaces = str.maketrans({mark: chr(space) for space, mark in NO_BREAK_SPACES.items()})
+    if language == "cs":
+        moses.IS_FRENCH_CONRTACTION = re.compile("(?!)")  # its rule for -li raises TypeError
+
+    def detokenize(line: str) -> str:
+        words = line.translate(NO_BREAK_SPACES).split()
+        if language != "cs":
+            return str(moses.detokenize(words)).translate(spaces)
+        line = " ".join(words)
+        for pattern, joined in CZECH_JOINS:
+            line = pattern.sub(joined, line)
+        text = str(moses.detokenize([*line.split(), LAST]))
+        return text.removesuffix(LAST).rstrip().translate(spaces)
+
+    return detokenize
 
 
 COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")

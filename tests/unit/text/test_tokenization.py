@@ -64,6 +64,30 @@ def test_detokenization_inverts_tokenization() -> None:
     assert moses_detokenizer("none", "en")(moses_tokenizer("en", dashes=True)(text)) == text
 
 
+CZECH = [
+    ("V roce 1918 bylo 20 lidí a v roce 2012 .", "V roce 1918 bylo 20 lidí a v roce 2012."),
+    ("Cena 3 , 5 Kč vzrostla o 1 . 20 % .", "Cena 3,5 Kč vzrostla o 1.20%."),
+    ("Čísla 1 , 2 , 3 a 4", "Čísla 1,2,3 a 4"),
+    ("Je - li to e - mail , ne – LI ?", "Je-li to e-mail, ne–LI?"),
+    ("ano - ne , d&apos; - li x , zda - li", "ano - ne, d' - li x, zda - li"),
+    ("Máš „ knihu “ a ( snad ) „", "Máš „knihu“ a (snad) „"),
+]
+"""Czech lines, and the output of detokenizer.perl -l cs of Moses."""
+
+
+@pytest.mark.parametrize(("line", "expected"), CZECH)
+def test_czech_detokenization_follows_moses(line: str, expected: str) -> None:
+    assert moses_detokenizer("none", "cs")(line) == expected
+
+
+@pytest.mark.parametrize("language", ["cs", "en", "fr"])
+def test_no_break_spaces_are_kept_as_in_moses(language: str) -> None:
+    detokenize = moses_detokenizer("none", language)
+    assert detokenize("10\u00a0000 ,\u202fa ( 5\u2007% )") == "10\u00a0000 ,\u202fa (5\u2007%)"
+    assert detokenize("\u00a0 a\tb \u00a0") == "\u00a0 a b \u00a0"
+    assert detokenize("") == ""
+
+
 def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MissingPackageError, match="pip install sacremoses"):
