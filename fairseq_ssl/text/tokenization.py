@@ -182,6 +182,7 @@ def _detokenizer(language: str) -> LineRewriter:
 
 COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
 
+MARKUP = re.compile(r"<\S[^>]*>")
 ENDS = frozenset(".:?!")
 """Marks after which Moses expects the first word of a sentence."""
 
@@ -195,13 +196,18 @@ class CaseCounts:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self._weights = _sacremoses().MosesTruecaser().learn_truecase_weights
+        moses = _sacremoses().MosesTruecaser()
+        self._weights, self._skipped = moses.learn_truecase_weights, moses.DELAYED_SENT_START
 
     def add(self, line: str) -> None:
         """Count the tokens of a line, except the first words of sentences."""
-        words = line.split()
-        # sacremoses takes the second of two marks for the first word of a sentence.
-        pairs = zip(words, ["", *words], strict=False)
+        words = [
+            word
+            for word in _split_markup(line)
+            if word not in self._skipped and not MARKUP.fullmatch(word)
+        ]
+        # sacremoses takes a mark before the first word of a sentence for this word.
+        pairs = zip(words, [".", *words], strict=False)
         kept = [word for word, before in pairs if not (word in ENDS and before in ENDS)]
         self.counts.update([token for _, token, _ in self._weights(kept)])
 
@@ -227,16 +233,9 @@ def truecaser(model: str | Path) -> LineRewriter:
     model has seen their form, as in Moses. In sacremoses, this is the option `use_known`, which
     is off by default.
     """
-    moses = _sacremoses().MosesTruecaser
-    moses_truecaser = moses()
+    moses_truecaser = _sacremoses().MosesTruecaser()
     moses_truecaser.model = _read_case_counts(model)
-    split = moses.split_xml
-
-    def split_linearly(line: str) -> Any:
-        """Split at spaces if there is no markup, since `split_xml` takes quadratic time."""
-        return split(line) if "<" in line or ">" in line else line.split()
-
-    moses_truecaser.split_xml = split_linearly
+    moses_truecaser.split_xml = _split_markup
     return BuiltRewriter(
         lambda line: str(moses_truecaser.truecase(line, return_str=True, use_known=True)),
         truecaser,
@@ -248,6 +247,16 @@ def detruecaser() -> LineRewriter:
     """Return a function that capitalizes the first word of each sentence."""
     detruecase = _sacremoses().MosesDetruecaser().detruecase
     return BuiltRewriter(lambda line: str(detruecase(line, return_str=True)), detruecaser)
+
+
+def _split_markup(line: str) -> list[str]:
+    """Split a line into words and XML tags, also at ``<`` and ``>`` within words, as in Moses.
+
+    A line without them is split at spaces, since `split_xml` takes quadratic time.
+    """
+    if "<" not in line and ">" not in line:
+        return line.split()
+    return list(_sacremoses().MosesTruecaser.split_xml(line))
 
 
 def _sacremoses() -> Any:

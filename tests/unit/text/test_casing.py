@@ -58,11 +58,14 @@ def test_model_worked_out_by_hand(tmp_path: Path) -> None:
 
 
 def test_model_file_is_equal_to_sacremoses(tmp_path: Path) -> None:
-    """Two marks in a row differ: for sacremoses, the second one is the first word."""
-    two_marks = re.compile(r"[.?:] [.?:]( |$)")
-    lines = TEXT + [line for line in random_lines(300) if not two_marks.search(line)]
+    """Marks before the first word of a sentence differ: sacremoses takes them for this word.
+
+    Its training splits only at spaces, whereas Moses splits at < and > as in truecasing.
+    """
+    marks = re.compile(r"(^|[.?:] )((<b>|[(']|&quot;) )*[.?:]( |$)")
+    lines = TEXT + [line for line in random_lines(300) if not marks.search(line)]
     ours = train(tmp_path / "ours", lines)
-    MosesTruecaser().train([line.split() for line in lines], save_to=str(tmp_path / "theirs"))
+    MosesTruecaser().train(map(MosesTruecaser.split_xml, lines), save_to=str(tmp_path / "theirs"))
     assert ours.read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
@@ -71,6 +74,23 @@ def test_first_words_after_several_marks_are_not_counted(marks: str) -> None:
     counts = CaseCounts()
     counts.add(f"Really {marks} The end")
     assert counts.counts == {"end": 1}
+
+
+@pytest.mark.parametrize(
+    "start", ["?", ". . .", "<BT> ?", "( ?", "? ( !", '<a b="C"> :', "<BT> <FT>"]
+)
+def test_first_words_after_marks_at_the_line_start_are_not_counted(start: str) -> None:
+    """Worked out by hand. Moses' train-truecaser.perl counts the same words."""
+    counts = CaseCounts()
+    counts.add(f"{start} What is")
+    assert counts.counts == {"is": 1}
+
+
+def test_training_splits_words_as_truecasing_does() -> None:
+    """Worked out by hand. Moses' train-truecaser.perl counts the same words."""
+    counts = CaseCounts()
+    counts.add('In a <I class="X Y"> Cat </I> x<Y > The<BT>US')
+    assert counts.counts == dict.fromkeys(("a", "Cat", "x", "The", "US"), 1)
 
 
 def test_truecasing_worked_out_by_hand(tmp_path: Path) -> None:
