@@ -47,4 +47,4 @@ def _plain(args: argparse.Namespace) -> Iterator[str]:
     if args.field:
         lines = read_generated_lines(lines, args.field, str(args.file or "stdin"))
     for line in lines:
-        yield plain(" ".join(token for token in line.split() if token != args.drop))
+        yield plain(" ".join(token for token in line.split(" ") if token not in ("", args.drop)))

@@ -24,6 +24,7 @@ EXAMPLES = """\
   fairseq-ssl m2 stats both.m2 --format json
   fairseq-ssl m2 apply both.m2 --types 'VERB*,NOUN*' --exclude-types U -o corrected.txt"""
 M2_FILE = "M2 file"
+RECORDED = "step annotator drop_overlaps types exclude_types model untyped auto keep_types presplit"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,8 +111,7 @@ def _text(args: argparse.Namespace) -> None:
         for lang in (args.source_lang, args.target_lang)
     )
     done = m2.m2_to_text(args.file, source, target, args.annotator, None, args.drop_overlaps)
-    parameters = {"step": "to-text", "file": str(args.file), "overlaps": args.drop_overlaps}
-    Signature("m2", parameters).write_beside(source)
+    Signature("m2", {"file": str(args.file), **_parameters(args)}).write_beside(source)
     print_lines(f"wrote {source}", *(f"wrote {path}: {_counts(by)}" for path, by in done.items()))
 
 
@@ -121,9 +121,12 @@ def _apply(args: argparse.Namespace) -> None:
     chosen = m2.EditFilter(args.types, args.exclude_types)
     applier = m2.EditApplier(name, args.annotator, chosen, args.drop_overlaps)
     lines = map(applier, m2.parse_m2(options.input_lines(args.input), name))
-    parameters = {name: getattr(args, name) for name in ("annotator", "types", "exclude_types")}
-    options.write_lines(lines, args.output, Signature("m2", {"step": "apply", **parameters}))
+    options.write_lines(lines, args.output, Signature("m2", {"file": name, **_parameters(args)}))
     print_lines(_counts(applier))
+
+
+def _parameters(args: argparse.Namespace) -> dict[str, object]:
+    return {name: getattr(args, name) for name in RECORDED.split() if hasattr(args, name)}
 
 
 def _counts(by: m2.EditApplier) -> str:
@@ -167,10 +170,7 @@ def _write(
 ) -> None:
     options.check_output(args.output, *inputs)
     lines = (line for sentence in sentences for line in m2.format_m2(sentence))
-    parameters = {"step": args.step, "files": list(map(str, inputs))}
-    for name in ("model", "untyped", "auto", "keep_types", "presplit"):
-        if getattr(args, name, None):
-            parameters[name] = getattr(args, name)
+    parameters = {"files": list(map(str, inputs)), **_parameters(args)}
     options.write_lines(lines, args.output, Signature("m2", parameters))
 
 

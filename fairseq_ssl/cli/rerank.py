@@ -231,7 +231,6 @@ def _add_merge(steps: Steps) -> None:
 @options.one_writer
 def _merge(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank.nbest import MergedLines, parse_list
-    from fairseq_ssl.signature import Signature
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
     paths = _named_lists(args.list)
@@ -249,7 +248,8 @@ def _merge(args: argparse.Namespace) -> None:
         },
         args.best,
     )
-    parameters = {"lists": {name: str(path) for name, path in paths.items()}, "best": args.best}
+    named = {name: getattr(args, name) for name in ("best", "right_to_left", "subwords", "moses")}
+    parameters = {"lists": {name: str(path) for name, path in paths.items()}, **named}
     options.write_lines(merged, args.output, Signature("rerank-merge", parameters))
     print_lines(
         f"merged {len(paths)} lists: {merged.sentences} sentences, {merged.candidates} candidates, "
@@ -297,7 +297,6 @@ def _add_apply(steps: Steps) -> None:
 @options.one_writer
 def _apply(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank.weights import apply_to_lines, check_weights
-    from fairseq_ssl.signature import Signature
 
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
@@ -307,7 +306,7 @@ def _apply(args: argparse.Namespace) -> None:
     else:
         weights = check_weights(_parse_weights(args.weight), "--weight")
     name = str(args.nbest_list)
-    signature = Signature("rerank-apply", {"list": name, "weights": weights})
+    signature = Signature("rerank-apply", {"list": name, "weights": weights, "nbest": args.nbest})
     lines = apply_to_lines(options.input_lines(args.nbest_list), weights, name, args.nbest)
     options.write_lines(lines, args.output, signature)
 

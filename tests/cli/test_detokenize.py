@@ -99,3 +99,11 @@ def test_words_are_not_joined_like_subwords(
     assert shown(capsys, str(file), "--subwords", "sentencepiece") == ["", "Yes", "adogbarks"]
     file.write_text("▁a ▁dog\nb a r k s\n")
     assert shown(capsys, str(file)) == ["a dog", "barks"], "a model may leave them out"
+
+
+def test_no_break_spaces_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "text"
+    file.write_text(" 10\u00a0000  <sep> Kč .\n", encoding="utf-8")
+    words = (str(file), "--subwords", "none", "--drop", "<sep>")
+    assert shown(capsys, *words) == ["10\u00a0000 Kč ."]
+    assert shown(capsys, *words, "--moses", "cs") == ["10\u00a0000 Kč."]

@@ -56,8 +56,10 @@ def test_text_of_an_annotator(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert shown(capsys, "m2", "to-text", "gold.m2", "-o", "dev") == ""
     assert (folder / "dev.src").read_text() == SOURCE
     assert (folder / "dev.trg").read_text() == FIRST
-    assert json.loads((folder / "dev.src.json").read_text())["step"] == "to-text"
+    expected = {"step": "to-text", "file": "gold.m2", "annotator": 0, "drop_overlaps": False}
+    assert json.loads((folder / "dev.src.json").read_text()).items() >= expected.items()
     shown(capsys, "m2", "to-text", "gold.m2", "-o", "b", "--annotator", "1", "-t", "en", "-s", "er")
+    assert json.loads((folder / "b.er.json").read_text())["annotator"] == 1
     assert (folder / "b.er").read_text() == SOURCE
     assert (folder / "b.en").read_text() == SECOND
     message = refused(capsys, 1, "m2", "to-text", "gold.m2", "-o", "c", "--annotator", "2")
@@ -112,7 +114,8 @@ def test_applied_edits_of_some_types(
     assert shown(capsys, *apply, "--exclude-types", "R:VERB:SVA,M:DET,U") == SOURCE
     given(monkeypatch, GOLD)
     assert shown(capsys, "m2", "apply") == FIRST
-    assert shown(capsys, *apply, "-o", "out") == ""
+    assert shown(capsys, *apply, "-o", "out", "--drop-overlaps") == ""
+    assert json.loads((folder / "out.json").read_text())["drop_overlaps"] is True
     assert (folder / "out").read_text() == FIRST
     assert "applied" not in refused(capsys, 2, *apply, "-o", "gold.m2")
     message = refused(capsys, 1, "m2", "apply", "bad.m2", "-o", "out2")

@@ -74,6 +74,8 @@ def test_merge(lists: list[str | Path], tmp_path: Path, capsys: pytest.CaptureFi
     signature = json.loads((tmp_path / "out.gz.json").read_text(encoding="utf-8"))
     assert signature["method"] == "rerank-merge"
     assert signature["lists"]["r2l"] == str(tmp_path / "right")
+    options = {"best": 1, "right_to_left": ["r2l"], "subwords": "subword-nmt", "moses": None}
+    assert {name: signature[name] for name in options} == options
     assert main([*map(str, words), "-o", str(tmp_path / "again")]) == 0
     told = capsys.readouterr().err
     assert "merged 2 lists: 2 sentences, 4 candidates, 2.0 each" in told
