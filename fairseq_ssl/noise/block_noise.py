@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, fields, replace
@@ -22,6 +23,7 @@ from fairseq_ssl.noise.characters import NumberedSpelling, SpellingNoise, SpellN
 from fairseq_ssl.noise.learner import LearnerNoise
 from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
 from fairseq_ssl.text import specs
+from fairseq_ssl.text.vocabulary import count_line_words
 
 NOISES: dict[str, type[Any]] = {
     "direct": DirectNoise,
@@ -323,6 +325,11 @@ def _line_problem(line: str) -> str:
     if len(line) > 2 * MAX_TOKENS and len(line.split()) > MAX_TOKENS:
         return f"has {len(line.split())} tokens. The maximum is {MAX_TOKENS}"
     return ""
+
+
+def count_words(block: ByteBlock) -> Counter[str]:
+    """Count the words of the valid lines of a block, separated by whitespace."""
+    return count_line_words(line for _, line in split_bad_lines(block.data)[0])
 
 
 def position_lines(changed: NDArray[np.bool_], clean: TokenBatch) -> list[str]:

@@ -126,11 +126,17 @@ class ConfusionFinder:
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
-    """Return the counts of words with letters, no digits, and a count of `min_count` or more."""
+    """Return the counts of words with letters, and a count of `min_count` or more.
+
+    Words with a digit or a NUL character are omitted.
+    """
     return {
         word: count
         for word, count in sorted(counts.items())
-        if count >= min_count and _letters(word) and not any(map(str.isdigit, word))
+        if count >= min_count
+        and _letters(word)
+        and "\0" not in word
+        and not any(map(str.isdigit, word))
     }
 
 
@@ -297,7 +303,9 @@ def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
         word, tab, rest = line.partition("\t")
         others = tuple(rest.split(" "))
         problem = ""
-        if not tab or "\t" in rest:
+        if "\0" in line:
+            problem = "contains a NUL character"
+        elif not tab or "\t" in rest:
             problem = f"has {line.count(chr(9))} tabs. Expected one, after the word"
         elif word.split() != [word]:
             problem = f"begins with {word!r}. Expected a word without spaces"

@@ -341,7 +341,7 @@ def _check_counts(path: Path, name: str, counts: Any) -> None:
     if not isinstance(counts, dict):
         raise _value_error(path, name, counts, "words, each with its count")
     for word, count in counts.items():
-        if word.split() != [word]:
-            raise _value_error(path, name, word, "words without spaces")
+        if word.split() != [word] or "\0" in word:
+            raise _value_error(path, name, word, "words without spaces or NUL")
         if not _is_count(count):
             raise _value_error(path, f"{name}: {word}", count, "a count, 0 or more")

@@ -33,6 +33,7 @@ from fairseq_ssl.noise.block_noise import (
     NoisedBlock,
     NoiseSpec,
     corpus_noise,
+    count_words,
     delete_parts,
     parse_noise,
     parts_folder,
@@ -41,7 +42,7 @@ from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.vocabulary import count_words, read_counts, write_counts
+from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 TOTALS = ("lines", "skipped", "tokens", "changed")
 BLOCKS = 8
@@ -125,10 +126,10 @@ class NoiseResources:
 
 
 def _check_words(words: Iterable[str]) -> None:
-    """Raise DataError for a word that would be several tokens or lines."""
+    """Raise DataError for a word that would be several tokens or lines, or a line with a NUL."""
     for word in words:
-        if not word or " " in word or "\n" in word:
-            raise DataError(f"The word counts have {word!r}. Expected words without spaces.")
+        if not word or " " in word or "\n" in word or "\0" in word:
+            raise DataError(f"The word counts have {word!r}. Expected words without spaces or NUL.")
 
 
 def _words(word: str, others: Sequence[str]) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
@@ -27,11 +26,6 @@ OVERWRITE = " #fairseq:overwrite"
 def is_padding_entry(symbol: str) -> bool:
     """Return True for a symbol that pads a dictionary to a multiple of 8."""
     return FILLER.fullmatch(symbol) is not None
-
-
-def count_words(block: ByteBlock) -> Counter[str]:
-    """Count the words of a block, separated by whitespace. Bytes that are not UTF-8 are ignored."""
-    return Counter(block.data.decode("utf-8", "ignore").split())
 
 
 def count_line_words(lines: Iterable[str]) -> Counter[str]:

@@ -66,7 +66,7 @@ def test_suggestions_are_filtered() -> None:
     assert ConfusionFinder(Parrot(), 20, frozenset(["then"]))(words) == [("oov", ["then"])]
 
 
-WORD = st.text(min_size=1).filter(lambda word: word.split() == [word])
+WORD = st.text(min_size=1).filter(lambda word: word.split() == [word] and "\0" not in word)
 
 
 @given(
@@ -94,6 +94,7 @@ def test_write_and_read_round_trip(
         ("a\t", "has no words after the tab"),
         ("a\tb  c", "words not separated by single spaces"),
         ("a\tb\r", "words not separated by single spaces"),
+        ("a\tb\0 c", "contains a NUL character"),
         ("a\tb a", "has 'a' among its own confusions"),
         ("their\tb", "has a second set for 'their'"),
     ],
@@ -103,6 +104,11 @@ def test_invalid_lines_are_rejected(line: str, message: str, tmp_path: Path) -> 
     path.write_text(f"their\tthere\n{line}\nx\ty\n", newline="")
     with pytest.raises(DataError, match=rf"sets.tsv:2 .*{message}"):
         read_confusion_sets(path)
+
+
+def test_words_with_a_nul_have_no_set() -> None:
+    """The file of sets rejects them."""
+    assert build_confusion_sets({"their": 2, "there": 3, "thei\0": 1}).keys() == {"their", "there"}
 
 
 def test_an_empty_file_is_rejected(tmp_path: Path) -> None:

@@ -138,6 +138,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         (bad(deleted={"a": True}), "'deleted: a' is true. Expected a count"),
         (bad(missing={"a b": 1}), "'missing' is \"a b\". Expected words without spaces"),
         (bad(missing={"": 1}), "Expected words without spaces"),
+        (bad(missing={"a\0": 1}), "Expected words without spaces or NUL"),
         (bad(replaced=[]), "'replaced' is .*. Expected words, with the"),
         (bad(replaced={"in": 3}), "'replaced: in' is 3. Expected words"),
         (bad(replaced={"in": {}}), "'replaced: in' is {}. Expected one word"),

@@ -146,6 +146,20 @@ def test_bad_lines_are_rejected(tmp_path: Path) -> None:
         noise_file(tmp_path / "clean", tmp_path / "noisy", "spelling", seed=-1)
 
 
+def test_words_of_skipped_lines_are_not_sampled(tmp_path: Path) -> None:
+    text, noisy, clean = (tmp_path / name for name in ("text", "noisy", "clean"))
+    long = b"long " * 10_001
+    text.write_bytes(b"a b\nc\0 NUL\0 \0\n \n" + long + b"\nwrong caf\xe9\nb d\n")
+    summary = noise_file(
+        text, noisy, "filtering:replace=1:delete=0", clean=clean, skip_bad_lines=True
+    )
+    assert summary is not None
+    assert (summary.lines, summary.skipped) == (6, 4)
+    assert clean.read_text() == "a b\nb d\n"
+    assert (tmp_path / "noisy.counts").read_text() == "b 2\na 1\nd 1\n"
+    assert set(noisy.read_text().split()) <= set("abd")
+
+
 @pytest.mark.parametrize("token", ["", "a b", "a\nb"])
 def test_mask_token_is_one_token(token: str) -> None:
     with pytest.raises(UsageError, match=r"`mask_token` is .* Expected one token"):
@@ -200,7 +214,7 @@ def test_a_confusion_set_that_is_a_string() -> None:
         add_noise(["cat"], "spell", resources=resources)
 
 
-@pytest.mark.parametrize("word", ["New York", "a\nb", ""])
+@pytest.mark.parametrize("word", ["New York", "a\nb", "", "a\0"])
 def test_counted_words_are_single_tokens(word: str) -> None:
     with pytest.raises(DataError, match="Expected words without spaces"):
         add_noise(["a b"], "direct", resources=NoiseResources(counts={word: 5}))

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.text.vocabulary import (
     add_tag,
     add_tag_to_dictionary,
     check_tag,
-    count_words,
     read_counts,
     remove_tag,
     split_tags,
@@ -60,10 +58,6 @@ def test_counts_of_repeated_words_are_added(tmp_path: Path) -> None:
     assert counts == {"a": 2, "b": 2, "c": 9}
     write_counts(counts, file)
     assert file.read_text() == "c 9\na 2\nb 2\n"
-
-
-def test_words_that_are_not_utf8_are_counted_without_these_bytes() -> None:
-    assert count_words(ByteBlock(0, 0, b"caf\xe9 the\nthe\n")) == {"caf": 1, "the": 2}
 
 
 def test_tag_is_appended_to_a_dictionary_once(tmp_path: Path) -> None:
