@@ -123,7 +123,8 @@ class RowBlock:
     ends: tuple[int, ...]
     """Offset after the block in each file, in bytes."""
     share: float
-    """Share of the first file that is read after this block, 0 to 1; 0 if unknown."""
+    """Share of the first file, from the first block, that is read after this block, 0 to 1; 0 if
+    unknown."""
 
     @property
     def count(self) -> int:
@@ -178,6 +179,7 @@ def row_blocks(
     for file, start in zip(files, ends, strict=True):
         if start:
             file.seek(start)
+    begun = share_read(files[0]) if ends[0] else 0.0
     for block in byte_blocks(files[0], ends[0], None, size):
         count = block.data.removesuffix(b"\n").count(b"\n") + 1
         data = [block.data]
@@ -187,7 +189,7 @@ def row_blocks(
                 raise _unequal(name, first + lines.index(b"") - 1, names[0])
             data.append(b"".join(lines))
         ends = [end + len(lines) for end, lines in zip(ends, data, strict=True)]
-        yield RowBlock(tuple(names), first, tuple(data), tuple(ends), share_read(files[0]))
+        yield RowBlock(tuple(names), first, tuple(data), tuple(ends), share_read(files[0], begun))
         first += count
     for file, name in zip(files[1:], names[1:], strict=True):
         if _line(file, name):
@@ -210,10 +212,14 @@ def _unequal(ended: str, lines: int, longer: str) -> DataError:
     )
 
 
-def share_read(file: Any) -> float:
+def share_read(file: Any, begun: float = 0.0) -> float:
     """Return the share of a file that has been read, 0 to 1; 0 if unknown.
 
     The share of a compressed file is approximate.
+
+    Args:
+        file: binary file
+        begun: share of the file before the first block, which does not count
     """
     raw = file_on_disk(file)
     try:
@@ -222,7 +228,8 @@ def share_read(file: Any) -> float:
         return 0.0
     if not stat.S_ISREG(status.st_mode):
         return 0.0
-    return min(float(raw.tell()) / max(1, status.st_size), 1.0)
+    share = min(float(raw.tell()) / max(1, status.st_size), 1.0)
+    return share if begun >= 1 else max(share - begun, 0.0) / (1 - begun)
 
 
 def pair_blocks(left: str | Path, right: str | Path) -> Iterator[RowBlock]:

@@ -283,15 +283,16 @@ class TextInput:
     def map_blocks(
         self, executor: Executor, function: Callable[[ByteBlock], Result]
     ) -> Iterator[tuple[Result, float | None]]:
-        """Yield the result of each block, in order, and the share of the input that is done.
+        """Yield the result of each block, in order, and the share of the blocks that is done.
 
-        The share is None if the size of the input is unknown.
+        The share is None if the size of the input is unknown. A resumed job starts at 0 again.
         """
         with ExitStack() as stack:
             file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
             start, end = self._seek(file)
+            begun = share_read(file) if self.position else 0.0
             for result in executor.imap(function, byte_blocks(file, start, end, self.size)):
-                share = share_read(file) or None
+                share = share_read(file, begun) or None
                 if end is not None:
                     share = (result.end - start) / (end - start)
                 yield result, share

@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import os
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.blocks import ByteBlock, row_blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import (
     Chunks,
@@ -31,6 +32,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
 )
 from fairseq_ssl.io.outputs import journal
+from fairseq_ssl.io.text_files import compress_chunk, open_text
 from fairseq_ssl.signature import Signature
 
 TEXT = "".join(f"line {'x' * (n % 9)} {n}\n" for n in range(40))
@@ -221,6 +223,23 @@ def test_a_job_without_files_writes_to_a_stream(source: Path) -> None:
     chunks: list[tuple[Chunks, JobState]] = [([b"one\n"], {}), ([b"two\n"], {})]
     assert run_job([], {}, lambda state: chunks, lambda: Signature("test"), stdout=stream)
     assert stream.getvalue() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz", "windows.gz"])
+def test_progress_of_a_resumed_job_counts_from_its_start(name: str, tmp_path: Path) -> None:
+    """Half of the text is left. gzip reads up to a quarter of that ahead, depending on Python."""
+    numbers, end = random.Random(1), "\r\n" if "windows" in name else "\n"
+    data = "".join(f"{numbers.getrandbits(4092):01023x}{end}" for _ in range(2**11)).encode()
+    path = tmp_path / name
+    path.write_bytes(compress_chunk(data, path.suffix == ".gz"))
+    text = TextInput(path, position=2**20, size=2**16)
+    shares = [share for _, share in text.map_blocks(LocalExecutor(1), upper)]
+    expected = [n / 16 for n in range(1, 17)]
+    assert shares == pytest.approx(expected, abs=0.3)
+    with open_text(path) as file:
+        blocks = list(row_blocks([file], [name], [2**20], 1025, 2**16))
+    assert [block.share for block in blocks] == pytest.approx(expected, abs=0.3)
+    assert shares[-1] == blocks[-1].share == 1
 
 
 @pytest.mark.parametrize("shards", [1, 3, 12])
