@@ -21,6 +21,7 @@ from fairseq_ssl.text.labeled_text import (
     duplicate_key,
     is_in_share,
     read_labeled_text,
+    share_up_to,
     take_balanced,
     word_view,
 )
@@ -170,6 +171,7 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
                     f"for training and {name}. Expected a smaller number."
                 )
             splits[name], splits["train"] = take_balanced(texts, count)
+            below = max((share_up_to(one.text) for one in splits[name]), default=0.0)
     splits["rest_texts"] = []
     if config.train_lines is not None:
         if config.train_lines > len(splits["train"]):

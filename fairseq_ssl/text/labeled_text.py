@@ -63,7 +63,16 @@ def is_in_share(text: str, share: float) -> bool:
 
     Duplicates are all in the share or all outside. Smaller shares are subsets of larger ones.
     """
-    return int.from_bytes(duplicate_key(text)[:8], "big") < share * 2**64
+    return _hash_number(text) < share * 2**64
+
+
+def share_up_to(text: str) -> float:
+    """Return the share of all texts, 0 to 1, that have a lower hash than a text."""
+    return _hash_number(text) / 2**64
+
+
+def _hash_number(text: str) -> int:
+    return int.from_bytes(duplicate_key(text)[:8], "big")
 
 
 def take_balanced(

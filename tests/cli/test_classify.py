@@ -12,6 +12,7 @@ from fairseq.data import Dictionary, data_utils
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import outputs
+from fairseq_ssl.text.labeled_text import duplicate_key
 from tests.cli.killing import contents, killed
 
 TRAIN = [f"{'good' if number % 2 else 'bad'}\tfilm number {number} is fine" for number in range(40)]
@@ -142,6 +143,22 @@ def test_held_out_sets_have_the_given_sizes(text: Path) -> None:
     assert {name: len(some) for name, some in found.items()} == {
         **{"train": 28, "valid": 7, "test": 5}
     }
+
+
+def test_a_share_is_valid_beside_a_number_of_test_texts(text: Path) -> None:
+    """Test texts have the lowest hashes. They do not reduce the share of the valid texts."""
+    assert prepare(text, "--valid-share", "0.25", "--test-lines", "12") == 0
+    labeled = [line.partition("\t")[2] for line in (text / "train").read_text().splitlines()]
+    order = sorted(labeled, key=duplicate_key)
+    last = int.from_bytes(duplicate_key(order[11])[:8], "big")
+    highest = last + 2**62
+    expected = [n for n in order[12:] if int.from_bytes(duplicate_key(n)[:8], "big") < highest]
+    held = {}
+    for name in ("valid", "test"):
+        rows = (text / f"data/text/{name}.tsv").read_text().splitlines()
+        held[name] = {row.partition("\t")[2] for row in rows}
+    assert held == {"test": set(order[:12]), "valid": set(expected)}
+    assert len(expected) == 10, "a quarter of 40 texts"
 
 
 def test_extra_texts_change_neither_vocabularies_nor_the_language_model(text: Path) -> None:
