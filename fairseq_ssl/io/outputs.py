@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from fairseq_ssl.errors import DataError, OutputError, UsageError, system_error
-from fairseq_ssl.io.text_files import json_text, line_writer, parse_json
+from fairseq_ssl.io.text_files import compress_chunk, json_text, line_writer, parse_json
 
 if TYPE_CHECKING:
     from fairseq_ssl.signature import Signature
@@ -29,6 +29,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Error numbers of locking on file systems without locks, such as some network file systems."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of writing to a full disk."""
+AGAIN = "Set `overwrite` to start again."
 POLL = 0.05
 """Interval in seconds of checking a lock that another thread holds."""
 DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
@@ -329,6 +330,9 @@ class ResumableFiles:
 
     def finish(self, signature: Signature) -> None:
         """Write the signature next to the first file, then rename the temporary files."""
+        for path, file, size in zip(self.paths, self._files, self._sizes, strict=True):
+            is_invalid = path.suffix == ".gz" and not size  # gzip files are never empty
+            file.write(compress_chunk(b"", is_invalid))
         if self.paths[0].exists():  # a journal, so that the signature does not fit older files
             self._save()
         signature.write_beside(self.paths[0])
@@ -356,20 +360,16 @@ class ResumableFiles:
                 if kinds != [int] * len(self.paths) + [dict, dict] or min(self._sizes) < 0:
                     raise ValueError
             except (ValueError, KeyError, TypeError):
-                raise DataError(
-                    f"{self.journal} is not a valid journal. Set `overwrite` to start again."
-                ) from None
+                raise DataError(f"{self.journal} is not a valid journal. {AGAIN}") from None
             if task != self.task:
                 raise UsageError(
                     f"{self.paths[0]} was started with different settings or another input: "
-                    f"{_difference(task, self.task)}. Set `overwrite` to start again."
+                    f"{_difference(task, self.task)}. {AGAIN}"
                 )
         for file, size in zip(self._files, self._sizes, strict=True):
             if file.tell() < size:
-                raise DataError(
-                    f"{file.name} has {file.tell()} bytes. Expected {size} or more. Set "
-                    "`overwrite` to start again."
-                )
+                found = f"{file.name} has {file.tell()} bytes"
+                raise DataError(f"{found}. Expected {size} or more. {AGAIN}")
             file.truncate(size)
             file.seek(size)
 

@@ -274,6 +274,23 @@ def test_shards_do_not_depend_on_blocks_if_they_have_a_size(size: int, source: P
     assert "".join(texts) == TEXT
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_shard_without_lines_is_a_gzip_file(is_killed: bool, output: Path) -> None:
+    path = output.with_suffix(".gz")
+
+    def nothing(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
+        yield [b""], {"position": 0}
+        if is_killed and not state:
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        with suppress(KeyboardInterrupt):
+            run_job([path], {}, nothing, lambda: Signature("none"))
+    with path.open("rb") as file:
+        assert file.read(2) == b"\x1f\x8b"
+    assert gzip.decompress(path.read_bytes()) == b""
+
+
 def test_names_of_shards() -> None:
     text = TextInput(Path("text"), (2, 12))
     assert text.shard_path(Path("a/b.en")) == Path("a/b.en.02-of-12")
