@@ -261,7 +261,7 @@ def test_shards(shards: int, source: Path, output: Path) -> None:
 
 @pytest.mark.parametrize("size", [16, 32, 64])
 def test_shards_do_not_depend_on_blocks_if_they_have_a_size(size: int, source: Path) -> None:
-    texts = []
+    texts: list[str] = []
     for index in (1, 2, 3):
         one = UpperJob(TextInput(source, (index, 3), size=size, shard_size=64), 1)
         assert one.text.lines_before() == "".join(texts).count("\n")
