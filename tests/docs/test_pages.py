@@ -98,8 +98,8 @@ def test_commands_with_names_of_the_plugin_load_it(page: Path) -> None:
     """The command server has loaded the plug-in, so commands without --user-dir run in tests."""
     registered = {name for paper in PAPERS for name in paper.registered}
     for block in blocks(page.read_text(encoding="utf-8")):
-        for words in commands_of(block):
-            if words[0] in FAIRSEQ and registered.intersection(words):
+        for words in [*commands_of(block), *printed_commands(block)]:
+            if {*FAIRSEQ, "launch_train"}.intersection(words) and registered.intersection(words):
                 place = f"{name_of(page)}, line {block.line}: {' '.join(words)}"
                 # A variable, which is 1 here, can hold the option.
                 assert {"--user-dir", "...", "1"}.intersection(words), place
@@ -120,6 +120,12 @@ def commands_of(block: Block) -> list[list[str]]:
     if block.language == "console":
         return list(simple_commands("".join(command for command, _ in transcript(block.text))))
     return list(simple_commands(block.text)) if block.language == "bash" else []
+
+
+def printed_commands(block: Block) -> list[list[str]]:
+    """Return the words of each line of output in a console block, such as those of a dry run."""
+    steps = transcript(block.text) if block.language == "console" else []
+    return [line.split() for _, shown in steps for line in shown.splitlines()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
