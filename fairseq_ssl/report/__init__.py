@@ -15,8 +15,8 @@ Example:
 """
 
 from fairseq_ssl.report.builder import Comparison, write_report
-from fairseq_ssl.report.page import Page
-from fairseq_ssl.report.score_files import ReportFiles, ScoreTable, collect_files, score_table
+from fairseq_ssl.report.page import Page, ScoreTable, score_table
+from fairseq_ssl.report.score_files import ReportFiles, collect_files
 from fairseq_ssl.report.sentences import Sentences
 
 __all__ = [

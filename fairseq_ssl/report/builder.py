@@ -15,14 +15,13 @@ from fairseq_ssl.io.text_files import convert_fields, optional_path, path_list
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
 from fairseq_ssl.metrics.tables import system_files
-from fairseq_ssl.report.page import Page
+from fairseq_ssl.report.page import Page, score_table
 from fairseq_ssl.report.score_files import (
     ReportedScore,
     ReportFiles,
     ScoreComparison,
     collect_files,
     metric_name,
-    score_table,
 )
 from fairseq_ssl.report.sentences import (
     SOURCE,

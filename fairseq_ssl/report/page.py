@@ -1,9 +1,10 @@
-"""HTML page of a report: tables, figures and a sentence browser in one file."""
+"""HTML page of a report: a table of scores, figures and a sentence browser in one file."""
 
 from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,15 +17,108 @@ from fairseq_ssl.io.text_files import decode_file_name, json_text
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 from fairseq_ssl.report.score_files import (
     Breakdown,
+    ReportedScore,
     ReportFiles,
     ScoreComparison,
-    ScoreTable,
-    best_scores,
+    metric_direction,
 )
 from fairseq_ssl.report.sentences import Sentences
 
 SIGNIFICANT = 0.05
 NO_VALUE = '<td><span class="faint">n/a</span></td>'
+
+
+Column = tuple[str, str, str]
+"""Test set, metric and signature. Scores with different signatures are in different columns."""
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Table of scores with one row for each system."""
+
+    columns: list[Column]
+    rows: dict[str, list[SeedRange | None]]
+    """Scores of each system by column, None for missing scores."""
+
+    def signatures(self) -> list[str]:
+        """Return the distinct signatures of the columns."""
+        return list(dict.fromkeys(signature for *_, signature in self.columns))
+
+    def headings(self) -> list[tuple[str, str]]:
+        """Return the test set and the metric of each column.
+
+        If columns differ only in the signature, its number is added, such as `BLEU [2]`.
+        """
+        counts = Counter(column[:2] for column in self.columns)
+        numbers = {signature: number for number, signature in enumerate(self.signatures(), 1)}
+        return [
+            (
+                test_set,
+                metric if counts[test_set, metric] == 1 else f"{metric} [{numbers[signature]}]",
+            )
+            for test_set, metric, signature in self.columns
+        ]
+
+    def has(self, test_set: str, metric: str, systems: Iterable[str]) -> bool:
+        """Return True if all systems have a score for this test set and metric."""
+        key = test_set, metric
+        columns = [index for index, column in enumerate(self.columns) if column[:2] == key]
+        return all(
+            any(self.rows[system][index] for index in columns) if system in self.rows else False
+            for system in systems
+        )
+
+
+def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
+    """Return a table of scores, with systems in the order of the scores.
+
+    Several scores with one value each are the seeds of a system, unless their files list all seeds
+    of each system. A score with several values has all seeds. A seed can be both in the score file
+    of its run and in a file of all systems. The scores of runs, other scores with one value and a
+    score with all seeds are therefore not added up: those with the most seeds are used. A file with
+    an analysis adds a seed only if no other file has the same score.
+    """
+    rows: dict[str, dict[Column, tuple[dict[str, float], list[float], list[float]]]] = {}
+    analyzed = []
+    for score in scores:
+        column = (score.test_set, score.metric, score.signature)
+        row = rows.setdefault(score.system, {})
+        runs, others, together = row.setdefault(column, ({}, [], []))
+        if score.seed and len(score.values) == 1:
+            runs.setdefault(score.seed, score.values[0])  # a run can have two files of a score
+        elif score.is_unnumbered_seed and score.has_analysis:
+            analyzed.append((others, score.values[0]))
+        elif score.is_unnumbered_seed:
+            others.extend(score.values)
+        elif len(score.values) > len(together):
+            together[:] = score.values
+    for others, value in analyzed:  # after the files of scores alone, which they may repeat
+        if value not in others:
+            others.append(value)
+
+    def seeds(runs: dict[str, float], *others: list[float]) -> SeedRange:
+        return SeedRange.of(max(list(runs.values()), *others, key=len))
+
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    columns.sort(key=lambda column: column[0])
+    return ScoreTable(
+        columns,
+        {
+            system: [seeds(*row[column]) if column in row else None for column in columns]
+            for system, row in rows.items()
+        },
+    )
+
+
+def best_scores(table: ScoreTable) -> list[float | None]:
+    """Return the best mean of each column, or None if neither higher nor lower is better."""
+    columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
+    best: list[float | None] = []
+    for (_, metric, _), column in zip(table.columns, columns, strict=True):
+        means = [scores.mean for scores in column if scores]
+        sign = metric_direction(metric)
+        best.append(sign * max(sign * mean for mean in means) if sign and means else None)
+    return best
 
 
 def score_html(scores: ScoreTable) -> str:

@@ -1,15 +1,15 @@
-"""Collect and parse score files of recipes and of `fairseq-ssl score`, and build score tables."""
+"""Collect and parse score files of recipes and of `fairseq-ssl score`."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import parse_json, path_list
@@ -23,6 +23,8 @@ COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)
 DIGITS = re.compile(r"\d+")
 BOOTSTRAP = ("resamples:", "seed:")
 """Parameters of a comparison with a baseline in signatures. They do not change the scores."""
+AGAINST = "against the baseline"
+"""Key of a comparison with a baseline in score files."""
 LARGEST = 1e100
 """Limit of absolute values in score files, so that standard deviations are finite."""
 BREAKDOWNS = {
@@ -49,6 +51,13 @@ class ReportedScore:
     """Seed in the name of the score file's folder, such as 1 for tagged.1."""
     has_all_seeds: bool = False
     """True if the score file lists all seeds of each system."""
+    has_analysis: bool = False
+    """True if the score file also has an analysis or a comparison, and may repeat a score."""
+
+    @property
+    def is_unnumbered_seed(self) -> bool:
+        """True if the score can be that of one of several seeds, but the seed is unknown."""
+        return not self.seed and len(self.values) == 1 and not self.has_all_seeds
 
 
 @dataclass(frozen=True)
@@ -88,9 +97,17 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
     parts = str(content["signature"]).split("|")
     signature = "|".join(part for part in parts if not part.startswith(BOOTSTRAP))
     has_all_seeds = isinstance(content.get("systems"), dict)
+    has_analysis = not content.keys().isdisjoint((*BREAKDOWNS, AGAINST))
     for name, metric, values in _values(content, system):
-        metric = metric_name(metric, signature)
-        yield ReportedScore(name, test_set, metric, values, signature, has_all_seeds=has_all_seeds)
+        yield ReportedScore(
+            name,
+            test_set,
+            metric_name(metric, signature),
+            values,
+            signature,
+            has_all_seeds=has_all_seeds,
+            has_analysis=has_analysis,
+        )
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
@@ -113,10 +130,10 @@ def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
     """Yield the comparisons of systems with a baseline in a score file named `name`."""
     if not isinstance(content, dict):
         return
-    differences = _parse_differences(content.get("against the baseline"))
+    differences = _parse_differences(content.get(AGAINST))
     if differences:
         of = f"{OF_SINGLE} " if content.get("compared") == OF_SINGLE else ""
-        yield ScoreComparison(f"{name}: {of}against the baseline", differences)
+        yield ScoreComparison(f"{name}: {of}{AGAINST}", differences)
     against = {
         system: scores["against"]
         for system, scores in _items(content.get("systems"))
@@ -191,6 +208,7 @@ def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
     return differences
 
 
+Name = TypeVar("Name", bound=Hashable)
 SEED_PATTERN = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
 OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
@@ -236,8 +254,8 @@ def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
     """Collect the files of folders and their subfolders, sorted by name.
 
     If several folders have a system, a comparison or a breakdown of scores of the same name, it is
-    prefixed with the name of the folder. If a folder has the same file of a system and seed in
-    several subfolders, the system is prefixed with the subfolder.
+    prefixed with the name of the folder. If a folder has the same file of a system and seed, or
+    different scores of a system, in several subfolders, the system is prefixed with the subfolder.
     """
     folders = path_list(folders)
     by_folder = [_collect_folder(folder) for folder in folders]
@@ -282,28 +300,40 @@ def _folder_names(folders: Sequence[Path]) -> list[str]:
 
 def _collect_folder(folder: Path) -> ReportFiles:
     files = ReportFiles()
+    paths: list[Path] = []
     if not folder.is_dir():
         raise DataError(
             f"{folder} is not a folder. Expected a folder with outputs or scores. Pass the output "
             "file of a system with the name of the system."
         )
     root = folder.resolve()
-    paths = sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path))
-    repeated = _repeated_systems(paths)
+    for path in sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path)):
+        is_inside = path.resolve().is_relative_to(root)
+        (paths if is_inside else files.links).append(path)
     test_sets = {path.stem for path in paths if path.suffix.lower() == OUTPUT}
+    located = [
+        found
+        for path in paths
+        if path.suffix.lower() == ".json"
+        for found in _read_json(files, path, path.relative_to(folder), test_sets)
+    ]
+    located = _separate_test_sets(located, test_sets)
+    repeated = _repeated_systems(paths) | _different_scores(
+        (score.system, group, score) for _, group, score in located
+    )
+
+    def unique_name(group: Path, system: str) -> str:
+        return f"{group}/{system}" if system in repeated and group.name else system
+
+    files.scores = [
+        replace(score, system=unique_name(group, score.system)) for _, group, score in located
+    ]
     for path in paths:
         name = path.relative_to(folder)
-        if not path.resolve().is_relative_to(root):
-            files.links.append(path)
-            continue
         suffix = path.suffix.lower()
-        system, _ = parse_run_name(path.parent)
-        if system in repeated and path.parent != folder:
-            system = str(name.parent.with_name(system))
         if suffix == OUTPUT:
+            system = unique_name(name.parent.parent, parse_run_name(path.parent)[0])
             files.outputs.setdefault((system, path.stem), []).append(path)
-        elif suffix == ".json":
-            _add_json(files, path, name, system, test_sets)
         elif suffix in FIGURES:
             files.figures[str(name.with_suffix(""))] = path
         elif suffix == ".pdf":
@@ -317,6 +347,53 @@ def _repeated_systems(paths: Iterable[Path]) -> set[str]:
     for path in paths:
         parents.setdefault((*parse_run_name(path.parent), path.name), set()).add(path.parent.parent)
     return {system for (system, *_), folders in parents.items() if len(folders) > 1}
+
+
+def _different_scores(found: Iterable[tuple[Name, Path, ReportedScore]]) -> set[Name]:
+    """Return the names of which a system has different scores by one metric in several places.
+
+    If a score has no seed, places whose paths differ only in digits have different seeds.
+
+    Args:
+        found: a name, the place of a score file, and a score in it
+    """
+    places: dict[tuple[Name, Any], dict[str, set[float]]] = {}
+    for name, place, score in found:
+        key = name, (score.system, score.seed, score.test_set, score.metric, score.signature)
+        path = DIGITS.sub("", str(place)) if score.is_unnumbered_seed else str(place)
+        places.setdefault(key, {}).setdefault(path, set()).update(score.values)
+    return {
+        name
+        for (name, _), by_place in places.items()
+        if not set().union(*by_place.values()) <= max(by_place.values(), key=len)
+    }
+
+
+def _separate_test_sets(
+    located: Sequence[LocatedScore], test_sets: Collection[str]
+) -> list[LocatedScore]:
+    """Name the test sets by the complete file names if their first parts are not enough.
+
+    This is the case if no output has the name of the test set, and a system has different scores in
+    files of one folder, such as wmt.en-de.json and wmt.en-fr.json.
+    """
+    different = _different_scores(
+        ((path.parent, score.test_set), path, score)
+        for path, _, score in located
+        if score.test_set not in test_sets
+    )
+    unclear = {test_set for _, test_set in different}
+
+    def test_set(path: Path, score: ReportedScore) -> str:
+        if score.test_set not in unclear:
+            return score.test_set
+        start, _, end = path.stem.rpartition(".")
+        return start if start and end.lower() in score.metric.lower() else path.stem
+
+    return [
+        (path, group, replace(score, test_set=test_set(path, score)))
+        for path, group, score in located
+    ]
 
 
 def parse_run_name(folder: Path) -> tuple[str, str]:
@@ -337,111 +414,26 @@ def _test_set(name: str, test_sets: Collection[str]) -> str:
     return next((name for name in names if name in test_sets), parts[0])
 
 
-def _add_json(
-    files: ReportFiles, path: Path, name: Path, system: str, test_sets: Collection[str]
-) -> None:
+LocatedScore = tuple[Path, Path, ReportedScore]
+"""A score, after its file and the folder that has the runs of its system."""
+
+
+def _read_json(
+    files: ReportFiles, path: Path, name: Path, test_sets: Collection[str]
+) -> Iterator[LocatedScore]:
+    """Yield the scores of a file. Add its comparisons and breakdowns, or its content."""
     try:
         content = parse_json(path.read_bytes())
     except (OSError, ValueError):
         raise DataError(f"{path} is not JSON. Remove it or write it again.") from None
     run, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
-    parsed = parse_scores(content, _test_set(path.name, test_sets), run)
-    scores = [
-        replace(score, system=system if score.system == run else score.system, seed=seed)
-        for score in parsed
-    ]
-    files.scores += scores
+    scores = list(parse_scores(content, _test_set(path.name, test_sets), run))
     files.comparisons += parse_comparisons(content, label)
     files.breakdowns |= parse_breakdowns(content, label)
     if not scores:
         files.analyses[str(name)] = content
-
-
-Column = tuple[str, str, str]
-"""Test set, metric and signature. Scores with different signatures are in different columns."""
-
-
-@dataclass(frozen=True)
-class ScoreTable:
-    """Table of scores with one row for each system."""
-
-    columns: list[Column]
-    rows: dict[str, list[SeedRange | None]]
-    """Scores of each system by column, None for missing scores."""
-
-    def signatures(self) -> list[str]:
-        """Return the distinct signatures of the columns."""
-        return list(dict.fromkeys(signature for *_, signature in self.columns))
-
-    def headings(self) -> list[tuple[str, str]]:
-        """Return the test set and the metric of each column.
-
-        If columns differ only in the signature, its number is added, such as `BLEU [2]`.
-        """
-        counts = Counter(column[:2] for column in self.columns)
-        numbers = {signature: number for number, signature in enumerate(self.signatures(), 1)}
-        return [
-            (
-                test_set,
-                metric if counts[test_set, metric] == 1 else f"{metric} [{numbers[signature]}]",
-            )
-            for test_set, metric, signature in self.columns
-        ]
-
-    def has(self, test_set: str, metric: str, systems: Iterable[str]) -> bool:
-        """Return True if all systems have a score for this test set and metric."""
-        key = test_set, metric
-        columns = [index for index, column in enumerate(self.columns) if column[:2] == key]
-        return all(
-            any(self.rows[system][index] for index in columns) if system in self.rows else False
-            for system in systems
-        )
-
-
-def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
-    """Return a table of scores, with systems in the order of the scores.
-
-    Several scores with one value each are the seeds of a system, unless their files list all seeds
-    of each system. A score with several values has all seeds. A seed can be both in the score file
-    of its run and in a file of all systems. The scores of runs, other scores with one value and a
-    score with all seeds are therefore not added up: those with the most seeds are used.
-    """
-    rows: dict[str, dict[Column, tuple[dict[str, float], list[float], list[float]]]] = {}
     for score in scores:
-        column = (score.test_set, score.metric, score.signature)
-        row = rows.setdefault(score.system, {})
-        runs, others, together = row.setdefault(column, ({}, [], []))
-        if score.seed and len(score.values) == 1:
-            runs.setdefault(score.seed, score.values[0])  # a run can have two files of a score
-        elif len(score.values) == 1 and not score.has_all_seeds:
-            others.extend(score.values)
-        elif len(score.values) > len(together):
-            together[:] = score.values
-    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    columns.sort(key=lambda column: column[0])
-    return ScoreTable(
-        columns,
-        {
-            system: [
-                SeedRange.of(_most_seeds(*row[column])) if column in row else None
-                for column in columns
-            ]
-            for system, row in rows.items()
-        },
-    )
-
-
-def _most_seeds(runs: dict[str, float], *others: list[float]) -> list[float]:
-    return max(list(runs.values()), *others, key=len)
-
-
-def best_scores(table: ScoreTable) -> list[float | None]:
-    """Return the best mean of each column, or None if neither higher nor lower is better."""
-    columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
-    best: list[float | None] = []
-    for (_, metric, _), column in zip(table.columns, columns, strict=True):
-        means = [scores.mean for scores in column if scores]
-        sign = metric_direction(metric)
-        best.append(sign * max(sign * mean for mean in means) if sign and means else None)
-    return best
+        is_in_run = seed or score.system == run
+        group = name.parent.parent if is_in_run else name.parent
+        yield name, group, replace(score, seed=seed)

@@ -12,13 +12,8 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.metrics.metric import BootstrapResult
 from fairseq_ssl.report import Comparison, write_report
-from fairseq_ssl.report.score_files import (
-    ReportedScore,
-    ScoreComparison,
-    best_scores,
-    collect_files,
-    score_table,
-)
+from fairseq_ssl.report.page import best_scores, score_table
+from fairseq_ssl.report.score_files import ReportedScore, ScoreComparison, collect_files
 
 BLEU = {"name": "BLEU", "signature": "nrefs:1|version:2"}
 
@@ -72,7 +67,8 @@ def test_score_file_of_several_systems(tmp_path: Path) -> None:
     write(tmp_path / "x/worth.json", {"weights": [1, 2]})
     files = collect_files([tmp_path / "x"])
     (score,) = files.scores
-    assert score == ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2", has_all_seeds=True)
+    several = {"has_all_seeds": True, "has_analysis": True}
+    assert score == ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2", **several)
     difference = BootstrapResult(1.0, 0.5, 1.5, 0.01)
     assert files.comparisons == [ScoreComparison("dev: against the baseline", {"ours": difference})]
     assert files.analyses == {"x/worth.json": {"weights": [1, 2]}}

@@ -11,16 +11,15 @@ import pytest
 from fairseq_ssl.metrics import Accuracy
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 from fairseq_ssl.metrics.tables import score_systems
+from fairseq_ssl.report.page import best_scores, score_table
 from fairseq_ssl.report.score_files import (
     ReportedScore,
     ScoreComparison,
-    best_scores,
     collect_files,
     metric_direction,
     parse_breakdowns,
     parse_comparisons,
     parse_scores,
-    score_table,
 )
 
 CLASSES = {
@@ -173,3 +172,72 @@ def test_other_json_has_no_scores(text: str) -> None:
     assert not shown(content)
     assert not list(parse_comparisons(content, "x"))
     assert not list(parse_breakdowns(content, "x"))
+
+
+def write_scores(path: Path, value: float, **more: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"BLEU": value, "signature": "bleu|lines:2", **more}))
+
+
+def written_rows(folder: Path) -> dict[str, list[SeedRange | None]]:
+    return score_table(collect_files([folder]).scores).rows
+
+
+def test_an_analysis_of_scored_outputs_is_no_seed(tmp_path: Path) -> None:
+    levels = {"levels": {"A": {"a": {"mean": 50.0, "deviation": 0.0, "seeds": [50.0]}}}}
+    against = {"against the baseline": {"a": {"difference": 1, "low": 0, "high": 2, "p": 0.1}}}
+    for name, more in (("against", against), ("bleu", {}), ("levels", levels), ("length", levels)):
+        write_scores(tmp_path / f"test.1.{name}.json", 50.0, system="a", **more)
+    assert written_rows(tmp_path) == {"a": [SeedRange((50.0,))]}
+    for name, more in (("bleu", {}), ("levels", levels)):
+        write_scores(tmp_path / f"test.2.{name}.json", 52.0, system="a", **more)
+    assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 52.0))]}
+
+
+@pytest.mark.parametrize("outputs", [True, False])
+@pytest.mark.parametrize("seeds", [[50.0], [50.0, 52.0]])
+def test_systems_of_summaries_in_subfolders_get_their_parents(
+    seeds: list[float], outputs: bool, tmp_path: Path
+) -> None:
+    for folder, more in (("big", 10.0), ("small", 0.0)):
+        values = [seed + more for seed in seeds]
+        for seed, value in enumerate(values, 1):
+            if outputs:
+                write_scores(tmp_path / folder / f"base.{seed}/test.json", value)
+        systems = {"base": {"BLEU": {"mean": 0.0, "values": values}}}
+        write_scores(tmp_path / folder / "test.json", 0.0, systems=systems)
+        if len(seeds) == 1:
+            write_scores(tmp_path / folder / "test.json", values[0], system="base")
+    assert written_rows(tmp_path) == {
+        "big/base": [SeedRange(tuple(seed + 10 for seed in seeds))],
+        "small/base": [SeedRange(tuple(seeds))],
+    }
+
+
+def test_summaries_of_equal_scores_are_one_system(tmp_path: Path) -> None:
+    for folder in ("alone", "continued"):
+        write_scores(tmp_path / folder / "test.json", 50.0, system="base")
+    assert list(written_rows(tmp_path)) == ["base"]
+
+
+@pytest.mark.parametrize("kind", ["runs", "systems", "system"])
+def test_files_of_different_scores_are_different_test_sets(kind: str, tmp_path: Path) -> None:
+    for name, value in (("wmt.en-de", 50.0), ("wmt.en-fr.bleu", 52.0), ("other.bleu", 50.0)):
+        if kind == "runs":
+            write_scores(tmp_path / f"base.1/{name}.json", value)
+        elif kind == "systems":
+            systems = {"base": {"BLEU": {"mean": value, "values": [value]}}}
+            write_scores(tmp_path / f"{name}.json", value, systems=systems)
+        else:
+            write_scores(tmp_path / f"{name}.json", value, system="base")
+    table = score_table(collect_files([tmp_path]).scores)
+    assert table.headings() == [("other", "BLEU"), ("wmt.en-de", "BLEU"), ("wmt.en-fr", "BLEU")]
+    assert table.rows == {"base": [SeedRange((value,)) for value in (50.0, 50.0, 52.0)]}
+
+
+def test_numbered_files_are_seeds(tmp_path: Path) -> None:
+    for seed, value in (("1", 50.0), ("2", 52.0)):
+        write_scores(tmp_path / f"test.{seed}.json", value, system="base")
+    table = score_table(collect_files([tmp_path]).scores)
+    assert table.headings() == [("test", "BLEU")]
+    assert table.rows == {"base": [SeedRange((50.0, 52.0))]}
