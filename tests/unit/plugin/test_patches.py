@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,7 +41,7 @@ from fairseq.tasks import FairseqTask  # noqa: E402
 from fairseq.tasks.translation import TranslationConfig, TranslationTask  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
-from tests.conftest import trained_only  # noqa: E402
+from tests.conftest import ROOT, trained_only  # noqa: E402
 
 
 def task_of(split: str, count: int) -> Any:
@@ -409,3 +410,38 @@ def test_configuration_without_an_interval_needs_no_other_option(tmp_path: Path)
     del options["no_epoch_checkpoints"]
     save_checkpoint(Namespace(**options), 3, 20)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint_last.pt"]
+
+
+def applied_patches() -> Counter[str]:
+    """Return the number of wrappers of each function and method of fairseq."""
+    patches: Counter[str] = Counter()
+    modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "fairseq"]
+    owners: list[Any] = list(modules)
+    seen = set()
+    while owners:
+        for value in list(vars(owners.pop()).values()):
+            value = getattr(value, "__func__", value)
+            is_stock = str(getattr(value, "__module__", "")).startswith("fairseq.")
+            if not is_stock or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if inspect.isclass(value):
+                owners.append(value)
+            while inspect.isfunction(value):
+                file = value.__code__.co_filename  # that of torch for its decorators
+                if "/fairseq_ssl/" in file or hasattr(value, "patched_by"):
+                    patches[f"{value.__module__}.{value.__qualname__}"] += 1
+                value = getattr(value, "__wrapped__", None)
+    return patches
+
+
+def test_the_page_of_patches_has_all_of_them() -> None:
+    page = (ROOT / "docs/patches.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    names = Counter(name for row in rows for name in re.findall(r"`(.*?)`", row))
+    patches = applied_patches()
+    assert patches["fairseq.checkpoint_utils.save_checkpoint"] == 1
+    for patch, wrappers in patches.items():
+        parts = patch.split(".")
+        known = [".".join(parts[start:end]) for end in (-1, None) for start in range(len(parts))]
+        assert sum(names[name] for name in known) >= wrappers, patch
