@@ -106,6 +106,45 @@ def test_commands_with_names_of_the_plugin_load_it(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_guides_name_the_extras_of_their_commands(page: Path) -> None:
+    """Tests have all extras, so commands that need one run."""
+    text = page.read_text(encoding="utf-8")
+    code = "\n".join(block.text for block in blocks(text))
+    if page.parent.name == "guides":
+        for extra, pattern in EXTRAS.items():
+            named = re.search(rf"\bextras?\b[^|]*`{extra}`", text)
+            assert named or not re.search(pattern, code), f"{name_of(page)}: {extra}"
+
+
+EXTRAS = {
+    "train": r"fairseq-(train|generate)|fairseq_ssl\.register",
+    "bert": r"--edit-init|--to huggingface|transformers import",
+    "ctranslate2": r"--to ctranslate2|--engine ctranslate2",
+    "gec": r"score errant|m2 from-(text|json)",
+    "noise": r"--method learner|learner-errors|confusion-sets|--spelling",
+    "onnx": r"--to onnx|--engine onnx",
+    "plot": r"--figure|shift-similarity|length-bleu",
+    "ray": r"--engine (\w+,)?ray\b",
+    "rouge": r"score rouge",
+    "serve": r"fairseq-ssl serve",
+    "wmt": r"langid:|--config |filter learned|rerank vectors|mecab",
+}
+"""Patterns of the code that needs an extra."""
+
+
+def test_pages_of_installation_have_all_extras() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    table = project.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
+    extras = set(re.findall(r"^(\w+) = \[", table, re.MULTILINE))
+    assert extras == {*EXTRAS, "all", "docs", "dev"}
+    (sentence,) = re.findall(r"^The extras are (.*?repository)\.", README.read_text(), re.M | re.S)
+    assert set(re.findall(r"`(\w+)`", sentence)) == extras
+    page = (ROOT / "docs/getting_started.md").read_text(encoding="utf-8")
+    rows = page.partition("| extra | for |\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)) == extras - {"docs", "dev"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_programs_register_the_names_that_they_import(page: Path) -> None:
     """The command server has registered them, so other programs would run in tests."""
     for block in blocks(page.read_text(encoding="utf-8")):
