@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+__all__ = ["ServerLimits", "correction_app", "open_listener", "run_app"]
+
 PURPOSE, EXTRA = "The correction server", "serve"
 PAGE = "correction_page.html"
 LINE_END = re.compile(r"(\r\n|\n|\r)")

@@ -21,6 +21,8 @@ from typing import Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import DataError, check_positive, import_optional
 
+__all__ = ["Executor", "LocalExecutor", "RayExecutor"]
+
 SPEECH_LOGGER = "fairseq.tasks.text_to_speech"
 """Logger of fairseq's message about tensorboardX, which this package does not need."""
 LIBRARY_WARNINGS = (

@@ -34,6 +34,8 @@ from fairseq_ssl.modules.edit_layers import (
 )
 from fairseq_ssl.modules.functional import init_bert_weights
 
+__all__ = ["EditTagger", "EditTaggerConfig"]
+
 UNLIMITED = 10**9
 
 

@@ -102,5 +102,16 @@ def test_the_examples_of_the_api_page_run(
     assert not runner.failures
 
 
+def test_names_that_pages_import_are_public() -> None:
+    """The API page says that other names are internal."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    imports = re.findall(r"^\W*from (fairseq_ssl\.[\w.]+) import ([\w, ]+)$", text, re.MULTILINE)
+    assert len(imports) > 20
+    for module, names in imports:
+        public = importlib.import_module(module).__all__
+        assert set(names.split(", ")) <= set(public), module
+
+
 def test_register_is_the_only_function_of_the_root() -> None:
     assert fairseq_ssl.__all__ == ["__version__", "register"]
