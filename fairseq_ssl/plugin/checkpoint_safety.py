@@ -1,4 +1,4 @@
-"""Patches for checkpoints: no code in them runs, damage is reported, and copies are atomic.
+"""Patches for checkpoints: no code in them runs, damage is reported, and none is lost.
 
 `protect_fairseq` applies those for reading, `patches.apply_patches` the others. The rules are in
 `checkpoints`: `files` reads a checkpoint, `safe_values` has the allowed types, and `options` has
@@ -8,6 +8,8 @@ the options that are checked or dropped.
 from __future__ import annotations
 
 import functools
+import logging
+import math
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +26,8 @@ from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
 from fairseq_ssl.checkpoints.safe_values import evaluate
 from fairseq_ssl.errors import DataError, FairseqSslError
+
+logger = logging.getLogger(__name__)
 
 
 def protect_fairseq() -> None:
@@ -103,6 +107,30 @@ def copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
         return True
 
     return copy_path
+
+
+def stop_if_finished(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `load_checkpoint` to train no further if the checkpoint has --max-update updates.
+
+    fairseq checks the limit after each update, so that a finished run that is started again has
+    other weights, and replaces checkpoint_last.pt.
+    """
+
+    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> tuple[Any, Any]:
+        extra_state, epoch_itr = stock(cfg, trainer, **options)
+        limit, updates = trainer.cfg.optimization.max_update, trainer.get_num_updates()
+        if 0 < limit <= updates:
+            logger.info(f"nothing to train: {updates} updates, and --max-update is {limit}")
+            epoch_itr = _NoMoreEpochs()
+        return extra_state, epoch_itr
+
+    return load_checkpoint
+
+
+class _NoMoreEpochs:
+    """The epoch iterator of a finished training. The loop of fairseq-train ends at once."""
+
+    next_epoch_idx = math.nan  # below no number of epochs
 
 
 def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:

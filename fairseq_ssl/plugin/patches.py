@@ -21,12 +21,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from fairseq_ssl.plugin.checkpoint_safety import (
-    check_loaded_state,
-    copy_atomically,
-    protect_fairseq,
-    report_damage,
-)
+from fairseq_ssl.plugin import checkpoint_safety
 
 logger = logging.getLogger(__name__)
 
@@ -46,12 +41,13 @@ def apply_patches() -> None:
     from fairseq.tasks import FairseqTask
     from fairseq.trainer import Trainer
 
-    protect_fairseq()
+    checkpoint_safety.protect_fairseq()
     _restore_numpy_long()
     _keep_objects_of_the_parent()
-    _replace(checkpoint_utils, "load_checkpoint_to_cpu", report_damage)
+    _replace(checkpoint_utils, "load_checkpoint_to_cpu", checkpoint_safety.report_damage)
+    _replace(checkpoint_utils, "load_checkpoint", checkpoint_safety.stop_if_finished)
     _replace(checkpoint_utils, "save_checkpoint", _save_at_each_interval)
-    _replace(PathManager, "copy", copy_atomically, decorator=staticmethod)
+    _replace(PathManager, "copy", checkpoint_safety.copy_atomically, decorator=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _fix_batch_iterator)
     _replace(EpochBatchIterator, "_get_iterator_for_epoch", _shuffle_after_curriculum)
     _replace(BufferedIterator, "_create_consumer", _stop_readers_at_exit)
@@ -68,7 +64,7 @@ def apply_patches() -> None:
     _replace(FairseqTask, "train_step", _autocast_on_cpus)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
-    _replace(Trainer, "load_checkpoint", check_loaded_state)
+    _replace(Trainer, "load_checkpoint", checkpoint_safety.check_loaded_state)
     _replace(Trainer, "get_train_iterator", _report_seed)
     _replace(Trainer, "get_valid_iterator", _keep_training_iterator)
 

@@ -68,6 +68,20 @@ def test_a_run_that_validates_with_bleu_resumes(toy_data: Path, tmp_path: Path) 
     assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
 
 
+def test_a_finished_run_that_is_started_again_changes_nothing(
+    toy_data: Path, tmp_path: Path
+) -> None:
+    train(toy_data, tmp_path, "--max-update", "3", "--save-interval-updates", "2")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    shown = train(toy_data, tmp_path, "--max-update", "3", "--save-interval-updates", "2")
+    assert "nothing to train: 3 updates, and --max-update is 3" in shown
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    shown = train(toy_data, tmp_path, "--max-update", "4", "--restore-file", "checkpoint_last.pt")
+    assert "num_updates: 4 >= max_update: 4" in shown
+    reset = ("--max-update", "2", "--reset-optimizer", "--reset-dataloader", "--reset-meters")
+    assert "num_updates: 2 >= max_update: 2" in train(toy_data, tmp_path, *reset)
+
+
 def test_a_run_resumes_after_its_curriculum(toy_data: Path, tmp_path: Path) -> None:
     flags = ("--curriculum", "1", "--shape-max-shift", "5", "--max-tokens", "2000")
     train(toy_data, tmp_path / "whole", *flags, "--max-epoch", "3")
