@@ -6,7 +6,6 @@ Byte-order marks and Windows line ends are removed from all text.
 from __future__ import annotations
 
 import codecs
-import errno
 import gzip
 import io
 import json
@@ -14,7 +13,7 @@ import logging
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
 from numbers import Integral, Real
@@ -162,8 +161,8 @@ def is_converted(file: Any) -> bool:
 
 def file_on_disk(file: Any) -> Any:
     """Return the file below a converted or compressed text, for its position on disk."""
-    if is_converted(file):
-        file = file.raw.file
+    while isinstance(raw := getattr(file, "raw", None), _Conversion | _CheckedFile):
+        file = raw.file
     return getattr(file, "fileobj", file)
 
 
@@ -191,7 +190,6 @@ class _Conversion(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """Return True, as `io.RawIOBase` requires."""
         return True
 
     def seekable(self) -> bool:
@@ -349,18 +347,43 @@ def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[
     path = Path(path)
     compressed = path.suffix == ".gz" if compressed is None else compressed
     try:
-        with gzip.open(path) if compressed else path.open("rb") as file:
-            yield cast(IO[bytes], file)
-    except (OSError, EOFError, zlib.error) as error:
-        if isinstance(error, OSError) and not _is_reading_error(error, path):
-            raise
+        file = gzip.open(path) if compressed else path.open("rb")  # noqa: SIM115
+    except OSError as error:
         raise DataError(_reading_error(error, path)) from None
+    with file:
+        yield cast("IO[bytes]", io.BufferedReader(_CheckedFile(file, path), BUFFER))
 
 
-def _is_reading_error(error: OSError, path: Path) -> bool:
-    """Return False for an error of another file, or of a full disk, while `path` is open."""
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return error.filename in (None, str(path)) and not is_full
+class _CheckedFile(io.RawIOBase):
+    """Reader of a file that converts errors to `DataError`.
+
+    An error in the body of a ``with`` statement can be that of another file.
+    """
+
+    def __init__(self, file: Any, path: Path) -> None:
+        super().__init__()
+        self.file, self._path = file, path
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self.file.seekable())
+
+    def tell(self) -> int:
+        return int(self.file.tell())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._call(self.file.seek, offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        return self._call(self.file.readinto1, buffer)
+
+    def _call(self, function: Callable[..., int], *values: Any) -> int:
+        try:
+            return function(*values)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(_reading_error(error, self._path)) from None
 
 
 def _reading_error(error: Exception, path: Path) -> str:

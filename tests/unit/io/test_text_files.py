@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import pair_blocks
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     convert_fields,
     json_text,
+    open_bytes,
     parse_json,
     read_lines,
     read_parallel,
@@ -85,6 +87,34 @@ def test_damaged_gzip_files_are_rejected(cut_off: bool, tmp_path: Path) -> None:
     path.write_bytes(content[:-200] if cut_off else content[:10] + b"\xff" * 20)
     with pytest.raises(DataError, match=r"a\.gz cannot be read: .*Copy the file again"):
         list(read_lines(path))
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+@pytest.mark.parametrize("damage", ["truncated", "corrupt", "plain"])
+def test_the_damaged_one_of_two_files_is_reported(
+    damaged: int, damage: str, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "a.gz", tmp_path / "b.gz"]
+    content = gzip.compress(os.urandom(1000).hex().encode())
+    for path in paths:
+        path.write_bytes(content)
+    broken = {
+        "truncated": content[:100],
+        "corrupt": content[:10] + b"\xff" * 20,
+        "plain": b"text\n",
+    }
+    paths[damaged].write_bytes(broken[damage])
+    with pytest.raises(DataError, match=rf"{paths[damaged].name} cannot be read"):
+        list(read_parallel(paths))
+    with pytest.raises(DataError, match=rf"{paths[damaged].name} cannot be read"):
+        list(pair_blocks(*paths))
+
+
+def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.en"
+    path.write_text("text\n")
+    with pytest.raises(EOFError, match="of a pickle"), open_bytes(path):
+        raise EOFError("of a pickle")
 
 
 def test_text_files_named_gz_are_rejected(tmp_path: Path) -> None:
