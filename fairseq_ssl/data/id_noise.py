@@ -49,11 +49,20 @@ class WordBoundaries:
                 f"of {', '.join(SUBWORDS)}."
             )
         everywhere = np.ones(len(symbols), dtype=np.bool_)
+        if subwords == "none":
+            return cls(everywhere, everywhere)
         if subwords == "sentencepiece":
-            return cls(np.array([word.startswith(MARKER) for word in symbols]), everywhere)
-        if subwords == "subword-nmt":
-            return cls(everywhere, np.array([not word.endswith("@@") for word in symbols]))
-        return cls(everywhere, everywhere)
+            mark, where = MARKER, "begins with"
+            marked = np.array([word.startswith(MARKER) for word in symbols])
+        else:
+            mark, where = "@@", "ends in"
+            marked = np.array([word.endswith("@@") for word in symbols])
+        if not marked.any():
+            raise ConfigurationError(
+                f"No symbol of the dictionary {where} {mark}, so the text does not have {subwords} "
+                "subwords. Set --noise-subwords to the kind of the text, none for words."
+            )
+        return cls(marked, everywhere) if mark == MARKER else cls(everywhere, ~marked)
 
     def split_words(self, lines: Spans) -> tuple[Spans, Ids]:
         """Split lines into words. Return the words and the number of words in each line."""

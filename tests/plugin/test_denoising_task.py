@@ -221,6 +221,7 @@ def test_character_noises_are_rejected(mono: Path, kind: str) -> None:
     [
         (("--noise", "direct:kep=0.1"), r"no option 'kep'. Did you mean 'keep'"),
         (("--noise-subwords", "bpe"), ".bpe. is not a subword scheme"),
+        (("--noise-subwords", "sentencepiece"), "No symbol of the dictionary begins with ▁"),
         (("--noise-seed", "-1"), "--noise-seed is -1"),
         (("--num-batch-buckets", "3"), "--num-batch-buckets cannot be used"),
         (("--load-alignments",), "--load-alignments"),
