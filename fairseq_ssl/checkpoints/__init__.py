@@ -13,13 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.checkpoints.averaging import average, best_checkpoints, last_checkpoints
+    from fairseq_ssl.checkpoints.averaging import (
+        average,
+        best_checkpoints,
+        check_average_output,
+        last_checkpoints,
+    )
     from fairseq_ssl.checkpoints.conversion import export
     from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
 
 MODULES = {
     "average": "averaging",
     "best_checkpoints": "averaging",
+    "check_average_output": "averaging",
     "export": "conversion",
     "last_checkpoints": "averaging",
     "read_checkpoint": "files",
@@ -30,6 +36,7 @@ MODULES = {
 __all__ = [
     "average",
     "best_checkpoints",
+    "check_average_output",
     "export",
     "last_checkpoints",
     "read_checkpoint",

@@ -23,6 +23,7 @@ PATTERNS = {
 """Patterns of fairseq's file names for checkpoints saved by epoch and by update."""
 
 BEST_PATTERN = re.compile(r"checkpoint(_best|\.best_.+)\.pt")
+LAST_PATTERN = re.compile(r"checkpoint_last\.pt")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,21 @@ def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
         )
     in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
     return [ranked[updates][1] for _, updates in in_order[-count:]]
+
+
+def check_average_output(output: str | Path, inputs: Iterable[str | Path]) -> None:
+    """Raise UsageError if an average would replace a checkpoint of the training run.
+
+    Args:
+        output: file of the average.
+        inputs: checkpoints, or the folder of the run.
+    """
+    output = Path(output)
+    folders = {(path if path.is_dir() else path.parent).resolve() for path in path_list(inputs)}
+    patterns = (*PATTERNS.values(), BEST_PATTERN, LAST_PATTERN)
+    is_checkpoint = any(pattern.fullmatch(output.name) for pattern in patterns)
+    if is_checkpoint and output.exists() and output.parent.resolve() in folders:
+        raise UsageError(f"{output} is a checkpoint of the run. Choose another output.")
 
 
 def _higher_is_better(state: State) -> bool:

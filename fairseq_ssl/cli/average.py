@@ -57,10 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write the average of the selected checkpoints and its signature."""
     _check(args)
-    from fairseq_ssl.checkpoints import average, write_checkpoint
+    from fairseq_ssl.checkpoints import average, check_average_output, write_checkpoint
 
     paths = _select(args)
     options.check_output(args.output, *paths)
+    check_average_output(args.output, args.inputs)
     shown = (f"  {path}" for path in paths)
     print_lines(f"averaging {len(paths)} checkpoint{'s'[: len(paths) > 1]}", *shown)
     write_checkpoint(average(paths, moving=args.ema), args.output)

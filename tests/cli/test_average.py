@@ -89,3 +89,16 @@ def test_a_checkpoint_is_not_replaced_by_the_average(
     assert main(["average", *paths, "-o", paths[1]]) == 2
     assert "checkpoint2.pt is an input. Choose another output." in capsys.readouterr().err
     assert len([*tmp_path.iterdir()]) == 2
+
+
+@pytest.mark.parametrize("name", ["checkpoint_best.pt", "checkpoint_last.pt", "checkpoint1.pt"])
+def test_no_checkpoint_of_the_run_is_replaced(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """checkpoint_best.pt is a copy of a numbered checkpoint, which is averaged in its place."""
+    for one in ("checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
+        state = {"model": {"weight": torch.ones(2)}, "extra_state": {"val_loss": 1.0}}
+        torch.save(state, tmp_path / one)
+    assert main(["average", str(tmp_path), "--last", "1", "-o", str(tmp_path / name)]) == 2
+    assert f"{name} is a checkpoint of the run" in capsys.readouterr().err
+    assert main(["average", str(tmp_path), "--last", "1", "-o", str(tmp_path / "mean.pt")]) == 0
