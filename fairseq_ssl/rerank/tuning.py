@@ -72,6 +72,8 @@ class TuningData:
             rewrite: function from a candidate to the text that is scored, such as a detokenizer
             weights: weights by score name; each name must be a score of the list (default: none)
         """
+        if not isinstance(nbest, NBest):
+            raise TypeError(f"Expected an NBest, not {nbest!r}. NBest.read reads a file.")
         if metric != "bleu" and tokenize != "13a":
             raise UsageError(f"`tokenize` is an option of bleu. The metric is {metric}.")
         if not references:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -120,3 +121,9 @@ def test_wrong_requests_are_rejected() -> None:
         rerank.merge({"a": nbest}, best=0)
     with pytest.raises(UsageError, match="two or more systems"):
         rerank.post_ensemble([REFERENCE], Path("x.vec"))
+
+
+@pytest.mark.parametrize("function", [rerank.tune, rerank.analyze])
+def test_a_path_is_not_a_list(function: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"'valid\.nbest'. NBest\.read reads a file"):
+        function("valid.nbest", [REFERENCE])
