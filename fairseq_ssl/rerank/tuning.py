@@ -132,9 +132,13 @@ def _shared_features(nbest: NBest) -> list[str]:
     """
     scores = [one.scores for group in nbest.sentences for one in group.candidates]
     shared = nbest.features
-    others = [name for name in dict.fromkeys(chain.from_iterable(scores)) if name not in shared]
-    if shared and others:
-        logger.warning("ignored scores that some candidates do not have: %s", ", ".join(others))
+    for name in dict.fromkeys(chain.from_iterable(scores)) if shared else ():
+        if name not in shared:
+            lines = [line for line, one in enumerate(scores, 1) if name not in one]
+            logger.warning(
+                f"{name} is not used: {len(lines)} of {len(scores)} candidates lack it, first in "
+                f"line {lines[0]}"
+            )
     return shared or list(scores[0])
 
 
