@@ -62,10 +62,7 @@ class SentenceVectors:
                 rows[word] = len(weighted)
                 weighted.append(vector * np.float32(smoothing / (smoothing + count / total)))
         if not weighted:
-            raise DataError(
-                f"{path} has no vector for any word of the text. Expected word vectors of the "
-                "text's language, with the same tokenization. Check `tokenize`."
-            )
+            raise _no_vectors(path)
         return cls(rows, np.stack([*weighted, np.zeros_like(weighted[0])]))
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
@@ -141,6 +138,22 @@ class FeatureExtractor:
     def words(self, line: str, side: int) -> list[str]:
         """Tokenize a line of the source (`side` 0) or the target (`side` 1)."""
         return _tokenizer(self.tokenizers[side])(line).split()
+
+    def check_words(self, pairs: Pairs) -> None:
+        """Raise DataError if the sides are swapped, or have no word with a vector."""
+        if self.vectors is None or self.counts is None:
+            return
+        files = fingerprints(*self.vectors, *self.counts)
+        words = [{w for pair in pairs for w in self.words(pair[side], side)} for side in (0, 1)]
+        rows = [_sentence_vectors(self, side, files).rows.keys() for side in (0, 1)]
+        if all(len(words[n] & rows[n]) < len(words[n] & rows[1 - n]) for n in (0, 1)):
+            raise DataError(
+                f"The words of the source are in {self.vectors[1]}, and those of the target in "
+                f"{self.vectors[0]}. The filter has the other direction. Swap source and target."
+            )
+        for side in (0, 1):
+            if words[side] and not words[side] & rows[side]:
+                raise _no_vectors(self.vectors[side])
 
     def directions(self, name: str, pairs: Pairs) -> tuple[Values, Values]:
         """Return unit vectors of a PHSIC feature: [pairs, source_dim], [pairs, target_dim]."""
@@ -220,6 +233,13 @@ class BlockWordCounts:
             for side in (0, 1)
         )
         return source, target
+
+
+def _no_vectors(path: str | Path) -> DataError:
+    return DataError(
+        f"{path} has no vector for any word of the text. Expected word vectors of the text's "
+        "language, with the same tokenization. Check `tokenize`."
+    )
 
 
 @lru_cache(maxsize=2)

@@ -196,6 +196,8 @@ class BlockScorer:
     def __call__(self, block: RowBlock) -> ScoredPairs:
         """Return the scores of the block as text, one per line."""
         pairs = list(block.pairs())
+        if block.first == 1:
+            self.filter.features.check_words(pairs)
         scores = self.filter.scores(pairs).tolist()
         text = "".join(f"{score:.9g}\n" for score in scores)
         return ScoredPairs((text.encode("ascii"),), block.ends, len(pairs), block.share)

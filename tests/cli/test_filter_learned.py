@@ -90,6 +90,31 @@ def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert Path("kept.s.scores").stat().st_mtime_ns == written
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("mono.t", "mono.s", "The filter has the other direction. Swap source and target."),
+        ("mono.s", "other", "t.vec has no vector for any word of the text."),
+    ],
+)
+def test_texts_of_other_languages_are_rejected(
+    source: str, target: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both sides have the word ".", as most texts have."""
+    for name in ("bitext", "clean", "mono"):
+        for side in "st":
+            text = Path(f"{name}.{side}").read_text(encoding="utf-8")
+            Path(f"{name}.{side}").write_text(text.replace("\n", " .\n"), encoding="utf-8")
+    for side in "st":
+        rows = Path(f"{side}.vec").read_text(encoding="utf-8").replace("40 30", "41 30")
+        Path(f"{side}.vec").write_text(f"{rows}.{' 0.1' * 30}\n", encoding="utf-8")
+    Path("other").write_text("x y\n" * 200, encoding="utf-8")
+    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
+    words = ["filter", "learned", "apply", "made", source, target, "--jobs", "1", "--keep", "50"]
+    assert main([*words, "-o", "kept.s", "kept.t"]) == 1
+    assert message in capsys.readouterr().err
+
+
 def write_model_words() -> None:
     """Replace the words of all text by those of `random_models`."""
     names = {"s": "SOURCE_WORDS", "t": "TARGET_WORDS"}
