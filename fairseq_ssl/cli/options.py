@@ -241,7 +241,7 @@ def add_batch_size(parser: Options) -> None:
 
 def add_rewriting(parser: Options, subwords: str | None = None) -> None:
     """Add --subwords and --moses, for detokenization. `subwords` is the default of --subwords."""
-    usual = subwords or "sentencepiece, if the first line looks like it"
+    usual = subwords or "sentencepiece, which the text must have"
     parser.add_argument(
         "--subwords",
         choices=SUBWORDS,

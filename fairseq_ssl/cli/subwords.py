@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     decode.add_argument(
         "--subwords",
         choices=SUBWORD_KINDS,
-        help=f"kind of subwords (default: {SENTENCEPIECE}, if the first line looks like it)",
+        help=f"kind of subwords (default: {SENTENCEPIECE}, which the text must have)",
     )
     options.add_output_or_stdout(decode)
     entries = steps.add(

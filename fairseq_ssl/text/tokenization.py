@@ -115,7 +115,7 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
             if subwords is None and MARKER not in line:
                 raise DataError(
                     f"{line[:40]!r} has no {MARKER}, so the text does not have sentencepiece "
-                    "subwords, which are the default. Set `subwords` to the kind of the text."
+                    "subwords, which are the default. Set `subwords` to none or subword-nmt."
                 )
             if subwords is not None and line.startswith(MARKER):
                 raise DataError(

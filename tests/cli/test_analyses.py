@@ -168,7 +168,7 @@ def test_several_splits_are_pooled(
         (["shift-similarity", "DATA", "--offsets", "5", "-c", "a=CKPT"], "at least two numbers", 2),
         (["shift-similarity", "DATA", "--offsets", "", "-c", "a=CKPT"], "'' is not a list of", 2),
         (["swapped-bleu", "DATA", "--lines", "0", "-c", "a=CKPT"], "Expected 1 or more", 2),
-        (["swapped-bleu", "DATA", "-c", "a=CKPT"], "Set --subwords to the kind of the text.", 1),
+        (["swapped-bleu", "DATA", "-c", "a=CKPT"], "Set --subwords to none or subword-nmt.", 1),
         (["swapped-bleu", "DATA", "--subwords", "none", "-c", "a=CKPT"], "has no '<sep>'", 1),
         (
             ["length-bleu", "DATA", "--subset", "test,test", "-c", "a=CKPT", "-c", "b=CKPT"],

@@ -95,7 +95,7 @@ def test_words_are_not_joined_like_subwords(
     assert main(["detokenize", str(file)]) == 1
     assert "'a dog barks' has no ▁" in capsys.readouterr().err
     assert main(["subwords", "decode", str(file)]) == 1
-    assert "Set --subwords to the kind of the text." in capsys.readouterr().err
+    assert "Set --subwords to none or subword-nmt." in capsys.readouterr().err
     assert shown(capsys, str(file), "--subwords", "sentencepiece") == ["", "Yes", "adogbarks"]
     file.write_text("▁a ▁dog\nb a r k s\n")
     assert shown(capsys, str(file)) == ["a dog", "barks"], "a model may leave them out"
