@@ -415,8 +415,10 @@ def export(
         return _export_tagger(
             checkpoint, output, to, data_dir=folder, quantization=quantization, **languages
         )
-    if to != "ctranslate2" and (data_dir or quantization != "float32"):
-        raise UsageError("`data_dir` and `quantization` need `to` ctranslate2.")
+    if to != "ctranslate2" and data_dir:
+        raise UsageError(f"`data_dir` needs `to` ctranslate2, onnx or huggingface, not {to}.")
+    if to != "ctranslate2" and quantization != "float32":
+        raise UsageError(f"`quantization` needs `to` ctranslate2 or onnx, not {to}.")
     state = _read_direction(checkpoint, to, source_lang, target_lang)
     parameters = {"to": to, "arch": architecture(state)}
     stock = state if to == "translation" else to_stock(state)

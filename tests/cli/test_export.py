@@ -181,4 +181,8 @@ def test_missing_dictionaries_are_reported(
     assert "dict.words.txt does not exist. Set --data-dir" in capsys.readouterr().err
     words = ["export", checkpoint, "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
     assert main([*words, "--quantization", "int8"]) == 2
-    assert "ctranslate2" in capsys.readouterr().err
+    message = "--quantization needs --to ctranslate2 or onnx, not fairseq."
+    assert message in capsys.readouterr().err
+    assert main([*words, "--data-dir", str(tmp_path)]) == 2
+    message = "--data-dir needs --to ctranslate2, onnx or huggingface, not fairseq."
+    assert message in capsys.readouterr().err
