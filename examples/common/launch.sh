@@ -29,10 +29,7 @@ gpus() {
     cpu) GPUS="${GPUS:-${PROCESSES:-2}}" ;; # each process has a part of the batch
     *) GPUS="${GPUS:-$1}" ;;
   esac
-  if [[ ! "$GPUS" =~ ^[1-9][0-9]{0,3}$ ]]; then
-    echo "GPUS is '$GPUS'. Expected a number, 1 or more." >&2
-    exit 2
-  fi
+  _check_numbers || exit
   if ((GPUS == 1)); then LAUNCH="${LAUNCH:-single}"; else LAUNCH="${LAUNCH:-node}"; fi
   _check_single || exit
 }
@@ -59,10 +56,14 @@ divided() {
 }
 
 launch_train() {
+  if (($# == 0)); then
+    echo "launch_train needs the arguments of fairseq-train." >&2
+    return 2
+  fi
   # shellcheck disable=SC2086  # split into words
   set -- "$@" ${FLAGS:-}
   # Errors return, because an exit would end an interactive shell, and would skip the last lines of `quietly`.
-  _check_nodes || return
+  _check_numbers && _check_nodes || return
   if [[ -n "${RECORDING:-}" ]]; then # for `build`: the launcher does not affect the result
     _print_command fairseq-train "$@" --distributed-world-size "$(_world_size)"
     return
@@ -114,6 +115,17 @@ launch_train() {
   esac
 }
 
+# Fail if a setting is not a number.
+_check_numbers() {
+  local name
+  for name in GPUS PROCESSES NODES; do
+    if [[ -n "${!name:-}" && ! "${!name}" =~ ^[1-9][0-9]{0,3}$ ]]; then
+      echo "$name is '${!name}'. Expected a number, 1 or more." >&2
+      return 2
+    fi
+  done
+}
+
 # Fail if GPUS is above 1, but a training would use one GPU.
 _check_single() {
   if [[ "${LAUNCH:-single}" == single ]] && ((${GPUS:-1} > 1)); then
@@ -132,8 +144,8 @@ _check_nodes() {
       return 2
     fi
   done
-  if [[ ! "$NODES" =~ ^[1-9][0-9]{0,3}$ ]]; then
-    echo "NODES is '$NODES'. Expected a number, 1 or more." >&2
+  if [[ ! "$NODE_RANK" =~ ^(0|[1-9][0-9]{0,3})$ ]] || ((NODE_RANK >= NODES)); then
+    echo "NODE_RANK is '$NODE_RANK'. Expected a number from 0 to $((NODES - 1)), below NODES." >&2
     return 2
   fi
   if [[ -z "${PROCESSES:-}" ]] && ((${GPUS:-0} % NODES)); then

@@ -222,6 +222,10 @@ def test_the_message_of_a_failed_check_is_shown(tmp_path: Path) -> None:
         ({"GPUS": "5"}, "GPUS is 5, which is not divisible by NODES=2."),
         ({"NODES": ""}, "LAUNCH=torchrun needs NODES, NODE_RANK and MASTER_ADDR. Set NODES."),
         ({"NODES": "two"}, "NODES is 'two'. Expected a number, 1 or more."),
+        ({"GPUS": "x"}, "GPUS is 'x'. Expected a number, 1 or more."),
+        ({"PROCESSES": "0"}, "PROCESSES is '0'. Expected a number, 1 or more."),
+        ({"NODE_RANK": "2"}, "NODE_RANK is '2'. Expected a number from 0 to 1, below NODES."),
+        ({"NODE_RANK": "-1"}, "NODE_RANK is '-1'. Expected a number from 0 to 1, below NODES."),
     ],
 )
 def test_settings_of_torchrun_are_checked(settings: dict[str, str], message: str) -> None:
@@ -229,6 +233,12 @@ def test_settings_of_torchrun_are_checked(settings: dict[str, str], message: str
     done = shell("launch_train data", DRY_RUN="1", **(nodes | settings))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(message)
+
+
+def test_a_training_needs_arguments() -> None:
+    done = shell("launch_train", DRY_RUN="1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "launch_train needs the arguments of fairseq-train.\n"
 
 
 def test_processes_on_a_cpu_divide_the_batch() -> None:
