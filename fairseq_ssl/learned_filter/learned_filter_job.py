@@ -291,6 +291,8 @@ def keep_best(
     """
     if not 0 < keep <= 100:
         raise UsageError(f"`keep` is {keep}. Expected a percentage above 0 and up to 100.")
+    if keep < 1:
+        logger.warning(f"`keep` is a percentage: {keep:g} keeps {keep:g} % of the pairs")
     pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
     check_distinct([*pairs, scores], outputs)
     count, digest = 0, hashlib.sha256()

@@ -55,3 +55,8 @@ def test_signatures_of_other_files(signature: str) -> None:
     Path("scores.json").write_text(signature)
     assert keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 25)
     assert Path("kept.en").read_text() == "c\n"
+
+
+def test_a_share_is_not_a_percentage(caplog: pytest.LogCaptureFixture) -> None:
+    assert keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 0.5)
+    assert "`keep` is a percentage: 0.5 keeps 0.5 % of the pairs" in caplog.text
