@@ -61,7 +61,7 @@ def run_table(session: Session) -> None:
     options = re.search(r"stands for training options, such as\s`(.*?)`", text)
     assert options is not None
     commands = re.findall(r"^\| [^|`]+ \| `([^`]+)` \| \[", text, re.MULTILINE)
-    assert len(commands) == 14
+    assert len(commands) == 15
     for command in commands:
         succeeded, output = session.run(command.replace("...", f"{options[1]} --cpu"))
         assert succeeded, f"{command}\n{output}"
