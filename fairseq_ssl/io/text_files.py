@@ -190,6 +190,7 @@ class _Conversion(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
+        """Return True, as `io.RawIOBase` requires."""
         return True
 
     def seekable(self) -> bool:
@@ -206,8 +207,7 @@ class _Conversion(io.RawIOBase):
             raise io.UnsupportedOperation("seek from the beginning of a file that can seek")
         if offset < self._position:
             self.file.seek(self._start + self._mark)
-            self._head = self._ready = b""
-            self._position = 0
+            self._head, self._ready, self._position = b"", b"", 0
         while self._position < offset and self._take(min(BUFFER, offset - self._position)):
             pass
         return self._position
@@ -336,9 +336,7 @@ def stdin_text() -> IO[bytes]:
 
 @contextmanager
 def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes. Convert errors to `DataError`.
-
-    Text files should be opened by `open_text`.
+    """Open a file for reading bytes; see `open_text` for text. Convert errors to `DataError`.
 
     Args:
         path: file
@@ -355,28 +353,30 @@ def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[
 
 
 class _CheckedFile(io.RawIOBase):
-    """Reader of a file that converts errors to `DataError`.
-
-    An error in the body of a ``with`` statement can be that of another file.
-    """
+    """Reader that converts errors of its own file to `DataError`, not those of its caller."""
 
     def __init__(self, file: Any, path: Path) -> None:
         super().__init__()
         self.file, self._path = file, path
 
     def readable(self) -> bool:
+        """Return True, as `io.RawIOBase` requires."""
         return True
 
     def seekable(self) -> bool:
+        """Return True if the file is seekable."""
         return bool(self.file.seekable())
 
     def tell(self) -> int:
+        """Return the position in the decompressed file."""
         return int(self.file.tell())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Seek in the decompressed file."""
         return self._call(self.file.seek, offset, whence)
 
     def readinto(self, buffer: Any) -> int:
+        """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
         return self._call(self.file.readinto1, buffer)
 
     def _call(self, function: Callable[..., int], *values: Any) -> int:
