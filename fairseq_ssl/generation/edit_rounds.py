@@ -61,14 +61,18 @@ class AppliedEdit(NamedTuple):
     """Position in the input of the first round of the token that became this one."""
     is_inserted: bool
     """True if the edit inserts tokens after `origin`, or changes an inserted token."""
+    next_origin: int | None = None
+    """Origin of the next token, if the edit merges both."""
 
     @property
     def last(self) -> int:
         """Last gap between tokens of the first input that the edit touches: 0 is before the first.
 
-        An insertion follows `origin`. A merge replaces the token at `origin` and the next one.
+        An insertion follows `origin`. A merge also replaces the next token.
         """
-        return self.origin - (not self.is_inserted) + 2 * self.label.startswith("MERGE_")
+        if self.next_origin is not None:
+            return self.next_origin
+        return self.origin - (not self.is_inserted)
 
     def to_alignment(self) -> tuple[str, str]:
         """Return the two parts of an alignment point, which fairseq joins with a hyphen."""
@@ -193,7 +197,9 @@ class EditGenerator:
             position = at - int(text.starts[one])
             where = position, label, probability, int(before[one][position])
             is_inserted = bool(is_append[at] | was_inserted[at])
-            states[one].edits.append(AppliedEdit(index, *where, is_inserted))
+            is_merge = self.edited.is_merge[chosen.labels[at]]
+            following = int(before[one][position + 1]) if is_merge else None
+            states[one].edits.append(AppliedEdit(index, *where, is_inserted, following))
         unfinished = []
         for one in np.unique(sentence[changes]).tolist():
             version = states[one].ids.tobytes()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from fairseq_ssl.edits.alignment import change_probabilities, token_edits
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import EditChoice
 from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS, parse_weights
@@ -54,6 +55,38 @@ def test_edits_of_inserted_tokens_are_marked() -> None:
         *[(1, "APPEND_a_new", 1, True), (2, "REPLACE_b", 1, True), (2, "REPLACE_c", 2, False)],
         *[(3, "REPLACE_x", 1, False), (3, "APPEND_c", 1, True), (4, "DELETE", 1, True)],
     ]
+
+
+@pytest.mark.parametrize(
+    ("inserted", "merged", "last", "text"),
+    [
+        (0, 2, 2, "x ab c x"),
+        (1, 2, 2, "a xb c x"),  # x follows a
+        (1, 1, 1, "ax b x d"),
+    ],
+)
+def test_merges_do_not_touch_changes_further_right(
+    inserted: int, merged: int, last: int, text: str
+) -> None:
+    replaced = last + 2  # beside the merged tokens, the replacement would be the same change
+    rounds = [
+        {inserted: ("APPEND_x", 0.9), replaced: ("REPLACE_x", 0.8)},
+        {merged: ("MERGE_space", 0.6)},
+    ]
+
+    def scores(words: list[str]) -> Scores:
+        edits = rounds.pop(0)
+        rows = [edits.get(at, ("KEEP", 0.9)) for at in range(len(words) + 1)]
+        return [{label: math.log(p), "DELETE": math.log(1 - p)} for label, p in rows]
+
+    tagger = FakeTagger(dictionary(), scores)
+    (found,) = corrected(tagger, sentences=["a b c d"], iterations=2)
+    assert found["text"] == text
+    assert found["edits"][-1].last == last
+    source = ["a", "b", "c", "d"]
+    changes = token_edits(source, text.split())
+    *_, other = change_probabilities(source, source, changes, found["edits"])
+    assert other == pytest.approx(0.8)
 
 
 def test_next_round_has_only_changed_sentences() -> None:

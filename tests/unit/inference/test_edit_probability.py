@@ -28,23 +28,23 @@ def test_later_edits_of_an_insertion_change_its_probability() -> None:
 @pytest.mark.parametrize(
     ("line", "corrected", "made"),
     [
-        ("I saw the the man who go", "I saw the man who goes", (4, "DELETE", 4, False)),
-        ("I saw the the man who go", "I saw the man who goes", (3, "DELETE", 3, False)),
-        ("a b a b a go", "a b a goes", (5, "DELETE", 5, False)),
-        ("I know that man go", "I know that that man goes", (3, "APPEND_that", 3, True)),
-        ("I know that man go", "I know that that man goes", (2, "APPEND_that", 2, True)),
-        ("What you do if it go", "What do you if it goes", (2, "MERGE_swap", 2, False)),
+        ("I saw the the man who go", "I saw the man who goes", (4, "DELETE", 4, False, None)),
+        ("I saw the the man who go", "I saw the man who goes", (3, "DELETE", 3, False, None)),
+        ("a b a b a go", "a b a goes", (5, "DELETE", 5, False, None)),
+        ("I know that man go", "I know that that man goes", (3, "APPEND_that", 3, True, None)),
+        ("I know that man go", "I know that that man goes", (2, "APPEND_that", 2, True, None)),
+        ("What you do if it go", "What do you if it goes", (2, "MERGE_swap", 2, False, 3)),
     ],
 )
 def test_duplicate_and_swapped_words(
-    line: str, corrected: str, made: tuple[int, str, int, bool]
+    line: str, corrected: str, made: tuple[int, str, int, bool, int | None]
 ) -> None:
     """The place of a deleted duplicate is that of token_edits, not that of the model."""
     (sentence,) = LineSegmenter.of(None)(line)
-    position, label, origin, is_inserted = made
+    position, label, origin, is_inserted, next_origin = made
     last = len(sentence.tokens)
     applied = [
-        AppliedEdit(1, position, label, 0.99, origin, is_inserted),
+        AppliedEdit(1, position, label, 0.99, origin, is_inserted, next_origin),
         AppliedEdit(1, last, "REPLACE_goes", 0.51, last, is_inserted=False),
     ]
     changes = token_edits(sentence.tokens, corrected.split())
