@@ -36,6 +36,15 @@ class BertAdam(FairseqAdam):
         super().__init__(cfg, [group for group in groups if group["params"]])
         self.optimizer.register_step_pre_hook(_skip_without_gradient)  # --amp calls only its step
 
+    def load_state_dict(
+        self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
+    ) -> None:
+        """Load a state. An overridden weight decay does not apply to vectors either."""
+        super().load_state_dict(state_dict, optimizer_overrides)
+        for group in self.param_groups:
+            if all(weight.dim() <= 1 for weight in group["params"]):
+                group["weight_decay"] = 0.0
+
     @property
     def supports_flat_params(self) -> bool:
         """Return False: with flat parameters, --fp16 would merge all weights into one vector."""

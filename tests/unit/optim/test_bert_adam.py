@@ -55,6 +55,20 @@ def test_vectors_have_no_weight_decay() -> None:
         torch.testing.assert_close(decayed[name], plain[name] - decay)
 
 
+def test_overridden_weight_decay_applies_to_matrices_only() -> None:
+    """fairseq-train --optimizer-overrides replaces options of a checkpoint's optimizer."""
+    weights = list(layer().parameters())
+    optimizer = OPTIMIZER_REGISTRY["bert_adam"](config("bert_adam", 0.3), weights)
+    optimizer.load_state_dict(optimizer.state_dict(), {"weight_decay": 0.01, "lr": 0.5})
+    decays = {
+        weight: group["weight_decay"]
+        for group in optimizer.param_groups
+        for weight in group["params"]
+    }
+    assert [decays[one] for one in weights] == [0.01 * (one.dim() > 1) for one in weights]
+    assert {group["lr"] for group in optimizer.param_groups} == {0.5}
+
+
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "amp", None])
 def test_weights_without_gradients_are_frozen(precision: str | None) -> None:
     """This holds although FP16Optimizer replaces missing gradients by zeros, as legacy_ddp does."""
