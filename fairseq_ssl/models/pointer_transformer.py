@@ -193,6 +193,11 @@ def _check(args: Any, task: Any) -> None:
             f"--copy-vocabulary is {args.copy_vocabulary}; expected {minimum} to {words}, the size "
             "of the dictionary."
         )
+    if args.decoder_output_dim != args.decoder_embed_dim:
+        raise ConfigurationError(
+            f"--decoder-output-dim is {args.decoder_output_dim}; expected --decoder-embed-dim, "
+            f"{args.decoder_embed_dim}, since the output layer shares the weights of embeddings."
+        )
     if args.copy_attention_heads < 1 or args.decoder_output_dim % args.copy_attention_heads:
         raise ConfigurationError(
             f"--copy-attention-heads is {args.copy_attention_heads}; expected a divisor of the "

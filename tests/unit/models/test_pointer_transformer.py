@@ -195,6 +195,7 @@ def test_all_sublayers_have_the_dropout_of_the_paper() -> None:
         ({"copy_vocabulary": 21}, "expected 5 to 20"),
         ({"copy_attention_heads": 0}, "expected a divisor"),
         ({"copy_attention_heads": 3}, "expected a divisor"),
+        ({"decoder_output_dim": 32}, "--decoder-output-dim is 32; expected .*, 64"),
         ({"adaptive_softmax_cutoff": "5"}, "--adaptive-softmax-cutoff"),
         ({"encoder_embed_path": "vectors.txt"}, "--encoder-embed-path"),
         ({"no_cross_attention": True}, "remove --no-cross-attention"),
