@@ -7,6 +7,7 @@ n-best list is kept only if the source is more fluent by a minimum ratio.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -138,9 +139,9 @@ class FluencyBoost:
             ratio: minimum ratio of source fluency to hypothesis fluency, sigma, above 0.
             tags: ids of tags in sources, which are not text and do not count.
         """
-        if ratio <= 0:
+        if not 0 < ratio < math.inf:
             raise ConfigurationError(
-                f"--fluency-boost-ratio is {ratio}; expected a number above 0."
+                f"--fluency-boost-ratio is {ratio}; expected a finite number above 0."
             )
         self.generator = generator
         self.fluency = fluency

@@ -37,8 +37,10 @@ class BeamNoise:
                 draw r for the hypothesis.
             seed: random seed.
         """
-        if beta < 0:
-            raise ConfigurationError(f"--noisy-beam-beta is {beta}; expected 0 or more.")
+        if not 0 <= beta < math.inf:
+            raise ConfigurationError(
+                f"--noisy-beam-beta is {beta}; expected a finite number of 0 or more."
+            )
         if granularity not in GRANULARITIES:
             raise ConfigurationError(
                 f"--noisy-beam-granularity is {granularity!r}; expected {', '.join(GRANULARITIES)}."

@@ -103,9 +103,9 @@ class DecodingConfig:
             )
         _check_range("noisy_beam_beta", self.noisy_beam_beta, 0, 1000)
         check_choice("noisy_beam_granularity", self.noisy_beam_granularity, GRANULARITIES)
-        if not self.fluency_boost_ratio > 0:
+        if not 0 < self.fluency_boost_ratio < math.inf:
             ratio = self.fluency_boost_ratio
-            raise UsageError(f"`fluency_boost_ratio` is {ratio}. Expected a number above 0.")
+            raise UsageError(f"`fluency_boost_ratio` is {ratio}. Expected a finite number above 0.")
         if self.fluency_boost_lm and not self.fluency_boost_data:
             raise UsageError(
                 "`fluency_boost_lm` needs `fluency_boost_data`, the folder with its dict.txt."

@@ -171,8 +171,9 @@ def test_tags_do_not_change_the_fluency_of_sources() -> None:
 
 def test_invalid_options_are_rejected() -> None:
     fluency, own = Fluency(MODEL, LM), dictionary(WORDS)
-    with pytest.raises(ConfigurationError, match="above 0"):
-        FluencyBoost(SimpleNamespace(), fluency, own, own, 0)
+    for ratio in (0, -1, math.nan, math.inf):
+        with pytest.raises(ConfigurationError, match=f"is {ratio}; expected a finite number above"):
+            FluencyBoost(SimpleNamespace(), fluency, own, own, ratio)
     other = dictionary(tuple(f"w{n}" for n in range(20)))
     with pytest.raises(ConfigurationError, match="has only 4 of the 24 symbols"):
         FluencyBoost(SimpleNamespace(), fluency, own, other, 1)

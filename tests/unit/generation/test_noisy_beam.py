@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -206,7 +207,12 @@ def test_noise_depends_on_seed_and_sentence() -> None:
 
 @pytest.mark.parametrize(
     ("beta", "per", "message"),
-    [(-1.0, "candidate", "expected 0 or more"), (6.0, "word", "expected candidate, hypothesis")],
+    [
+        (-1.0, "candidate", "expected a finite number of 0 or more"),
+        (math.nan, "candidate", "--noisy-beam-beta is nan"),
+        (math.inf, "candidate", "--noisy-beam-beta is inf"),
+        (6.0, "word", "expected candidate, hypothesis"),
+    ],
 )
 def test_invalid_options_are_rejected(beta: float, per: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import doctest
 import logging
+import math
 import pickle
 import re
 from collections.abc import Callable
@@ -281,7 +282,12 @@ def test_models_keep_the_threads_of_torch_except_in_worker_processes(
         ({"threads": 0}, "`threads` is 0. Expected 1 or more"),
         ({"seed": 1.5}, "`seed` is 1.5. Expected an integer, 0 or more"),
         ({"noisy_beam_granularity": "word"}, "`noisy_beam_granularity` is 'word'"),
-        ({"fluency_boost_ratio": 0}, "`fluency_boost_ratio` is 0. Expected a number above 0"),
+        (
+            {"fluency_boost_ratio": 0},
+            "`fluency_boost_ratio` is 0. Expected a finite number above 0",
+        ),
+        ({"fluency_boost_ratio": math.inf}, "`fluency_boost_ratio` is inf"),
+        ({"fluency_boost_ratio": math.nan}, "`fluency_boost_ratio` is nan"),
         ({"fluency_boost_lm": "lm.pt"}, "`fluency_boost_lm` needs `fluency_boost_data`"),
         ({"fluency_boost_ratio": 2}, "`fluency_boost_ratio` needs `fluency_boost_lm`"),
         ({"fluency_boost_data": "bin"}, "`fluency_boost_data` needs `fluency_boost_lm`"),
