@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.common import FeatureDecoder, fill_defaults
+from fairseq_ssl.models.common import FeatureDecoder, check_dropout, fill_defaults
 from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
     INITS,
@@ -340,10 +340,12 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
         raise ConfigurationError(
             f"--bytenet-dim is {cfg.bytenet_dim}; compressed blocks need an even number."
         )
-    if cfg.bytenet_residual_scale < 0:
+    if not 0 <= cfg.bytenet_residual_scale < math.inf:
         raise ConfigurationError(
-            f"--bytenet-residual-scale is {cfg.bytenet_residual_scale}; expected 0 or more."
+            f"--bytenet-residual-scale is {cfg.bytenet_residual_scale}; expected a finite number "
+            "of 0 or more."
         )
+    check_dropout(cfg, ["dropout"])
     if getattr(getattr(task, "cfg", None), "left_pad_target", False):
         raise ConfigurationError(
             "--left-pad-target cannot be used with bytenet, whose n-th target token reads the n-th "

@@ -51,7 +51,7 @@ class EditTaggerConfig(FairseqDataclass):
         metadata={"help": "embedding dimension, a multiple of the attention heads (default: 768)"},
     )
     encoder_ffn_embed_dim: int = field(
-        default=3072, metadata={"help": "feed-forward dimension (default: 3072)"}
+        default=3072, metadata={"help": "feed-forward dimension, 1 or more (default: 3072)"}
     )
     encoder_attention_heads: int = field(
         default=12, metadata={"help": "number of attention heads (default: 12)"}

@@ -45,10 +45,13 @@ class PseudoBidirectionalConfig(FairseqDataclass):
     )
     encoder_embed_dim: int = field(
         default=512,
-        metadata={"help": "embedding dimension, a multiple of the attention heads (default: 512)"},
+        metadata={
+            "help": "embedding dimension, 4 or more, a multiple of the attention heads (default: "
+            "512)"
+        },
     )
     encoder_ffn_embed_dim: int = field(
-        default=2048, metadata={"help": "feed-forward dimension (default: 2048)"}
+        default=2048, metadata={"help": "feed-forward dimension, 1 or more (default: 2048)"}
     )
     encoder_attention_heads: int = field(
         default=8, metadata={"help": "number of attention heads (default: 8)"}
@@ -351,6 +354,11 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
             "Binarize the data with fairseq-preprocess --joined-dictionary."
         )
     check_sizes(cfg)
+    if cfg.encoder_embed_dim < 4:
+        raise ConfigurationError(
+            f"--encoder-embed-dim is {cfg.encoder_embed_dim}; sinusoids of positions need 4 or "
+            "more."
+        )
     for name, first, second in (
         ("pseudo_future_layer", "input", "output"),
         ("pseudo_future_alignment", "position", "prefix"),

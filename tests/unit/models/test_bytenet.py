@@ -262,7 +262,9 @@ def test_bfloat16_training() -> None:
         ({"bytenet_sets": 0}, "--bytenet-sets is 0; expected 1"),
         ({"bytenet_unfold": "1.2"}, "expected auto, or two numbers"),
         ({"bytenet_unfold": "nan,1"}, "expected auto, or two numbers"),
-        ({"bytenet_residual_scale": -1.0}, "expected 0 or more"),
+        ({"bytenet_residual_scale": -1.0}, "expected a finite number of 0 or more"),
+        ({"bytenet_residual_scale": float("nan")}, "expected a finite number"),
+        ({"dropout": 1.5}, "--dropout is 1.5; expected a number from 0 to 1"),
         ({"bytenet_decoder_norm": "batch"}, "expected layer, none"),
     ],
 )

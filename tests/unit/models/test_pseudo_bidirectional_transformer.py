@@ -357,6 +357,19 @@ def test_invalid_options_are_rejected() -> None:
         build(encoder_layers=0)
     with pytest.raises(ConfigurationError, match="--encoder-attention-heads is 0; expected 1"):
         build(encoder_attention_heads=0)
+    with pytest.raises(ConfigurationError, match="--encoder-ffn-embed-dim is -1; expected 1"):
+        build(encoder_ffn_embed_dim=-1)
+    with pytest.raises(ConfigurationError, match="--encoder-embed-dim is 0; expected 1"):
+        build(encoder_embed_dim=0)
+    with pytest.raises(ConfigurationError, match="--encoder-embed-dim is 2; sinusoids"):
+        build(encoder_embed_dim=2, encoder_attention_heads=1)
+    names = ("dropout", "attention_dropout", "activation_dropout")
+    rates: list[dict[str, Any]] = [{name: 1.5} for name in names]
+    for rate in rates:
+        with pytest.raises(ConfigurationError, match=r"dropout is 1\.5; expected a number from 0"):
+            build(**rate)
+    with pytest.raises(ConfigurationError, match="--dropout is nan"):
+        build(dropout=float("nan"))
     with pytest.raises(ConfigurationError, match="expected input or output"):
         tiny(pseudo_future_layer="middle")
     with pytest.raises(ConfigurationError, match="expected position or prefix"):
