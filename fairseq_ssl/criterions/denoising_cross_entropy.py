@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.modules.copying import IMPOSSIBLE
 from fairseq_ssl.modules.functional import is_plain_softmax
 
 
@@ -89,6 +90,9 @@ class DenoisingCrossEntropy(Criterion):
         lprobs = _log_probabilities(model, net_output, kept, late)
         target, changed, weight = target[kept], changed[kept], weight[kept]
         each, each_nll = label_smoothed_nll_loss(lprobs, target, self.eps, reduce=False)
+        if self.eps and hasattr(model, "copy_vocabulary"):
+            share = self.eps / (lprobs.size(1) - 1)
+            each = each + share * _impossible_terms(lprobs, model.copy_vocabulary)
         loss, nll_loss = (weight * each).sum(), (weight * each_nll).sum()
         sample_size = float(len(kept)) if model.training else float(weight.sum())
         correct = lprobs.detach().argmax(-1).eq(target)
@@ -135,6 +139,15 @@ class DenoisingCrossEntropy(Criterion):
             "changed_accuracy",
             lambda meters: percent(meters, "_changed_correct", "_changed", math.nan),
         )
+
+
+def _impossible_terms(lprobs: Tensor, vocabulary: int) -> Tensor:
+    """Return the sums of log p [n] over out-of-vocabulary words that a sentence cannot copy.
+
+    These words of other sentences in the batch have a constant log p and no gradient.
+    """
+    copied = lprobs.detach()[:, vocabulary:]
+    return copied.masked_fill(copied > IMPOSSIBLE, 0.0).sum(1)
 
 
 def _is_positionwise(model: Any) -> bool:

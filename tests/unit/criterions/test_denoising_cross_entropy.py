@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq import utils
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.models import ARCH_CONFIG_REGISTRY, BaseFairseqModel, FairseqDecoder
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from fairseq_ssl.criterions.denoising_cross_entropy import DenoisingCrossEntropy
 from fairseq_ssl.errors import ConfigurationError
+from tests.unit.models import test_pointer_transformer as pointers
 
 PAD, EOS, SIZE = 1, 2, 11
 Weights = list[list[float]]
@@ -278,6 +280,29 @@ def test_logged_metrics() -> None:
     assert values["changed_accuracy"] == pytest.approx(100 / 3, abs=0.01)
     assert not any(name.startswith("_") for name in values)
     assert DenoisingCrossEntropy.logging_outputs_can_be_summed()
+
+
+def test_words_that_a_sentence_cannot_copy_do_not_change_the_loss() -> None:
+    """Such words of other sentences have a constant log p of -10,000, and no gradient."""
+    model = pointers.tiny()
+    data = pointers.sample(pointers.SENTENCES, pointers.TARGETS, left=False)
+    data["changed"] = torch.ones_like(data["target"], dtype=torch.bool)
+    task = Namespace(target_dictionary=pointers.dictionary())
+    loss, _, logged = DenoisingCrossEntropy(task, 0.1, 1.0)(model, data)
+    found = torch.autograd.grad(loss, list(model.parameters()))
+
+    output = model(**data["net_input"])
+    target = model.get_targets(data, output)
+    is_word = target.ne(PAD)
+    lprobs = model.get_normalized_probs(output, log_probs=True)[is_word]
+    stock, nll_loss = label_smoothed_nll_loss(lprobs, target[is_word], 0.1)
+    share = 0.1 / (lprobs.size(1) - 1)
+    possible = lprobs[lprobs > -10_000].sum()
+    torch.testing.assert_close(loss, (0.9 - share) * nll_loss - share * possible)
+    torch.testing.assert_close(logged["nll_loss"], nll_loss.detach())
+    assert stock > loss + 100
+    expected = torch.autograd.grad(stock, list(model.parameters()))
+    torch.testing.assert_close(found, expected)
 
 
 def test_missing_positions_and_invalid_rates_are_rejected() -> None:
