@@ -199,6 +199,7 @@ class EditTagger(BaseFairseqModel):
     @classmethod
     def build_token_encoder(cls, cfg: EditTaggerConfig, dictionary: Any) -> "TokenEncoder":
         """Build only the token encoder, with random weights, for `encoder_classifier`."""
+        check_sizes(cfg)
         return TokenEncoder(_sizes(cfg, len(dictionary)), dictionary.pad())
 
     @classmethod

@@ -3,6 +3,8 @@
 import json
 import logging
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import get_ident
@@ -14,13 +16,14 @@ from fairseq.models import (
     FairseqEncoderDecoderModel,
     register_model,
 )
-from fairseq.models.lstm import LSTMEncoder
+from fairseq.models.lstm import LSTMEncoder, LSTMModel
 from torch import Tensor
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints.files import architecture, model_options, read_checkpoint
 from fairseq_ssl.checkpoints.partial_init import classifier_encoder_weights
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, FairseqSslError, nearest, one_line
+from fairseq_ssl.models.common import check_dropout
 from fairseq_ssl.models.text_classifier import (
     PooledConfig,
     TextClassifier,
@@ -31,6 +34,8 @@ from fairseq_ssl.models.text_classifier import (
 logger = logging.getLogger(__name__)
 
 EXPECTED = "Expected a Transformer, lstm, bytenet, edit_tagger or a similar architecture."
+TASK_OPTIONS = ("max_source_positions", "max_target_positions")
+"""Options of tasks that some architectures read, such as lstm."""
 
 
 @dataclass
@@ -151,9 +156,32 @@ def encoder_options(checkpoint: str) -> str:
     return json.dumps({**plain, "arch": arch})
 
 
+def set_encoder_options(cfg: Any) -> None:
+    """Copy the options of the checkpoint of `classifier_encoder` into the model options.
+
+    Without a checkpoint, raise ConfigurationError for an unknown name in
+    `classifier_encoder_options`. The options of a checkpoint include those of its task, which are
+    ignored.
+    """
+    if cfg.classifier_encoder is not None:
+        cfg.classifier_encoder_options = encoder_options(cfg.classifier_encoder)
+        return
+    values = _parse_options(cfg.classifier_encoder_options)
+    arch = values["arch"]
+    with _invalid_options_as_errors(arch):
+        filled = vars(_fill_options({"arch": arch}))
+    known = {*_flags(arch), *filled, *TASK_OPTIONS}
+    for name in values:
+        if name not in known:
+            raise ConfigurationError(
+                f"--classifier-encoder-options has {name!r}, which is not an option of {arch}."
+                f"{nearest(name, known)}"
+            )
+
+
 def _build_encoder(options: str, dictionary: Any) -> Any:
     """Build the encoder described by `options`, a JSON string, with random weights."""
-    values = _parse_options(options, dictionary)
+    values = _adapt_options(_parse_options(options), dictionary)
     arch = values["arch"]
     model_class = ARCH_MODEL_REGISTRY[arch]
     build_token_encoder = getattr(model_class, "build_token_encoder", None)
@@ -161,25 +189,22 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
         raise ConfigurationError(
             f"The architecture {arch} does not have an encoder and a decoder. {EXPECTED}"
         )
-    parser = ArgumentParser(argument_default=SUPPRESS)
-    model_class.add_args(parser)
-    defaults = vars(parser.parse_args([]))
-    args: Any = Namespace(**{"criterion": "", **defaults, **values})  # lstm reads `criterion`
-    ARCH_CONFIG_REGISTRY[arch](args)
-    config = getattr(model_class, "__dataclass", None)
-    if config is not None:
-        args = config.from_namespace(args)
-    if build_token_encoder is not None:
-        return build_token_encoder(args, dictionary)
-    try:
-        encoder = getattr(
-            model_class.build_model(args, _DictionaryTask(dictionary)), "encoder", None
-        )
-    except AttributeError as error:
-        raise ConfigurationError(
-            f"The architecture {arch} needs a task attribute that classification does not have: "
-            f"{error}. {EXPECTED}"
-        ) from error
+    with _invalid_options_as_errors(arch):
+        args = _fill_options(values)
+        config = getattr(model_class, "__dataclass", None)
+        if config is not None:
+            args = config.from_namespace(args)
+        if build_token_encoder is not None:
+            return build_token_encoder(args, dictionary)
+        try:
+            encoder = getattr(
+                model_class.build_model(args, _DictionaryTask(dictionary)), "encoder", None
+            )
+        except AttributeError as error:
+            raise ConfigurationError(
+                f"The architecture {arch} needs a task attribute that classification does not "
+                f"have: {error}. {EXPECTED}"
+            ) from error
     if not hasattr(encoder, "embed_tokens"):
         raise ConfigurationError(
             f"The encoder of the architecture {arch} has no word embeddings. {EXPECTED}"
@@ -187,29 +212,73 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
     return encoder
 
 
-def _parse_options(options: str, dictionary: Any) -> dict[str, Any]:
-    """Return an architecture and its options, parsed from JSON.
+@contextmanager
+def _invalid_options_as_errors(arch: str) -> Iterator[None]:
+    """Raise ConfigurationError for an exception of fairseq or PyTorch about an invalid value."""
+    try:
+        yield
+    except FairseqSslError:
+        raise
+    except (
+        *(ArithmeticError, AssertionError, AttributeError, LookupError),
+        *(OSError, RuntimeError, TypeError, ValueError),
+    ) as error:
+        raise ConfigurationError(
+            f"--classifier-encoder-options has an invalid value for {arch}: "
+            f"{one_line(str(error)) or type(error).__name__}"
+        ) from error
 
-    The vocabulary size of a pointer-generator and the automatic length bound of ByteNet are
-    replaced by fixed values, since a classification task has no targets.
-    """
+
+def _flags(arch: str, unset: str | None = None) -> dict[str, Any]:
+    """Return the defaults of the flags of an architecture. Without a default, it is `unset`."""
+    parser = ArgumentParser(argument_default=unset)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    return vars(parser.parse_args([]))
+
+
+def _fill_options(values: dict[str, Any]) -> Namespace:
+    """Return the options of an architecture, with defaults. Reject dropout above 1."""
+    arch = values["arch"]
+    # lstm reads `criterion`
+    args = Namespace(**{"criterion": "", **_flags(arch, SUPPRESS), **values})
+    ARCH_CONFIG_REGISTRY[arch](args)
+    numbers = (name for name, value in values.items() if isinstance(value, int | float | str))
+    check_dropout(args, (name for name in numbers if "dropout" in name))
+    return args
+
+
+def _parse_options(options: str) -> dict[str, Any]:
+    """Return an architecture and its options, parsed from JSON."""
     try:
         values = json.loads(options or "null")
     except json.JSONDecodeError as error:
         raise ConfigurationError(
             f"--classifier-encoder-options is not valid JSON: {error.msg} at {error.pos}."
         ) from None
-    if not isinstance(values, dict) or values.get("arch") not in ARCH_MODEL_REGISTRY:
+    arch = values.get("arch") if isinstance(values, dict) else None
+    if not isinstance(arch, str) or arch not in ARCH_MODEL_REGISTRY:
         raise ConfigurationError(
             "--arch encoder_classifier needs --classifier-encoder, a checkpoint, or "
             "--classifier-encoder-options with an architecture, such as "
             '{"arch": "transformer_tiny"}.'
         )
+    return dict(values)
+
+
+def _adapt_options(values: dict[str, Any], dictionary: Any) -> dict[str, Any]:
+    """Return options that do not depend on targets, which a classification task does not have.
+
+    The vocabulary size of a pointer-generator and the automatic length bound of ByteNet are
+    replaced by fixed values. The decoder of an lstm gets as many layers as the encoder.
+    """
+    adapted = dict(values)
     if "copy_vocabulary" in values:  # pointer_transformer: embed all words
-        values["copy_vocabulary"] = len(dictionary)
+        adapted["copy_vocabulary"] = len(dictionary)
     if values.get("bytenet_unfold", "auto") == "auto":  # no targets to fit the length bound to
-        values["bytenet_unfold"] = "1,0"
-    return values
+        adapted["bytenet_unfold"] = "1,0"
+    if "encoder_layers" in values and issubclass(ARCH_MODEL_REGISTRY[values["arch"]], LSTMModel):
+        adapted.setdefault("decoder_layers", values["encoder_layers"])
+    return adapted
 
 
 def _embedding_name(encoder: Any) -> str:

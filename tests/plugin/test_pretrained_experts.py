@@ -23,6 +23,7 @@ from omegaconf import OmegaConf  # noqa: E402
 from fairseq_ssl.checkpoints.partial_init import symbols_of  # noqa: E402
 from fairseq_ssl.cli.main import main  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError  # noqa: E402
+from fairseq_ssl.models.encoder_classifier import set_encoder_options  # noqa: E402
 from tests import pretrained  # noqa: E402
 from tests.conftest import weights  # noqa: E402
 from tests.plugin import classification as made  # noqa: E402
@@ -217,6 +218,58 @@ def test_unsupported_encoders_are_rejected() -> None:
     fine = '{"arch": "transformer_tiny"}'
     with pytest.raises(ConfigurationError, match="--classifier-mlp-dim is 0"):
         built("encoder_classifier", task(), classifier_encoder_options=fine, classifier_mlp_dim=0)
+
+
+def test_unknown_names_of_encoder_options_are_rejected() -> None:
+    def check(**options: Any) -> None:
+        set_encoder_options(
+            SimpleNamespace(classifier_encoder=None, classifier_encoder_options=json.dumps(options))
+        )
+
+    for arch, name, hint in (
+        ("transformer_tiny", "encoder_layer", "encoder_layers"),
+        ("transformer_tiny", "encoder-layers", "encoder_layers"),
+        ("edit_tagger_small", "encoder_layer", "encoder_layers"),
+        ("bytenet", "bytenet_dimension", "bytenet_dim"),
+    ):
+        with pytest.raises(
+            ConfigurationError,
+            match=f"has '{name}', which is not an option of {arch}. Did you mean '{hint}'?",
+        ):
+            check(arch=arch, **{name: 3})
+    for arch, options in ENCODERS.items():
+        if arch != "lstm":  # SMALL has options of Transformers
+            check(arch=arch, **options, dropout=0.1)
+    check(arch="lstm", encoder_bidirectional=True, max_source_positions=9)
+    with pytest.raises(ConfigurationError, match="needs --classifier-encoder"):
+        check()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"arch": ["x"]}, "needs --classifier-encoder"),
+        ({"arch": "transformer_tiny", "encoder_layers": "3"}, "for transformer_tiny: 'str'"),
+        ({"arch": "transformer_tiny", "encoder_embed_dim": 33}, "must be divisible"),
+        ({"arch": "transformer_tiny", "dropout": 1.5}, r"--dropout is 1\.5; expected a number"),
+        ({"arch": "edit_tagger_small", "encoder_embed_dim": 33}, "is not a multiple"),
+        ({"arch": "edit_tagger_small", "encoder_layers": "3"}, "invalid value for edit_tagger"),
+        ({"arch": "lstm", "encoder_embed_path": "/nonexistent"}, "No such file"),
+        ({"arch": "lstm", "encoder_layers": 2, "decoder_layers": 3}, "must match"),
+    ],
+)
+def test_invalid_values_of_encoder_options_are_rejected(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        built("encoder_classifier", task(), classifier_encoder_options=json.dumps(options))
+    assert "\n" not in str(raised.value)
+
+
+def test_number_of_lstm_layers_needs_no_decoder_option() -> None:
+    options = json.dumps({"arch": "lstm", "encoder_layers": 2})
+    model = built("encoder_classifier", task(), classifier_encoder_options=options)
+    assert model.encoder.lstm.num_layers == 2
 
 
 @pytest.fixture(scope="module")
