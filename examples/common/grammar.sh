@@ -34,7 +34,7 @@ score_set() { # SET NAME=TEXT...
   if [[ -e "$set.m2" || -n "${DRY_RUN:-}" ]]; then
     [[ " $METRICS " != *" m2 "* ]] || score_m2 "$set.m2" "${@:2}"
     [[ " $METRICS " != *" errant "* ]] || run fairseq-ssl score errant "${@:2}" --gold "$set.m2" \
-      --model "${SPACY_MODEL:-en_core_web_sm}"
+      --spacy-model "${SPACY_MODEL:-en_core_web_sm}"
   elif [[ -e "${references[0]}" ]]; then # JFLEG is scored by GLEU
     run fairseq-ssl score gleu "${@:2}" --source "$set.src" "${references[@]/#/--reference=}"
   fi

@@ -85,7 +85,7 @@ fce() {
   if [[ "$file" == *.m2 ]]; then
     into "$raw/fce.m2" cat "$file"
   else
-    quietly "$log" run fairseq-ssl m2 from-json "$file" --model "$SPACY_MODEL" --jobs "$JOBS" \
+    quietly "$log" run fairseq-ssl m2 from-json "$file" --spacy-model "$SPACY_MODEL" --jobs "$JOBS" \
       -o "$raw/fce.m2"
   fi
 }

@@ -103,7 +103,7 @@ case "$SCALE" in
       UPDATES="${UPDATES:-8000}" REVERSE_UPDATES="${REVERSE_UPDATES:-4000}"
       PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-6000}" TUNING_UPDATES="${TUNING_UPDATES:-2000}"
       CONFUSION_LINES="${CONFUSION_LINES:-100000}"
-      ERRANT=(--model "${SPACY_MODEL:-en_core_web_sm}")
+      ERRANT=(--spacy-model "${SPACY_MODEL:-en_core_web_sm}")
     fi
     CORPORA="${CORPORA:-captions phrases films all}" MOST="${MOST:-100000}" PORTION="${PORTION:-20000}"
     GENUINE="${GENUINE:-10000}" HELD_OUT="${HELD_OUT:-1200}"
@@ -161,7 +161,7 @@ case "$SCALE" in
     REVERSE=("${JOINT[@]}")
     PRETRAINING=(--max-epoch 10 "${resume[@]}") # table 4.3, also the next
     TUNING=(--optimizer adafactor --lr 3e-5 --lr-scheduler fixed --max-epoch 30 "${batch[@]}")
-    ERRANT=(--model "${SPACY_MODEL:-en_core_web_sm}")
+    ERRANT=(--spacy-model "${SPACY_MODEL:-en_core_web_sm}")
     NOISY=(--beam "${NOISY_BEAM:-5}" --compute-type float16)
     ;;
 esac

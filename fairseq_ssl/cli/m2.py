@@ -24,7 +24,9 @@ EXAMPLES = """\
   fairseq-ssl m2 stats both.m2 --format json
   fairseq-ssl m2 apply both.m2 --types 'VERB*,NOUN*' --exclude-types U -o corrected.txt"""
 M2_FILE = "M2 file"
-RECORDED = "step annotator drop_overlaps types exclude_types model untyped auto keep_types presplit"
+RECORDED = (
+    "step annotator drop_overlaps types exclude_types spacy_model untyped auto keep_types presplit"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,17 +94,26 @@ def _add_annotator(step: argparse.ArgumentParser, more: str = "") -> None:
 
 def _add_extraction(step: argparse.ArgumentParser) -> None:
     options.add_output_or_stdout(step, "M2 file; .gz by suffix")
+    what = "use a blank pipeline: no types by ERRANT, and sentences of essays end at punctuation"
+    add_pipeline(step, what)
+    options.add_line_jobs(step)
+
+
+def add_pipeline(step: options.Options, untyped: str) -> None:
+    """Add --spacy-model, with its synonym --model, and --untyped with the help text `untyped`."""
     step.add_argument(
-        "--model",
+        *("--spacy-model", "--model"),
         metavar="NAME",
         help=f"name or folder of a spaCy pipeline (default: {m2.SPACY_MODEL})",
     )
-    step.add_argument(
-        "--untyped",
-        action="store_true",
-        help="use a blank pipeline: no types by ERRANT, and sentences of essays end at punctuation",
-    )
-    options.add_line_jobs(step)
+    step.add_argument("--untyped", action="store_true", help=untyped)
+
+
+def pipeline(args: argparse.Namespace) -> str | None:
+    """Return the name of the spaCy pipeline, None for --untyped."""
+    if args.untyped and args.spacy_model:
+        raise UsageError("--untyped does not use --spacy-model. Drop one of them.")
+    return None if args.untyped else str(args.spacy_model or m2.SPACY_MODEL)
 
 
 def _text(args: argparse.Namespace) -> None:
@@ -141,22 +152,16 @@ def _counts(by: m2.EditApplier) -> str:
 def _from_text(args: argparse.Namespace) -> None:
     from fairseq_ssl.metrics.edit_extraction import annotate_texts
 
-    found = annotate_texts(args.source, args.reference, _model(args), args.jobs, progress)
+    found = annotate_texts(args.source, args.reference, pipeline(args), args.jobs, progress)
     _write(args, found, [args.source, *args.reference])
 
 
 def _from_json(args: argparse.Namespace) -> None:
     from fairseq_ssl.metrics.bea_json import ConversionOptions, convert_essays, read_essays
 
-    how = ConversionOptions(_model(args), args.auto, args.keep_types, args.presplit)
+    how = ConversionOptions(pipeline(args), args.auto, args.keep_types, args.presplit)
     found = convert_essays(read_essays(args.file), how, args.jobs, progress)
     _write(args, found, [args.file])
-
-
-def _model(args: argparse.Namespace) -> str | None:
-    if args.untyped and args.model:
-        raise UsageError("--untyped does not use --model. Drop one of them.")
-    return None if args.untyped else str(args.model or m2.SPACY_MODEL)
 
 
 def _merge(args: argparse.Namespace) -> None:

@@ -225,7 +225,8 @@ def _with_flags(message: str, args: argparse.Namespace) -> str:
     """Return a message with flags in place of parameter names in backticks."""
 
     def as_flag(match: re.Match[str]) -> str:
-        for name in (match[1], match[1].removesuffix("s")):  # `references` is --reference
+        word = match[1]  # `references` is --reference, and a spaCy `model` is --spacy-model
+        for name in (word, word.removesuffix("s"), f"spacy_{word}"):
             if hasattr(args, name):
                 return FLAGS.get(name, flag(name))
         return match[0]

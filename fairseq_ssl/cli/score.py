@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_table, progress
+from fairseq_ssl.cli.m2 import add_pipeline, pipeline
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.text.m2 import SPACY_MODEL
@@ -184,17 +185,11 @@ def _add_errant(metrics: Steps) -> None:
     step.add_argument("--source", type=Path, metavar="FILE", help="uncorrected text")
     options.add_references(step, required=False)
     _add_edit_options(step)
-    step.add_argument(
-        "--model",
-        metavar="NAME",
-        help=f"name or folder of a spaCy pipeline (default: {SPACY_MODEL})",
+    what = (
+        "extract edits without types, with a blank pipeline; scores are comparable only with each "
+        "other, since some edits are merged differently"
     )
-    step.add_argument(
-        "--untyped",
-        action="store_true",
-        help="extract edits without types, with a blank pipeline; scores are comparable only with "
-        "each other, since some edits are merged differently",
-    )
+    add_pipeline(step, what)
 
 
 def _errant(args: argparse.Namespace) -> Metric:
@@ -204,12 +199,11 @@ def _errant(args: argparse.Namespace) -> Metric:
         raise UsageError("--gold already has sources and edits. Drop --source and --reference.")
     if not args.gold and not (args.source and args.reference):
         raise UsageError("Pass --gold, or --source and --reference.")
-    if args.untyped and args.model:
-        raise UsageError("--untyped does not use --model. Drop one of them.")
+    model = pipeline(args)
     if args.by in TYPED and args.untyped and not (args.by == "share" and args.gold):
         raise UsageError(f"--by {args.by} needs types. Drop --untyped.")
     options: dict[str, Any] = {
-        "model": args.model or SPACY_MODEL,
+        "model": model or SPACY_MODEL,
         "untyped": args.untyped,
         "beta": args.beta,
         "jobs": args.jobs,

@@ -14,6 +14,7 @@ import fairseq_ssl
 from fairseq_ssl.errors import DISTRIBUTIONS, INSTALL_TRAINING
 from fairseq_ssl.io.executors import cpu_count
 from fairseq_ssl.papers import PAPERS
+from fairseq_ssl.text.m2 import SPACY_MODEL
 
 PACKAGES = (
     *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "onnxruntime"),
@@ -48,6 +49,7 @@ def examine_installation() -> Iterator[Finding]:
     else:
         yield Finding("fairseq", f"not installed; for training and decoding: {INSTALL_TRAINING}")
     yield from map(_package, PACKAGES)
+    yield _spacy_pipeline()
     if is_for_training:
         yield _accelerator()
         yield _safe_loading()
@@ -74,6 +76,13 @@ def _package(name: str) -> Finding:
     version = _version(name)
     module = MODULES.get(name, name.replace("-", "_"))
     return Finding(name, f"{version} from {_home(module)}" if version else "not installed")
+
+
+def _spacy_pipeline() -> Finding:
+    if _version(SPACY_MODEL):
+        return _package(SPACY_MODEL)
+    install = f"python -m spacy download {SPACY_MODEL}"
+    return Finding(SPACY_MODEL, f"not installed; for types of edits by ERRANT: {install}")
 
 
 def _fairseq() -> Finding:

@@ -191,7 +191,7 @@ def test_edits_of_text_are_those_of_errant_parallel(
     expected = (folder / "theirs.m2").read_text()
     assert "A 2 3|||R:VERB:SVA|||sits|||" in expected
     words = ("m2", "from-text", "source", "first", "second")
-    assert shown(capsys, *words, "--model", model) == expected
+    assert shown(capsys, *words, "--spacy-model", model) == expected
     shown(capsys, *words, "--model", model, "--jobs", "2", "-o", "ours.m2")
     assert (folder / "ours.m2").read_text() == expected
     untyped = shown(capsys, *words, "--untyped")
@@ -248,7 +248,7 @@ A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
     assert shown(capsys, *words, "--model", model, "--presplit", "--auto") == typed
     assert shown(capsys, *words, "--model", model, "--presplit", "--keep-types") == expected
     message = refused(capsys, 2, *words, "--model", model, "-o", "no.m2")
-    assert "does not split sentences. Set --model to a pipeline with a parser" in message
+    assert "does not split sentences. Set --spacy-model to a pipeline with a parser" in message
 
 
 def test_long_conversions_report_progress(

@@ -34,6 +34,19 @@ def test_doctor_finds_a_sound_installation(run: Run, tmp_path: Path) -> None:
     assert f"{names} of {names} names" in shown
 
 
+@pytest.mark.parametrize("version", [None, "3.8.0"])
+def test_doctor_shows_the_spacy_pipeline(
+    version: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installation, "_version", lambda name: version)
+    (found,) = (
+        one for one in installation.examine_installation() if one.subject == "en_core_web_sm"
+    )
+    missing = "not installed; for types of edits by ERRANT: python -m spacy download en_core_web_sm"
+    assert found.fact.startswith(version or missing)
+    assert not found.problem
+
+
 def test_doctor_reports_a_shadowing_folder_and_unsafe_loading(run: Run, tmp_path: Path) -> None:
     (tmp_path / "fairseq_ssl").mkdir()
     shown = run(

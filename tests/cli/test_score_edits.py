@@ -108,7 +108,7 @@ def test_errant_signature_names_a_blank_pipeline(
 
 def test_errant_by_type(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(small_pipeline(files))
-    words = ["first", "second", "--gold", "gold.m2", "--model", model, "--by", "type"]
+    words = ["first", "second", "--gold", "gold.m2", "--spacy-model", model, "--by", "type"]
     content = found(capsys, "errant", *words, "--figure", "types.png")
     types = content["types"]
     assert isinstance(types, dict)
@@ -380,6 +380,11 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
         (["errant", "right", "--source", "source"], 2, "Pass --gold, or --source and --reference."),
         (["errant", "right", "--gold", "gold.m2", "--source", "source"], 2, "Drop --source and"),
         (["errant", "right", "--gold", "gold.m2"], 1, "python -m spacy download en_core_web_sm"),
+        (
+            ["errant", "right", "--gold", "gold.m2", "--model", "m"],
+            1,
+            "Or set --spacy-model to the folder of a pipeline, or --untyped for",
+        ),
         (
             ["errant", "right", "--gold", "gold.m2", "--untyped", "--by", "type"],
             2,
