@@ -16,7 +16,7 @@ from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
-from fairseq_ssl.inference.loading import load_tagger
+from fairseq_ssl.inference.loading import check_weights, load_tagger
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
@@ -151,6 +151,7 @@ def tune_edit_confidence(
     if int8 and device != "cpu":
         raise UsageError(f"`device` is {device!r}. `int8` needs cpu.")
     source, models, data_dir = Path(source), path_list(models), optional_path(data_dir)
+    check_weights(weights, len(models))
     sources, targets = _read_sides(source, Path(target), optional_path(spelling))
     given: dict[str, Any] = {"edit_iterations": iterations, "edit_int8": int8}
     if weights:

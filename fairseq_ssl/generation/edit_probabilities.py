@@ -154,8 +154,8 @@ def _normalize(weights: Sequence[float], models: int) -> list[float]:
     """Return the weights divided by their sum. Raise ConfigurationError if they are invalid."""
     if len(weights) != models:
         raise ConfigurationError(
-            f"--edit-weights has {len(weights)} numbers for {models} models; expected a number for "
-            "each model."
+            f"--edit-weights has {len(weights)} {'number' if len(weights) == 1 else 'numbers'} for "
+            f"{models} {'model' if models == 1 else 'models'}; expected a number for each model."
         )
     total = sum(weights)
     if not (min(weights) >= 0 and 0 < total < float("inf")):

@@ -98,13 +98,7 @@ class CorrectionConfig:
             raise UsageError(
                 f"`tokenizer` is {self.tokenizer!r}. Expected {', '.join(TOKENIZERS)} or None."
             )
-        if self.weights and len(self.weights) != len(self.models):
-            raise UsageError(
-                f"There are {len(self.weights)} `weights` for {len(self.models)} models. Expected "
-                "one per model."
-            )
-        if self.weights and not (min(self.weights) >= 0 < sum(self.weights) < float("inf")):
-            raise UsageError(f"`weights` is {self.weights}. Expected 0 or more, a sum above 0.")
+        loading.check_weights(self.weights, len(self.models))
         if self.device != "cpu" and (self.int8 or self.engine == "onnx"):
             raise UsageError(f"`device` is {self.device!r}. `int8` and the engine onnx need cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)

@@ -80,6 +80,17 @@ def keep_torch_state() -> Iterator[None]:
         torch.set_flush_denormal(flushes)
 
 
+def check_weights(weights: Sequence[float], models: int) -> None:
+    """Raise UsageError unless an ensemble of `models` models has equal (empty) or valid weights."""
+    if weights and len(weights) != models:
+        raise UsageError(
+            f"`weights` has {len(weights)} {'number' if len(weights) == 1 else 'numbers'} for "
+            f"{models} {'model' if models == 1 else 'models'}. Expected a number for each model."
+        )
+    if weights and not (min(weights) >= 0 < sum(weights) < math.inf):
+        raise UsageError(f"`weights` is {tuple(weights)}. Expected 0 or more, a sum above 0.")
+
+
 def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any], Any, Any]:
     """Return the models, the training configuration of the first model, and its task.
 

@@ -215,7 +215,7 @@ def test_ensembles_of_different_encoders(folder: Path, corpus: Path, model: Path
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--weights", "1,2"], 2, "There are 2 --weights for 1 models"),
+        (["--weights", "1,2"], 2, "--weights has 2 numbers for 1 model."),
         (["--weights", "0"], 2, "0 is out of range"),
         (["--weights", "a"], 2, "a is out of range"),
         (["--spacy-model", "x"], 2, "--spacy-model needs --explain"),
@@ -319,7 +319,7 @@ def _grams(one: Corrector) -> list[str]:
         ({"tokenizer": "mecab"}, "`tokenizer` is 'mecab'"),
         ({"iterations": 0}, "`iterations` is 0"),
         ({"batch_size": 0}, "`batch_size` is 0"),
-        ({"weights": (1.0, 2.0)}, "2 `weights` for 1 models"),
+        ({"weights": (1.0, 2.0)}, "`weights` has 2 numbers for 1 model"),
         ({"int8": True, "device": "cuda"}, "`int8` and the engine onnx need cpu"),
         *[({"weights": (weight,)}, "`weights` is") for weight in (-1.0, 0.0, math.nan, math.inf)],
     ],

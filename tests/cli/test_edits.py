@@ -252,6 +252,11 @@ def test_share_without_insertions_is_undefined(
         (["apply", "source", "labels", "-o", "x", "--strict"], 2, "unknown argument '--strict'."),
         (["tune", "source", "target"], 2, "required: --model"),
         (
+            ["tune", "source", "target", "--model", "a.pt", "b.pt", "--weights", "1"],
+            2,
+            "--weights has 1 number for 2 models. Expected a number for each model.",
+        ),
+        (
             ["dictionary", "source", "target", "-o", "x", "--size", "-1"],
             2,
             "Expected 0 or more",

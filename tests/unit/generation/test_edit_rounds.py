@@ -258,7 +258,7 @@ def test_weights_of_an_ensemble() -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ("2", "has 1 numbers for 2 models"),
+        ("2", "has 1 number for 2 models"),
         ("2,1,1", "has 3 numbers for 2 models"),
         ("2,-1", "is 2,-1; expected numbers of 0 or more"),
         ("0,0", "is 0,0; expected"),
