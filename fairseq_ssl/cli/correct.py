@@ -22,6 +22,7 @@ from fairseq_ssl.inference.correction import (
     Edit,
     correct_file,
 )
+from fairseq_ssl.inference.loading import is_checkpoint
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import TOKENIZERS
 
@@ -153,6 +154,13 @@ def add_taggers(parser: options.Options, more: str = "") -> None:
     parser.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
 
 
+def check_taggers(args: argparse.Namespace, inputs: str) -> None:
+    """Raise UsageError if --model also took the input, because it takes all words after it."""
+    last = args.model[-1]
+    if len(args.model) > 1 and last.is_file() and not is_checkpoint(last):
+        raise UsageError(f"{last} is not a checkpoint. Write {inputs} before --model.")
+
+
 def tagger_device(args: argparse.Namespace) -> Any:
     """Return --device, or cpu for --int8 and --engine onnx."""
     if not args.int8 and getattr(args, "engine", "torch") == "torch":
@@ -194,6 +202,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 def run(args: argparse.Namespace) -> None:
     """Correct the text and print a summary."""
+    check_taggers(args, "INPUT")
     args.device = tagger_device(args)
     device = options.chosen_device(args)
     config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)

@@ -9,7 +9,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import add_spelling, add_taggers, tagger_device
+from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_taggers, tagger_device
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
@@ -65,10 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_output(apply)
     apply.add_argument(
-        "--dictionary",
-        type=Path,
-        metavar="FILE",
-        help=f"{DICTIONARY}, to reject other labels",
+        "--dictionary", type=Path, metavar="FILE", help=f"{DICTIONARY}, to reject other labels"
     )
     options.add_jobs(apply)
     stats = steps.add("stats", "print the coverage of a dictionary and the oracle scores", _stats)
@@ -304,6 +301,7 @@ def _vote(args: argparse.Namespace) -> None:
 def _tune(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
 
+    check_taggers(args, "SOURCE and TARGET")
     fairseq_ssl.register()
     result = tune_edit_confidence(
         args.source,

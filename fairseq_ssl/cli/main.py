@@ -85,7 +85,14 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unknown argument {words[0]!r}.{hint} See {self.prog} --help.")
 
     def error(self, message: str) -> NoReturn:
-        """Print the message as one line on stderr, and exit with 2."""
+        """Print the message as one line on stderr, and exit with 2.
+
+        If only positional arguments are missing, an option with a list may have taken them.
+        """
+        missing = message.removeprefix("the following arguments are required: ")
+        lists = [name for name, one in self._option_string_actions.items() if one.nargs == "+"]
+        if missing != message and "--" not in missing and lists:
+            message += f". Write {missing} before {lists[0]}."
         self.exit(2, f"{self.prog}: error: {one_line(message)}\n")
 
 

@@ -152,13 +152,8 @@ def _add_m2(metrics: Steps) -> None:
         help="M2 file with sources and edits of one or more annotators",
     )
     _add_edit_options(step)
-    options.add_integer(
-        step,
-        "--max-unchanged-words",
-        "max unchanged words in an edit",
-        2,
-        minimum=0,
-    )
+    what = "max unchanged words in an edit"
+    options.add_integer(step, "--max-unchanged-words", what, 2, minimum=0)
     step.add_argument(
         "--ignore-case",
         action="store_true",
@@ -221,12 +216,8 @@ def _add_gleu(metrics: Steps) -> None:
     step = _add(metrics, "gleu", summary, _gleu)
     step.add_argument("--source", type=Path, required=True, metavar="FILE", help="uncorrected text")
     options.add_references(step)
-    options.add_integer(
-        step,
-        "--samples",
-        "iterations, each with a random reference for each sentence",
-        500,
-    )
+    what = "iterations, each with a random reference for each sentence"
+    options.add_integer(step, "--samples", what, 500)
 
 
 def _gleu(args: argparse.Namespace) -> Metric:
@@ -340,12 +331,7 @@ def _print(scores: SystemScores) -> None:
     if scores.comparisons:
         print()
         rows_of = [
-            [
-                name,
-                f"{one.difference:+.2f}",
-                f"{one.low:+.2f} to {one.high:+.2f}",
-                f"{one.p:.4f}",
-            ]
+            [name, f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}", f"{one.p:.4f}"]
             for name, one in scores.comparisons.items()
         ]
         compared = scores.metric.compared

@@ -352,6 +352,8 @@ def correct_file(
         progress: called with the number of lines corrected.
     """
     check_positive("block", block)
+    if config.engine == "torch":
+        loading.require_checkpoints(config.models)  # before the text, which can be stdin
     text = TextInput(optional_path(source), size=block * 1024)
     path, stream = file_or_stream(output)
     outputs = [path] if path else []

@@ -91,6 +91,23 @@ def check_weights(weights: Sequence[float], models: int) -> None:
         raise UsageError(f"`weights` is {tuple(weights)}. Expected 0 or more, a sum above 0.")
 
 
+def is_checkpoint(path: str | Path) -> bool:
+    """Return True if a file begins as a file of `torch.save`: a zip archive, or once a pickle."""
+    with Path(path).open("rb") as file:
+        return file.read(2).startswith((b"PK", b"\x80"))
+
+
+def require_checkpoints(paths: Sequence[str | Path]) -> None:
+    """Raise DataError for a path that is not a checkpoint, by the first bytes of the file."""
+    for path in paths:
+        if Path(path).is_file() and is_checkpoint(path):
+            continue
+        found = "is a folder" if Path(path).is_dir() else "does not exist"
+        if Path(path).is_file():
+            found = "is not a checkpoint"
+        raise DataError(f"{path} {found}. Expected a checkpoint of fairseq-train.")
+
+
 def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any], Any, Any]:
     """Return the models, the training configuration of the first model, and its task.
 
@@ -103,10 +120,7 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
     from fairseq import checkpoint_utils
 
     check_registered()
-    for path in paths:
-        if not Path(path).is_file():
-            found = "is a folder" if Path(path).is_dir() else "does not exist"
-            raise DataError(f"{path} {found}. Expected a checkpoint of fairseq-train.")
+    require_checkpoints(paths)
     names = [str(path) for path in paths]
     shown = ", ".join(names)
     data = options.get("data", "their data")

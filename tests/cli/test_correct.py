@@ -259,6 +259,15 @@ def test_wrong_models(
     assert Path("out").read_text() == "THE CAT\n"
 
 
+def test_input_after_the_models(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["correct", "--model", str(model), "text"]) == 2
+    assert "text is not a checkpoint. Write INPUT before --model." in capsys.readouterr().err
+    assert main(["correct", "--model", "text"]) == 1  # without reading stdin
+    assert "text is not a checkpoint. Expected a checkpoint of" in capsys.readouterr().err
+
+
 def test_input_that_is_not_utf8(
     folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

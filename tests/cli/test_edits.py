@@ -252,6 +252,16 @@ def test_share_without_insertions_is_undefined(
         (["apply", "source", "labels", "-o", "x", "--strict"], 2, "unknown argument '--strict'."),
         (["tune", "source", "target"], 2, "required: --model"),
         (
+            ["tune", "--model", "a.pt", "source", "target"],
+            2,
+            "are required: SOURCE, TARGET. Write SOURCE, TARGET before --model.",
+        ),
+        (
+            ["tune", "source", "target", "--model", "a.pt", "target"],
+            2,
+            "target is not a checkpoint. Write SOURCE and TARGET before --model.",
+        ),
+        (
             ["tune", "source", "target", "--model", "a.pt", "b.pt", "--weights", "1"],
             2,
             "--weights has 1 number for 2 models. Expected a number for each model.",
