@@ -114,13 +114,13 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     options.add_integer(search, "--iterations", "max rounds of edits", 4)
     for name, what, minimum in (
-        ("--keep-bias", "number added to the probability of keep", -1),
-        ("--delete-bias", "number added to the probability of delete", -1),
-        ("--min-confidence", "min probability of an edit", 0),
-        ("--min-sentence-confidence", "min error probability of a token of an edited sentence", 0),
+        ("keep-bias", "number added to the probability of keep", -1),
+        ("delete-bias", "number added to the probability of delete", -1),
+        ("min-confidence", "min probability of an edit", 0),
+        ("min-sentence-confidence", "min error probability of a token of an edited sentence", 0),
     ):
         search.add_argument(
-            name,
+            *(f"--{name}", f"--edit-{name}"),
             type=options.number(minimum, 1),
             default=0.0,
             metavar="X",

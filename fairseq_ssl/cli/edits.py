@@ -318,9 +318,7 @@ def _tune(args: argparse.Namespace) -> None:
         progress=progress,
     )
     print(" ".join(f"{flag(f'edit_{name}')} {value}" for name, value in result.flags.items()))
-    shown = " ".join(f"{flag(name)} {value}" for name, value in result.flags.items())
-    correct = f"for fairseq-ssl correct: {shown or 'no options'}"
-    print_lines(*result.lines(), correct, result.signature)
+    print_lines(*result.lines(), result.signature)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -196,7 +196,8 @@ def test_a_complete_output_is_kept_and_another_one_is_rejected(
 
 
 def test_thresholds(folder: Path, model: Path) -> None:
-    for flags in (("--keep-bias", "1"), ("--min-confidence", "1")):
+    tuned = ("--edit-min-confidence", "1", "--edit-keep-bias", "0.5")  # printed by edits tune
+    for flags in (("--keep-bias", "1"), ("--min-confidence", "1"), tuned):
         assert correct(model, "text", *flags, "-o", "out", "--force") == 0
         assert Path("out").read_text() == TEXT
 
