@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import change_probabilities, token_edits
@@ -172,14 +172,18 @@ class Corrector(loading.ConfiguredModel):
         self._tagger = _load_tagger(config)
 
     @classmethod
-    def from_pretrained(cls, *models: str | Path, **options: Any) -> Corrector:
+    def from_pretrained(
+        cls, *models: str | Path | Sequence[str | Path], **options: Any
+    ) -> Corrector:
         """Load models. Call `fairseq_ssl.register` first.
 
         Args:
-            models: a checkpoint, or several for an ensemble.
+            models: a checkpoint, or several for an ensemble, which can be a list.
             options: fields of `CorrectionConfig`, such as `iterations`.
         """
-        return cls(CorrectionConfig(models, **options))
+        loading.check_fields(CorrectionConfig, options)
+        paths = models[0] if len(models) == 1 and isinstance(models[0], (list, tuple)) else models
+        return cls(CorrectionConfig(tuple(cast("Sequence[str | Path]", paths)), **options))
 
     @property
     def models(self) -> list[Any]:

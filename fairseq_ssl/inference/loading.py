@@ -10,7 +10,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import ConfigurationError, DataError, FairseqSslError, UsageError
+from fairseq_ssl.errors import (
+    ConfigurationError,
+    DataError,
+    FairseqSslError,
+    UsageError,
+    nearest,
+)
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
 
@@ -159,6 +165,14 @@ def mismatch_error(models: str, data: object, error: Exception) -> DataError:
         f"{models} cannot be loaded with {data}. Expected the dictionaries of the training data. "
         f"{lines[-1].strip()}"
     )
+
+
+def check_fields(config: type, options: Iterable[str]) -> None:
+    """Raise TypeError for an option that is not a field of the dataclass `config`."""
+    known = [field.name for field in fields(config)]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{config.__name__} has no field {name!r}.{nearest(name, known)}")
 
 
 class ConfiguredModel:

@@ -297,6 +297,13 @@ def test_the_class_corrects_lines(model: Path) -> None:
 
 
 @pytest.mark.parametrize("package", ["errant", "threadpoolctl"])
+def test_the_class_takes_a_list_of_models_and_checks_the_options(model: Path) -> None:
+    corrector = Corrector.from_pretrained([model, str(model)], weights=(1, 2))
+    assert (len(corrector.models), corrector.config.models) == (2, (model, model))
+    with pytest.raises(TypeError, match=r"no field 'keep_bais'. Did you mean 'keep_bias'\?"):
+        Corrector.from_pretrained(model, keep_bais=0.1)
+
+
 def test_a_missing_package_is_not_a_missing_pipeline(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
