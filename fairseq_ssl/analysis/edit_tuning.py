@@ -18,7 +18,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
 from fairseq_ssl.inference.loading import check_weights, load_tagger
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
-from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
+from fairseq_ssl.io.text_files import m2_hint, optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import spelling_corrector
 
@@ -178,7 +178,7 @@ def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list
     if not sources or len(sources) != len(targets):
         raise DataError(
             f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
-            "have the same number of lines, at least one."
+            f"have the same number of lines, at least one.{m2_hint(source, target)}"
         )
     if spelling is not None:
         correct = spelling_corrector(spelling)

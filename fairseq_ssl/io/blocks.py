@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import MAX_LINE_BYTES, file_on_disk, open_text, utf8_error
+from fairseq_ssl.io.text_files import (
+    MAX_LINE_BYTES,
+    file_on_disk,
+    open_text,
+    unequal_lines,
+    utf8_error,
+)
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
@@ -186,14 +192,14 @@ def row_blocks(
         for file, name in zip(files[1:], names[1:], strict=True):
             lines = [_line(file, name) for _ in range(count)]
             if not lines[-1]:
-                raise _unequal(name, first + lines.index(b"") - 1, names[0])
+                raise unequal_lines(name, first + lines.index(b"") - 1, names[0])
             data.append(b"".join(lines))
         ends = [end + len(lines) for end, lines in zip(ends, data, strict=True)]
         yield RowBlock(tuple(names), first, tuple(data), tuple(ends), share_read(files[0], begun))
         first += count
     for file, name in zip(files[1:], names[1:], strict=True):
         if _line(file, name):
-            raise _unequal(names[0], first - 1, name)
+            raise unequal_lines(names[0], first - 1, name)
 
 
 def _line(file: IO[bytes], name: str) -> bytes:
@@ -203,13 +209,6 @@ def _line(file: IO[bytes], name: str) -> bytes:
             f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
         )
     return line
-
-
-def _unequal(ended: str, lines: int, longer: str) -> DataError:
-    return DataError(
-        f"{ended} ends after line {lines}, but {longer} has more lines. Both must have the same "
-        "number of lines."
-    )
 
 
 def share_read(file: Any, begun: float = 0.0) -> float:

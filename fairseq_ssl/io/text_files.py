@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeVar, cast
@@ -282,11 +282,26 @@ def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
         if None in row:
             ended = [path for path, line in zip(paths, row, strict=True) if line is None]
             longer = [path for path in paths if path not in ended]
-            raise DataError(
-                f"{ended[0]} ends after line {number}, but {longer[0]} has more lines. Both must "
-                "have the same number of lines."
-            )
+            raise unequal_lines(ended[0], number, longer[0])
         yield row
+
+
+def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataError:
+    """Return the error of parallel files of which one ends after `lines` lines."""
+    return DataError(
+        f"{ended} ends after line {lines}, but {longer} has more lines. Both must have the same "
+        f"number of lines.{m2_hint(ended, longer)}"
+    )
+
+
+def m2_hint(*paths: str | Path) -> str:
+    """Return how to convert the first M2 file among `paths` to parallel text, or nothing."""
+    for path in paths:
+        if Path(path).is_file():  # a pipe cannot be read again
+            head = list(islice(read_lines(path), 1000))
+            if head and head[0].startswith("S ") and any(line.startswith("A ") for line in head):
+                return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
+    return ""
 
 
 def write_parallel(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> int:

@@ -251,6 +251,13 @@ def test_share_without_insertions_is_undefined(
         ),
         (["apply", "source", "labels", "-o", "x", "--strict"], 2, "unknown argument '--strict'."),
         (["tune", "source", "target"], 2, "required: --model"),
+        *[
+            (words, 1, "lines. gold.m2 is an M2 file. Convert it with: fairseq-ssl m2 to-text")
+            for words in (
+                ["label", "gold.m2", "target", "--dictionary", "edits", "-o", "x"],
+                ["vote", "source", "gold.m2", "target"],
+            )
+        ],
         (
             ["tune", "--model", "a.pt", "source", "target"],
             2,
@@ -325,6 +332,8 @@ def test_wrong_requests_and_input(
     before = Path("source").read_bytes()
     Path("empty").touch()
     Path("short").write_text("a\nb\n")
+    block = "S a\nA 0 1|||R:OTHER|||b|||REQUIRED|||-NONE-|||0\n\n"
+    Path("gold.m2").write_text(block * 9)
     Path("latin").write_bytes(b"e ing\nfur\xff r\n" + b"\n" * 4)
     Path("labels").write_text("\n\nKEEP KEEP\n\n\n\n")
     Path("unfit").write_text("KEEP KEEP KEEP KEEP KEEP APPEND_new\nKEEP SUFFIX_-s" + " KEEP" * 4)
