@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_line_words
+
+logger = logging.getLogger(__name__)
 
 EDITS_FILE = "edits.txt"
 EDITS, NONE = "edits", "None"
@@ -79,6 +82,10 @@ def prepare_edit_data(
     """
     _check_languages(languages)
     check_outside(output, chain.from_iterable(splits.values()))
+    if "valid" not in splits:
+        logger.warning(
+            "No `valid` pairs are prepared. fairseq-train needs them, or --disable-validation."
+        )
     coverage: dict[str, Coverage] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
         options: dict[str, Any] = {"size": size, "max_ngram": max_ngram, "transforms": transforms}

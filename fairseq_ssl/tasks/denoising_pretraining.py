@@ -133,6 +133,8 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
     """Infer the languages that are not set from the file names."""
     if cfg.source_lang is not None and cfg.target_lang is not None:
         return
+    if not folder.is_dir():
+        raise ConfigurationError(f"{folder} does not exist. Expected a folder of binarized text.")
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     found = {(*pair.split("-"),) for _, pair, side, *_ in names if side in pair.split("-")}
     pairs = sorted(pair for pair in found if len(pair) == 2)

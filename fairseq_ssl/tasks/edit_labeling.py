@@ -222,7 +222,8 @@ class EditLabelingTask(FairseqTask):
         text, target, labels = (_concat([part[side] for part in parts]) for side in range(3))
         if text is None:
             raise ConfigurationError(
-                f"{folder} has no text for {split}. Expected output of fairseq-preprocess, such as "
+                f"{folder} has no text for {split}. Expected output of fairseq-preprocess, or of "
+                f"edits prepare{'' if is_training else f' with --{split}'}, such as "
                 f"{split}.{self.cfg.source_lang}-{self.cfg.target_lang or NONE}."
                 f"{self.cfg.source_lang}.idx."
             )
@@ -407,6 +408,8 @@ def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     """Infer the source and the target language from the file names, unless they are set."""
     if cfg.source_lang is not None:
         return
+    if not folder.is_dir():
+        raise ConfigurationError(f"{folder} does not exist. Expected a folder of binarized text.")
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     pairs = {pair for _, pair, side, *_ in names if side in pair.split("-") and side != EDITS}
     if len(pairs) != 1:

@@ -44,6 +44,7 @@ def test_the_folder_equals_that_of_several_commands(
 ) -> None:
     assert prepare("--valid", "valid.src", "valid.trg") == 0
     shown = capsys.readouterr().err
+    assert "disable-validation" not in shown
     assert "train: 60 pairs" in shown
     assert "valid: 21 pairs" in shown
     binarize(folder, "--groups", "all")
@@ -64,9 +65,10 @@ def test_the_folder_equals_that_of_several_commands(
     assert (signature["train"], signature["valid"]) == (60, 21)
 
 
-def test_options(folder: Path) -> None:
+def test_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--groups", "none", "--size", "3", "--max-ngram", "1", "--transforms", "none")
     assert prepare(*words, "-s", "en_err", "-t", "en", "--test", "valid.src", "valid.trg") == 0
+    assert "No --valid pairs are prepared. fairseq-train needs them" in capsys.readouterr().err
     assert len(EditDictionary.read(Path("made/edits.txt")).labels) == 2 + 3 + 3
     names = {path.name for path in Path("made").iterdir()}
     assert {"test.en_err-en.en.idx", "dict.en_err.txt", "train.edits-None.edits.bin"} <= names

@@ -272,7 +272,7 @@ def test_invalid_rates_and_missing_data_are_rejected(
     (tmp_path / "none").mkdir()
     with pytest.raises(ConfigurationError, match="has no binarized text"):
         task(tmp_path / "none")
-    with pytest.raises(ConfigurationError, match="has no binarized text"):
+    with pytest.raises(ConfigurationError, match="missing does not exist"):
         task(tmp_path / "missing")
     only_test = tmp_path / "test-only"
     only_test.mkdir()

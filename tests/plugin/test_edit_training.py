@@ -311,8 +311,10 @@ def test_invalid_data_is_rejected(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data, bare, ignore=shutil.ignore_patterns("*.edits.*"))
     with pytest.raises(ConfigurationError, match="no labels for train"):
         task(bare).load_dataset("train")
-    with pytest.raises(ConfigurationError, match="no text for test"):
+    with pytest.raises(ConfigurationError, match="or of edits prepare with --test"):
         task(data).load_dataset("test")
+    with pytest.raises(ConfigurationError, match="missing does not exist"):
+        task(tmp_path / "missing")
     apart = tmp_path / "apart"
     shutil.copytree(data, apart)
     with (apart / "dict.trg.txt").open("a") as dictionary:
