@@ -44,9 +44,7 @@ def add_predict(steps: Steps) -> None:
     )
     options.add_overwrite(label)
     predict = steps.add(
-        "predict",
-        "print the label and the class probabilities of each text",
-        _predict,
+        "predict", "print the label and the class probabilities of each text", _predict
     )
     _add_model(predict)
     options.add_input(predict, "texts, one per line", "file")
@@ -56,9 +54,7 @@ def add_predict(steps: Steps) -> None:
         "faster for long texts, since they are already tokenized",
     )
     predict.add_argument(
-        "--labeled",
-        action="store_true",
-        help="read lines of a label, a tab and a text",
+        "--labeled", action="store_true", help="read lines of a label, a tab and a text"
     )
     options.add_integer(
         predict,

@@ -84,11 +84,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "lines are only compared with the lines in it (default: 1G)",
     )
     options.add_integer(
-        group,
-        "--examples",
-        "examples of dropped lines of each filter in OUTPUT.json",
-        3,
-        minimum=0,
+        group, "--examples", "examples of dropped lines of each filter in OUTPUT.json", 3, minimum=0
     )
 
 

@@ -62,11 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
         if kind == INTERPOLATE:
             options.add_integer(
-                step,
-                "--sentences",
-                "number of adjacent sentences to join",
-                10,
-                minimum=2,
+                step, "--sentences", "number of adjacent sentences to join", 10, minimum=2
             )
         if kind in (INTERPOLATE, SWAPPED):
             step.add_argument(

@@ -36,11 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_input(step, "tokenized text", "file")
     options.add_output_or_stdout(step)
     step.add_argument(
-        "--counts",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="output of spelling count",
+        "--counts", type=Path, required=True, metavar="FILE", help="output of spelling count"
     )
 
 
