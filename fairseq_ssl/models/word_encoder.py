@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
+from fairseq_ssl.checkpoints.hugging_face import missing_folder
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles, longest
 from fairseq_ssl.data.word_subwords import SubwordBatch
 from fairseq_ssl.errors import ConfigurationError
@@ -162,8 +163,7 @@ def _require_checkpoint(model: Any, folder: Path) -> None:
 
     def raise_error(*_: Any) -> None:
         raise ConfigurationError(
-            f"The folder {folder} of --edit-init does not exist, and no checkpoint was loaded. "
-            "Expected a BERT or RoBERTa in Hugging Face format."
+            f"No checkpoint was loaded, and --edit-init is missing. {missing_folder(folder)}"
         )
 
     def remove_hooks(*_: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, DataError
 from tests import pretrained
 from tests.conftest import Run
 from tests.plugin.edit_corpus import TASK, WORDS, trained, write_corpus
@@ -100,3 +100,5 @@ def test_random_weights_with_a_tokenizer_resume(
 def test_a_tokenizer_is_required(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="--edit-unit word needs the tokenizer"):
         trained_on_words(corpus, tmp_path)
+    with pytest.raises(DataError, match=r"gone does not exist\. .* hf download NAME --local-dir"):
+        trained_on_words(corpus, tmp_path, "--edit-init", str(tmp_path / "gone"))

@@ -224,7 +224,7 @@ def test_missing_folder_is_allowed_if_a_checkpoint_is_loaded(tmp_path: Path) -> 
     """This occurs when a run resumes, or a trained model decodes, on a different machine."""
     trained = tagger(config("bert", saved(language_model("bert"), "bert", tmp_path)))
     model = tagger(config("bert", tmp_path / "gone"))
-    with pytest.raises(ConfigurationError, match="--edit-init does not exist, and no checkpoint"):
+    with pytest.raises(ConfigurationError, match="Download one with: hf download"):
         model(batch())
     model.load_state_dict(trained.state_dict())
     torch.testing.assert_close(model(batch()).edits, trained(batch()).edits)
