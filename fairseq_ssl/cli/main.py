@@ -81,7 +81,11 @@ class Parser(argparse.ArgumentParser):
     def reject_unknown(self, words: Sequence[str]) -> None:
         """Exit with a usage error that names the first of `words`, unless it is empty."""
         if words:
-            hint = nearest(words[0].partition("=")[0], self._option_string_actions)
+            flags = self._option_string_actions
+            hint = nearest(words[0].partition("=")[0], flags)
+            lists = [name for name in flags if isinstance(flags[name], argparse._AppendAction)]
+            if lists and not words[0].startswith("-"):
+                hint = f" Repeat {' or '.join(lists)} before each value."
             self.error(f"unknown argument {words[0]!r}.{hint} See {self.prog} --help.")
 
     def error(self, message: str) -> NoReturn:

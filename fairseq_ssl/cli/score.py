@@ -81,9 +81,9 @@ def _add(
     group.add_argument(
         "--baseline",
         action="append",
-        type=Path,
+        type=lambda word: options.split_name(word)[1],
         default=[],
-        metavar="FILE",
+        metavar="[NAME=]FILE",
         help="hypotheses of a baseline, compared with each system by a paired bootstrap over "
         "sentences (Koehn, 2004); repeat for its seeds",
     )
@@ -280,6 +280,10 @@ def _run(args: argparse.Namespace) -> None:
 
     _check(args)
     systems = options.named_files(args.systems)
+    for path in args.baseline:
+        if str(path) in systems and not path.exists():
+            file = systems[str(path)][0]
+            raise UsageError(f"--baseline {path} is the name of a system. Pass its file, {file}.")
     with _rare_collection():
         metric = args.build(args)
         scores = score_systems(metric, systems, args.baseline, args.resamples, args.seed)

@@ -248,7 +248,7 @@ def test_systems_seeds_and_a_baseline(files: Path, capsys: pytest.CaptureFixture
     assert against["theirs"]["difference"] == pytest.approx(100 - seeds[0])
     assert against["ours"]["difference"] == pytest.approx(sum(seeds) / 2 - seeds[0])
     assert "|resamples:50|seed:3|" in str(content["signature"])
-    assert main(["score", *words, "--baseline", "right"]) == 0
+    assert main(["score", *words, "--baseline", "gold=right"]) == 0
     shown = capsys.readouterr().out
     assert "ours    87.50 ± 17.68  62.50 ± 17.68  79.17 ± 5.89\n" in shown
     assert "theirs  100.00         100.00         100.00\n" in shown
@@ -392,6 +392,16 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
         ),
         (["errant", "right", "--gold", "gold.m2", "--untyped", "--model", "m"], 2, "Drop one of"),
         (["bleu", "right"], 2, "required: --reference"),
+        (
+            ["bleu", "right", "--reference", "source", "right"],
+            2,
+            "unknown argument 'right'. Repeat --baseline or --reference before each value.",
+        ),
+        (
+            ["bleu", "a=right", "--reference", "source", "--baseline", "a"],
+            2,
+            "--baseline a is the name of a system. Pass its file, right.",
+        ),
     ],
 )
 def test_wrong_options_are_rejected(
