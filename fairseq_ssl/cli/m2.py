@@ -181,7 +181,7 @@ def _write(
 
 def _stats(args: argparse.Namespace) -> None:
     name = str(args.input or "stdin")
-    found = M2Statistics.of(m2.parse_m2(options.input_lines(args.input), name))
+    found = M2Statistics.of(m2.parse_m2(options.input_lines(args.input), name), name)
     if args.format == "json":
         print(json.dumps(found.content(), indent=2, ensure_ascii=False))
         return

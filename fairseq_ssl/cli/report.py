@@ -46,8 +46,9 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
         "--gold",
         type=Path,
         metavar="FILE",
-        help="M2 file with sources and edits of annotators, in place of --source and --reference; "
-        "the page then has error types and the systems that corrected each error",
+        help="M2 file with sources and edits of annotators, from which --source and --reference "
+        "are taken unless they are set; the page then has error types and the systems that "
+        "corrected each error",
     )
     group.add_argument(
         "--metric",

@@ -52,8 +52,9 @@ class Comparison:
     Args:
         source: file of the source text.
         references: files of references.
-        gold: M2 file with sources and edits, instead of `source` and `references`. The page then
-            also shows error types and the errors that each system corrected.
+        gold: M2 file with sources and edits, from which `source` and `references` are taken unless
+            they are set. The page then also shows error types and the errors that each system
+            corrected.
         metric: one of `METRICS` (default: m2 with `gold`; gleu with `source` if outputs are
             similar to it; otherwise bleu).
         tokenize: sacreBLEU tokenizer, for bleu.

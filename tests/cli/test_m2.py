@@ -69,6 +69,8 @@ def test_text_of_an_annotator(folder: Path, capsys: pytest.CaptureFixture[str]) 
         for annotator in ("0", "all"):
             words = ("m2", "to-text", name, "-o", "c", "--annotator", annotator)
             assert f"{name} has no line that begins with 'S '" in refused(capsys, 1, *words)
+    message = refused(capsys, 1, "m2", "stats", "empty")
+    assert "empty has no line that begins with 'S '. Is this an M2 file?" in message
     assert not list(folder.glob("c.*"))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq_ssl.errors import one_line
+from fairseq_ssl.errors import DataError, one_line
 from fairseq_ssl.text.m2 import M2Sentence, main_type, operation
 
 
@@ -50,8 +50,8 @@ class M2Statistics:
     annotators: dict[int, AnnotatorStatistics] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sentences: Iterable[M2Sentence]) -> M2Statistics:
-        """Count the sentences and their edits."""
+    def of(cls, sentences: Iterable[M2Sentence], name: str = "The text") -> M2Statistics:
+        """Count the sentences and their edits. `name` is the name of the file in messages."""
         found = cls()
         for sentence in sentences:
             found.sentences += 1
@@ -61,6 +61,8 @@ class M2Statistics:
                 counts.sentences += 1
                 counts.unchanged += not edits
                 counts.types.update(edit.type for edit in edits)
+        if not found.sentences:
+            raise DataError(f"{name} has no line that begins with 'S '. Is this an M2 file?")
         found.annotators = dict(sorted(found.annotators.items()))
         return found
 
