@@ -80,12 +80,8 @@ def prepare_edit_data(
         executor: `Executor` for counting and labeling (default: this process).
         progress: called with the number of pairs done.
     """
-    _check_languages(languages)
+    _check_names(languages, splits)
     check_outside(output, chain.from_iterable(splits.values()))
-    if "valid" not in splits:
-        logger.warning(
-            "No `valid` pairs are prepared. fairseq-train needs them, or --disable-validation."
-        )
     coverage: dict[str, Coverage] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
         options: dict[str, Any] = {"size": size, "max_ngram": max_ngram, "transforms": transforms}
@@ -117,8 +113,15 @@ def prepare_edit_data(
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
 
 
-def _check_languages(languages: tuple[str, str]) -> None:
-    """Raise UsageError unless the files of both sides and of the labels have different names."""
+def _check_names(languages: tuple[str, str], splits: Iterable[str]) -> None:
+    """Raise UsageError unless the files of both sides and of the labels have different names.
+
+    Warn if there is no split `valid`.
+    """
+    if "valid" not in splits:
+        logger.warning(
+            "No `valid` pairs are prepared. fairseq-train needs them, or --disable-validation."
+        )
     if len({*languages, EDITS}) < 3:
         raise UsageError(
             f"`source_lang` and `target_lang` are {' and '.join(languages)}. Expected two "

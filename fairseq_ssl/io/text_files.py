@@ -295,7 +295,7 @@ def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataErro
 
 
 def m2_hint(*paths: str | Path) -> str:
-    """Return how to convert the first M2 file among `paths` to parallel text, or nothing."""
+    """Return a hint to convert the first M2 file among `paths`, or an empty string."""
     for path in paths:
         if Path(path).is_file():  # a pipe cannot be read again
             head = list(islice(read_lines(path), 1000))

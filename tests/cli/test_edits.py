@@ -251,13 +251,16 @@ def test_share_without_insertions_is_undefined(
         ),
         (["apply", "source", "labels", "-o", "x", "--strict"], 2, "unknown argument '--strict'."),
         (["tune", "source", "target"], 2, "required: --model"),
-        *[
-            (words, 1, "lines. gold.m2 is an M2 file. Convert it with: fairseq-ssl m2 to-text")
-            for words in (
-                ["label", "gold.m2", "target", "--dictionary", "edits", "-o", "x"],
-                ["vote", "source", "gold.m2", "target"],
-            )
-        ],
+        (
+            ["tune", "source", "gold.m2", "--model", "a.pt"],
+            1,
+            "one. gold.m2 is an M2 file. Convert",
+        ),
+        (
+            ["label", "gold.m2", "target", "--dictionary", "edits", "-o", "x"],
+            1,
+            "lines. gold.m2 is an M2 file. Convert it with: fairseq-ssl m2 to-text",
+        ),
         (
             ["tune", "--model", "a.pt", "source", "target"],
             2,
@@ -354,7 +357,9 @@ def test_votes(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["edits", "vote", "in", "one", "two", "three", "--min-votes", "1", "-o", "x"]) == 0
     assert Path("x").read_text() == "x c d\n"
     assert "edits-vote|systems:3|min_votes:1" in capsys.readouterr().err
+    Path("gold.m2").write_text("S a\nA 0 1|||R:OTHER|||b|||REQUIRED|||-NONE-|||0\n")
     for words, code, message in (
+        (["in", "gold.m2"], 1, "lines. gold.m2 is an M2 file. Convert it with: fairseq-ssl m2 to"),
         (["in", "one", "two", "--min-votes", "3"], 2, "is 3 for 2 corrections"),
         (["in", "one", "-o", "one"], 2, "one is an input"),
         (["in", "source"], 1, "Both must have the same number of lines"),
