@@ -296,7 +296,6 @@ def test_the_class_corrects_lines(model: Path) -> None:
         corrector(model).correct("a b")
 
 
-@pytest.mark.parametrize("package", ["errant", "threadpoolctl"])
 def test_the_class_takes_a_list_of_models_and_checks_the_options(model: Path) -> None:
     corrector = Corrector.from_pretrained([model, str(model)], weights=(1, 2))
     assert (len(corrector.models), corrector.config.models) == (2, (model, model))
@@ -304,6 +303,7 @@ def test_the_class_takes_a_list_of_models_and_checks_the_options(model: Path) ->
         Corrector.from_pretrained(model, keep_bais=0.1)
 
 
+@pytest.mark.parametrize("package", ["errant", "threadpoolctl"])
 def test_a_missing_package_is_not_a_missing_pipeline(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
