@@ -17,8 +17,9 @@ from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
 from fairseq_ssl.inference.loading import check_weights, load_tagger
+from fairseq_ssl.io.blocks import m2_hint
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
-from fairseq_ssl.io.text_files import m2_hint, optional_path, path_list, read_lines
+from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import spelling_corrector
 

@@ -16,7 +16,8 @@ from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
 from fairseq_ssl.edits.labels import KEEP, Label, parse_label
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.text_files import path_list, read_parallel
+from fairseq_ssl.io.blocks import read_parallel
+from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.signature import Signature
 
 CONTINUATION = "##"

@@ -1,4 +1,4 @@
-"""Reading of large files in blocks of lines: one file, or several parallel files."""
+"""Reading of files in blocks of lines, and of parallel files by line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +15,7 @@ from fairseq_ssl.io.text_files import (
     MAX_LINE_BYTES,
     file_on_disk,
     open_text,
-    unequal_lines,
+    read_lines,
     utf8_error,
 )
 
@@ -235,3 +236,32 @@ def pair_blocks(left: str | Path, right: str | Path) -> Iterator[RowBlock]:
     """Yield the blocks of two parallel files, gzip if the name ends with ``.gz``."""
     with open_text(left) as file, open_text(right) as other:
         yield from row_blocks((file, other), (str(left), str(right)))
+
+
+def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
+    """Yield one tuple of lines per line number. Raise DataError if a file has fewer lines."""
+    readers = [read_lines(path) for path in paths]
+    for number, row in enumerate(zip_longest(*readers)):
+        if None in row:
+            ended = [path for path, line in zip(paths, row, strict=True) if line is None]
+            longer = [path for path in paths if path not in ended]
+            raise unequal_lines(ended[0], number, longer[0])
+        yield row
+
+
+def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataError:
+    """Return the error of parallel files of which one ends after `lines` lines."""
+    return DataError(
+        f"{ended} ends after line {lines}, but {longer} has more lines. Both must have the same "
+        f"number of lines.{m2_hint(ended, longer)}"
+    )
+
+
+def m2_hint(*paths: str | Path) -> str:
+    """Return a hint to convert the first M2 file among `paths`, or an empty string."""
+    for path in paths:
+        if Path(path).is_file():  # a pipe cannot be read again
+            head = list(islice(read_lines(path), 1000))
+            if head and head[0].startswith("S ") and any(line.startswith("A ") for line in head):
+                return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
+    return ""

@@ -15,7 +15,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import islice, zip_longest
 from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeVar, cast
@@ -275,35 +274,6 @@ def stdin_lines() -> Iterator[str]:
     return decoded_lines(stdin_text(), "stdin")
 
 
-def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
-    """Yield one tuple of lines per line number. Raise DataError if a file has fewer lines."""
-    readers = [read_lines(path) for path in paths]
-    for number, row in enumerate(zip_longest(*readers)):
-        if None in row:
-            ended = [path for path, line in zip(paths, row, strict=True) if line is None]
-            longer = [path for path in paths if path not in ended]
-            raise unequal_lines(ended[0], number, longer[0])
-        yield row
-
-
-def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataError:
-    """Return the error of parallel files of which one ends after `lines` lines."""
-    return DataError(
-        f"{ended} ends after line {lines}, but {longer} has more lines. Both must have the same "
-        f"number of lines.{m2_hint(ended, longer)}"
-    )
-
-
-def m2_hint(*paths: str | Path) -> str:
-    """Return a hint to convert the first M2 file among `paths`, or an empty string."""
-    for path in paths:
-        if Path(path).is_file():  # a pipe cannot be read again
-            head = list(islice(read_lines(path), 1000))
-            if head and head[0].startswith("S ") and any(line.startswith("A ") for line in head):
-                return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
-    return ""
-
-
 def write_parallel(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> int:
     """Write the i-th item of each row to the i-th file. Return the number of rows."""
     count = 0
@@ -360,7 +330,7 @@ def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[
     path = Path(path)
     compressed = path.suffix == ".gz" if compressed is None else compressed
     try:
-        file = gzip.open(path) if compressed else path.open("rb")  # noqa: SIM115
+        file = gzip.open(path) if compressed else path.open("rb", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise DataError(_reading_error(error, path)) from None
     with file:
@@ -373,6 +343,7 @@ class _CheckedFile(io.RawIOBase):
     def __init__(self, file: Any, path: Path) -> None:
         super().__init__()
         self.file, self._path = file, path
+        self._read = getattr(file, "readinto1", file.readinto)  # at most one read of a pipe
 
     def readable(self) -> bool:
         """Return True, as `io.RawIOBase` requires."""
@@ -392,7 +363,7 @@ class _CheckedFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
-        return self._call(self.file.readinto1, buffer)
+        return self._call(self._read, buffer)
 
     def _call(self, function: Callable[..., int], *values: Any) -> int:
         try:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import scorer_loader
-from fairseq_ssl.io.blocks import RowBlock, pair_blocks, row_blocks
+from fairseq_ssl.io.blocks import RowBlock, pair_blocks, read_parallel, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import (
     Chunks,
@@ -30,13 +30,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
-from fairseq_ssl.io.text_files import (
-    compress_chunk,
-    open_text,
-    parse_json,
-    path_list,
-    read_parallel,
-)
+from fairseq_ssl.io.text_files import compress_chunk, open_text, parse_json, path_list
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
     Phsic,

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import MissingPackageError, import_optional
+from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.io.text_files import path_list, read_parallel
+from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.metrics.metric import BLOCK
 from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, check_positive, import_optional
+from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import checked_pairs, json_text, parse_json, read_parallel
+from fairseq_ssl.io.text_files import checked_pairs, json_text, parse_json
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
-from fairseq_ssl.io.text_files import read_parallel
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.metrics.metric import TextSource, check_lengths, text_label, text_lines
 from fairseq_ssl.rerank.word_vectors import WordVectors, read_vectors

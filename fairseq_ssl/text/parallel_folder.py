@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.text_files import read_parallel, write_parallel
+from fairseq_ssl.io.blocks import read_parallel
+from fairseq_ssl.io.text_files import write_parallel
 
 Sentence = TypeVar("Sentence")
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.blocks import pair_blocks
+from fairseq_ssl.io.blocks import pair_blocks, read_parallel
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     convert_fields,
@@ -21,7 +21,6 @@ from fairseq_ssl.io.text_files import (
     open_bytes,
     parse_json,
     read_lines,
-    read_parallel,
     write_parallel,
 )
 
