@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import glob
 import hashlib
 import itertools
 import json
@@ -32,9 +33,7 @@ from pathlib import Path
 
 REUSE, DIFFERS, BUILD = 0, 2, 3
 
-OUTPUTS = frozenset(
-    {">", "-o", "--output", "--destdir", "--save-dir", "--source-output", "--scores"}
-)
+OUTPUTS = {">", "-o", "--output", "--destdir", "--save-dir", "--source-output", "--scores"}
 """Options that name outputs."""
 
 RESOURCES = frozenset({"--workers", "--num-workers", "--jobs", "--shard", "--distributed-port"})
@@ -144,17 +143,14 @@ class Recipe:
     def scripts(self, step: str) -> tuple[Script, Script]:
         """Return a step's script with its helpers, and the other steps."""
         if step not in self._scripts:
-            self._scripts[step] = self._read_scripts(step)
+            own, others = "", ""
+            for script in [*self.path("$HERE").glob("*.sh"), *Path(__file__).parent.glob("*.sh")]:
+                if script.name == step or not script.name[0].isdigit():
+                    own += script.read_text("utf-8") if script.name != "settings.sh" else ""
+                else:
+                    others += script.read_text("utf-8")
+            self._scripts[step] = Script(own), Script(others)
         return self._scripts[step]
-
-    def _read_scripts(self, step: str) -> tuple[Script, Script]:
-        own, others = "", ""
-        for script in [*self.path("$HERE").glob("*.sh"), *Path(__file__).parent.glob("*.sh")]:
-            if script.name == step or not script.name[0].isdigit():
-                own += script.read_text("utf-8") if script.name != "settings.sh" else ""
-            else:
-                others += script.read_text("utf-8")
-        return Script(own), Script(others)
 
     def record_path(self, target: str) -> Path:
         """Return the path of the record of a target."""
@@ -189,9 +185,7 @@ class Recipe:
 
     def fingerprint(self, name: str) -> str | None:
         """Return a hash of an input: of the record of a target, or of the content of a file."""
-        target = self.owner(name)
-        record = self.read(target) if target else None
-        if record is not None:
+        if (target := self.owner(name)) and (record := self.read(target)):
             return _digest(json.dumps([record.commands, record.inputs]))
         path = self.path(name)
         if path.is_dir():
@@ -235,8 +229,8 @@ class Recipe:
                     if path.exists():
                         yield place
                     elif path.name and path.parent.is_dir():
-                        ends = (file.name for file in path.parent.glob(f"{_literal(path.name)}.*"))
-                        yield from (place + end.removeprefix(path.name) for end in ends)
+                        for file in path.parent.glob(f"{glob.escape(path.name)}.*"):
+                            yield place + file.name.removeprefix(path.name)
 
 
 def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
@@ -250,8 +244,7 @@ def check(recipe: Recipe, target: str, dry_run: str, write: bool = True) -> int:
     if changes and not can_rebuild:
         return _stop(f"{recipe.step}: {target} was built with other settings:", changes)
     if stale := list(_stale(recipe, inputs)):
-        problem = f"{recipe.step}: the inputs of {target} were built with other settings:"
-        return _stop(problem, stale)
+        return _stop(f"{recipe.step}: inputs of {target} were built with other settings:", stale)
     path = recipe.path(target)
     again = recipe.force or bool(changes)
     if path.exists() and not again and (record is None or record.finished):
@@ -284,11 +277,17 @@ def _delete(path: Path) -> None:
 
 
 def finish(recipe: Recipe, target: str) -> None:
-    """Mark a target as complete. Inputs that have changed since `check` were outputs."""
+    """Mark a target as complete. Inputs that were written since `check` were outputs."""
     record = recipe.read(target)
     assert record is not None, target
+    began = _last_change(recipe.record_path(target))
+    # With FORCE=1 an intermediate file may have the content of the first build.
+    loose = {name for name in record.inputs if name.startswith("$WORK/") and not recipe.owner(name)}
     record.inputs = {
-        name: value for name, value in record.inputs.items() if recipe.fingerprint(name) == value
+        name: value
+        for name, value in record.inputs.items()
+        if recipe.fingerprint(name) == value
+        and (name not in loose or _last_change(recipe.path(name)) < began)
     }
     record.finished = True
     recipe.write(target, record)
@@ -400,6 +399,11 @@ def _report(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+def _last_change(path: Path) -> int:
+    """Return the time of the last change of a file, or of a folder and all files in it."""
+    return max(file.lstat().st_mtime_ns for file in (path, *path.rglob("*")))
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -422,10 +426,6 @@ def _file_digest(path: Path) -> str:
                 file.seek((size - SAMPLE_BYTES) * sample // (SAMPLES - 1))
                 digest.update(file.read(SAMPLE_BYTES))
     return digest.hexdigest()[:16]
-
-
-def _literal(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
 
 
 def main() -> int:

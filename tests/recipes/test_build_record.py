@@ -339,6 +339,13 @@ def test_force_deletes_files_of_an_earlier_training(recipe: Path) -> None:
     assert "up to date" in step(recipe, "train", SEEDS="1", WIDTH="65")
 
 
+def test_a_file_that_a_forced_target_writes_again_is_not_an_input(recipe: Path) -> None:
+    (recipe / "1_prepare.sh").write_text(PREPARE.replace("into", 'run touch "$WORK/raw"; into'))
+    for name, force in (("prepare", ""), ("train", ""), ("prepare", "1")):
+        step(recipe, name, FORCE=force)
+    assert step(recipe, "train").count("up to date: ") == 2
+
+
 @pytest.mark.parametrize("is_written", [False, True])
 def test_force_killed_while_it_deletes_does_not_continue_an_earlier_training(
     recipe: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
