@@ -12,12 +12,12 @@
 # FLAGS     flags appended to every fairseq-train, which override others
 # DECODING_FLAGS   flags appended to fairseq-generate
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="TASKS KINDS SEEDS ARCHS LABELED UNLABELED WEIGHTS SETS MEMORIZE_ARCHS BYTENET_ARCHS"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
-CHOICES="TASKS KINDS SEEDS ARCHS LABELED UNLABELED WEIGHTS SETS MEMORIZE_ARCHS BYTENET_ARCHS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/bytenet/$SCALE}"
 SOURCE="${SOURCE:-de}" TARGET="${TARGET:-en}"  # for memorize and text

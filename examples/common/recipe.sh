@@ -2,6 +2,7 @@
 # Helpers for the steps of all recipes: strict mode, the plug-in's path and the functions below. To be
 # sourced.
 #
+#   one_line NAME...          replace line breaks and repeated spaces in these settings by single spaces
 #   expect NAME "A B" WORD... exit with an error if a word of the setting NAME is not A or B
 #   data_dir WHAT FILE...     exit with an error unless DATA_DIR has all FILEs, and none is empty
 #   prepared                  exit with an error if WORK is not usable, or a step after the first runs without it
@@ -22,7 +23,8 @@
 # DRY_RUN=1  print the commands, one per line, and do not run them
 # FORCE=1    delete existing targets and build them again
 # REBUILD    set by rebuild
-# CHOICES    names of settings that only select targets, such as SEEDS; set by settings.sh
+# CHOICES    names of settings that only select targets, such as SEEDS; set by settings.sh before it
+#            sources this file
 # JOBS       number of parallel trainings or decodings                              (default: 1)
 set -euo pipefail
 
@@ -45,6 +47,17 @@ else
   USER_DIR="$(fairseq-ssl user-dir)"
 fi
 export USER_DIR
+
+one_line() { # for tests such as [[ " $SEEDS " == *" 1 "* ]]
+  local name words
+  for name in "$@"; do
+    [[ -n "${!name:-}" ]] || continue
+    read -rd '' -a words <<<"${!name}" || true # false without a NUL byte
+    printf -v "$name" %s "${words[*]}"
+  done
+}
+# shellcheck disable=SC2086  # words apart
+one_line ${CHOICES:-}
 
 expect() {
   local word

@@ -27,6 +27,7 @@
 # SYSTEMS SEEDS FINAL   restrict them to run one cell of a table, for example in a Slurm array
 # SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, then exit
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="SYSTEMS FINAL ENSEMBLES SEEDS SETS BLIND METRICS"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
@@ -34,7 +35,6 @@ source "$HERE/../common/launch.sh"
 # shellcheck source=examples/common/grammar.sh
 source "$HERE/../common/grammar.sh"
 
-CHOICES="SYSTEMS FINAL ENSEMBLES SEEDS SETS BLIND METRICS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/gec_pseudo_data/$SCALE}"
 if [[ "$SCALE" == paper ]] || { [[ "$SCALE" == small ]] && has_learner_text; }; then

@@ -19,12 +19,12 @@
 # FLAGS     flags appended to every fairseq-train, which override others
 # LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   the same for the trainings of one kind
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="TASKS EXPERTS KINDS SEEDS"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
-CHOICES="TASKS EXPERTS KINDS SEEDS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/mein/$SCALE}"
 expect SCALE "tiny small paper" "$SCALE"

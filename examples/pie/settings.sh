@@ -14,6 +14,7 @@
 # TAGGER_FLAGS, TRANSFORMER_FLAGS   the same for the trainings of one kind
 # DECODING_FLAGS   flags appended to fairseq-generate with a tagger
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="TASKS FOLDS KINDS SETS GEC_MODELS GEC_ROUNDS"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
@@ -23,7 +24,6 @@ source "$HERE/../common/grammar.sh"
 # shellcheck source=examples/common/words.sh
 source "$HERE/../common/words.sh"
 
-CHOICES="TASKS FOLDS KINDS SETS GEC_MODELS GEC_ROUNDS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/pie/$SCALE}"
 TASKS="${TASKS:-ocr}"

@@ -15,6 +15,7 @@
 # FLAGS     flags appended to every fairseq-train, which override others
 # PRETRAIN_FLAGS, FINETUNE_FLAGS, DECODING_FLAGS   the same for the commands of one step
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="TASKS AMOUNTS KINDS SEEDS SETS ENSEMBLE"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
@@ -22,7 +23,6 @@ source "$HERE/../common/launch.sh"
 # shellcheck source=examples/common/grammar.sh
 source "$HERE/../common/grammar.sh"
 
-CHOICES="TASKS AMOUNTS KINDS SEEDS SETS ENSEMBLE"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/poda/$SCALE}"
 SEED="${SEED:-1}"                             # random seed of the data and of pre-training

@@ -17,6 +17,7 @@
 # FLAGS     flags appended to every fairseq-train, which override others
 # DECODING_FLAGS   flags appended to fairseq-generate
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="TASKS FOLDS KINDS DEPTHS GEC_DEPTHS SETS GEC_SETS MEASURED"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
@@ -26,7 +27,6 @@ source "$HERE/../common/grammar.sh"
 # shellcheck source=examples/common/words.sh
 source "$HERE/../common/words.sh"
 
-CHOICES="TASKS FOLDS KINDS DEPTHS GEC_DEPTHS SETS GEC_SETS MEASURED"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/pseudo_bidirectional/$SCALE}"
 TASKS="${TASKS:-ocr}"

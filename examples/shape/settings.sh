@@ -16,6 +16,7 @@
 # DATASETS LINES_DATASETS KINDS SEEDS    restrict them to run one cell of the table, for example in a
 #           Slurm array
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="TASKS DATASETS LINES_DATASETS LINES_SETS KINDS SHIFTS SEEDS TRANSLATED CORRECTED"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
@@ -23,7 +24,6 @@ source "$HERE/../common/launch.sh"
 # shellcheck source=examples/common/words.sh
 source "$HERE/../common/words.sh"
 
-CHOICES="TASKS DATASETS LINES_DATASETS LINES_SETS KINDS SHIFTS SEEDS TRANSLATED CORRECTED"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/shape/$SCALE}"
 TASKS="${TASKS:-translation}"

@@ -13,12 +13,13 @@
 # SYSTEMS SEEDS    restrict them to run one cell of the table, for example in a Slurm array
 # SHARD=I/N        with 3_generate.sh: translate the I-th of N parts of the monolingual text, then exit
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+CHOICES="SYSTEMS SEEDS ROWS MEMBERS READ_AS ROW_SETS"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
+one_line SETS STAGES NEWS CLEAN FILTER_CLEAN
 
-CHOICES="SYSTEMS SEEDS ROWS MEMBERS READ_AS ROW_SETS"
 SCALE="${SCALE:-tiny}"
 SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; noisy: 4.3.1;
                                                        # deep, deep@12: table 5.4; tagged@50, tagged@33,

@@ -48,6 +48,24 @@ def test_each_job_has_a_gpu_if_there_are_enough() -> None:
     assert sorted(done.stdout.splitlines()) == ["0.3 7", "0.5 5", "0.9 5"], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("recipe", "name", "settings"),
+    [
+        ("wmt20", "generate", {"SYSTEMS": "base\ntagged"}),
+        ("wmt20", "rerank", {"SETS": "valid:v\n test:t", "ROWS": "f\na"}),
+        ("mein", "expert", {"EXPERTS": "lstm\n\tlm"}),
+        ("bytenet", "train", {"TASKS": "text", "KINDS": "supervised\nbytenet"}),
+    ],
+)
+def test_a_list_can_have_line_breaks(recipe: str, name: str, settings: dict[str, str]) -> None:
+    folder = ROOT / "examples" / recipe
+    lines = {key: " ".join(value.split()) for key, value in settings.items()}
+    with_breaks, without = (
+        printed(folder, name, {"SCALE": "paper", **given}) for given in (settings, lines)
+    )
+    assert with_breaks == without
+
+
 @pytest.mark.parametrize("wait", ["", 'wait() { builtin wait "$@" || [[ "$1" == -n ]]; }; '])
 def test_a_job_that_fails_ends_the_step(wait: str) -> None:
     """Also if `wait -n` misses its exit code, as it does for a job that has just ended."""
