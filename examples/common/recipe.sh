@@ -4,6 +4,7 @@
 #
 #   one_line NAME...          replace line breaks and repeated spaces in these settings by single spaces
 #   expect NAME "A B" WORD... exit with an error if a word of the setting NAME is not A or B
+#   enough_checkpoints NAME COUNT   exit with an error unless the setting NAME is a number, at most COUNT
 #   data_dir WHAT FILE...     exit with an error unless DATA_DIR has all FILEs, and none is empty
 #   prepared                  exit with an error if WORK is not usable, or a step after the first runs without it
 #   made FILE...              exit with an error unless a previous step has made all FILEs
@@ -67,6 +68,13 @@ expect() {
       exit 2
     fi
   done
+}
+
+enough_checkpoints() { # before a training that saves COUNT, of which NAME are averaged
+  if [[ ! "${!1}" =~ ^[1-9][0-9]{0,3}$ ]] || ((${!1} > $2)); then
+    echo "$1 is '${!1}'. Expected a number, at most $2, since the training saves $2 checkpoints." >&2
+    exit 2
+  fi
 }
 
 data_dir() {

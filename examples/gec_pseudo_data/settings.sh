@@ -23,6 +23,7 @@
 # SETS      held-out sets. NAME is DATA_DIR/NAME.m2, or for BLIND sets DATA_DIR/NAME.src
 # ANALYZED  the set of step 8
 # BLIND     the SETS without public references: step 7 writes a file to submit for each model
+# CHOSEN    checkpoint of joint training: best on the validation set, or the number of last epochs to average
 # FLAGS     flags appended to every fairseq-train, which override others
 # SYSTEMS SEEDS FINAL   restrict them to run one cell of a table, for example in a Slurm array
 # SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, then exit
@@ -157,7 +158,9 @@ case "$SCALE" in
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --lr 0.000494
       --lr-scheduler inverse_sqrt --warmup-updates 4000 "${batch[@]}")
     resume=(--save-interval-updates 5000 --keep-interval-updates 1) # epochs take hours
-    JOINT=(--max-epoch 40 --keep-last-epochs 20 "${resume[@]}") CHOSEN="${CHOSEN:-20}" # table 4.2
+    CHOSEN="${CHOSEN:-20}"                     # table 4.2, also the next
+    [[ "$CHOSEN" == best ]] || enough_checkpoints CHOSEN 40
+    JOINT=(--max-epoch 40 --keep-last-epochs "${CHOSEN/best/20}" "${resume[@]}")
     REVERSE=("${JOINT[@]}")
     PRETRAINING=(--max-epoch 10 "${resume[@]}") # table 4.3, also the next
     TUNING=(--optimizer adafactor --lr 3e-5 --lr-scheduler fixed --max-epoch 30 "${batch[@]}")

@@ -5,17 +5,13 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 train() { # DATASET KIND SEED
-  local folder last="$UPDATES" flags more=()
-  folder="$(folder "$@")"
+  local folder last flags more=()
+  folder="$(folder "$@")" last="$(updates "$1")"
   read -ra flags <<<"$(positions "$1" "$2")"
-  [[ "$1" == extrapolate ]] && last="$EXTRAPOLATE_UPDATES"
-  [[ "$1" == lines.* ]] && last="$LINES_UPDATES" more=("${LINES_TRAINING[@]}")
-  if [[ "$1" == interpolate ]]; then
-    last="$INTERPOLATE_UPDATES"
-    if [[ -n "${INTERPOLATE_FROM:-}" ]]; then
-      more=(--lr "$INTERPOLATE_LR"
-        --finetune-from-model "$(model "$INTERPOLATE_FROM" "$2" "$3")")
-    fi
+  [[ "$1" == lines.* ]] && more=("${LINES_TRAINING[@]}")
+  if [[ "$1" == interpolate && -n "${INTERPOLATE_FROM:-}" ]]; then
+    more=(--lr "$INTERPOLATE_LR"
+      --finetune-from-model "$(model "$INTERPOLATE_FROM" "$2" "$3")")
   fi
   if [[ -n "${SHIFT_FROM:-}" && "$2" == @(apart|shared)* ]]; then
     more+=(--finetune-from-model "$(model "$1" "$SHIFT_FROM" "$3")")

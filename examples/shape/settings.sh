@@ -10,6 +10,7 @@
 # KINDS     absolute, apart, shared, relative: positions. apart draws the shifts of source and target
 #           separately, as in the thesis. shared draws one shift for both, which is ours
 # SHIFT_FROM    kind whose model apart and shared continue from (default: none, from scratch)
+# AVERAGE   number of last checkpoints to average
 # FLAGS     flags appended to every fairseq-train, which override others
 # SHIFT_FLAGS   the same for apart and shared only, such as --shape-shift-warmup 1000
 # ANALYZED  splits of figures 6.4 and 6.5, such as valid,test (default: all, and the validation sets)
@@ -55,11 +56,11 @@ case "$SCALE" in
     RANK_ENDS="${RANK_ENDS:-6}"
     POSITION_ENDS="${POSITION_ENDS:-2,4}"
     INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-4,8,12}"
+    AVERAGE="${AVERAGE:-2}" interval=33
     TRAINING=(--arch shape_transformer_tiny --share-all-embeddings
       --encoder-normalize-before --decoder-normalize-before
       --optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 50
-      --max-tokens "$(divided 1000 GPUS)" --save-interval-updates 33 --keep-interval-updates 2)
-    AVERAGE=2
+      --max-tokens "$(divided 1000 GPUS)" --save-interval-updates "$interval" --keep-interval-updates "$AVERAGE")
     PASSES="${PASSES:-1}" SHIFTS="${SHIFTS:-8}" LINES_UPDATES="${LINES_UPDATES:-$UPDATES}"
     LINES_TRAINING=()
     ;;
@@ -85,14 +86,15 @@ case "$SCALE" in
     RANK_ENDS="${RANK_ENDS:-100,500,1000}"
     POSITION_ENDS="${POSITION_ENDS:-6,12,17,21,25,30}"
     INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-40,80,120,160,200}"
+    AVERAGE="${AVERAGE:-1}" interval=500 # the learning rate decays to 0, so averaging is not needed
     TRAINING=(--arch shape_transformer_tiny --share-all-embeddings
       --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
       --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
       --encoder-normalize-before --decoder-normalize-before
       --optimizer adam --adam-betas "(0.9, 0.98)" --dropout 0.1
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
-      --max-tokens "$(divided 1000 GPUS)" --save-interval-updates 500 --keep-interval-updates 1)
-    AVERAGE=1                          # the learning rate decays to 0, so averaging is not needed
+      --max-tokens "$(divided 1000 GPUS)"
+      --save-interval-updates "$interval" --keep-interval-updates "$AVERAGE")
     LINES_UPDATES="${LINES_UPDATES:-6000}"
     LINES_TRAINING=(--encoder-embed-dim 64 --encoder-ffn-embed-dim 128
       --decoder-embed-dim 64 --decoder-ffn-embed-dim 128
@@ -124,6 +126,7 @@ case "$SCALE" in
     expect EMBEDDING_INIT "glorot normal" "$EMBEDDING_INIT"
     MAX_TOKENS="${MAX_TOKENS:-7000}"
     UPDATE_FREQ="$(divided 112000 GPUS MAX_TOKENS)"    # 112k tokens a batch, table 6.2
+    AVERAGE="${AVERAGE:-10}" interval=5000             # table 6.2
     # Noam with factor 2 (table 6.2): its peak is 2 / sqrt(512 * 8000).
     TRAINING=(--arch shape_transformer_wmt_en_de --share-all-embeddings
       --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 0
@@ -131,10 +134,9 @@ case "$SCALE" in
       --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1
       --max-source-positions 4096 --max-target-positions 4096
       --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --fp16
-      --save-interval-updates 5000 --keep-interval-updates 10)
+      --save-interval-updates "$interval" --keep-interval-updates "$AVERAGE")
     TRAINING+=(--shape-embedding-init "$EMBEDDING_INIT")
     [[ "$NORM" == pre ]] && TRAINING+=(--encoder-normalize-before --decoder-normalize-before)
-    AVERAGE=10                                         # table 6.2
     ;;
 esac
 # shellcheck disable=SC2086  # words apart
@@ -168,6 +170,20 @@ LENGTH_SPLITS="${ANALYZED:-$(paste -sd , <<<"$HELD_OUT")}"
 TOKEN_SPLITS="${ANALYZED:-$(grep ^valid <<<"$HELD_OUT" | paste -sd ,)}"
 EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-$UPDATES}"
 EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-$RELATIVE_LIMIT}"
+# Print the number of updates of a data set.
+updates() { # DATASET
+  case "$1" in
+    extrapolate) echo "$EXTRAPOLATE_UPDATES" ;;
+    interpolate) echo "$INTERPOLATE_UPDATES" ;;
+    lines.*) echo "$LINES_UPDATES" ;;
+    *) echo "$UPDATES" ;;
+  esac
+}
+for dataset in $TRANSLATED $CORRECTED; do
+  # A single checkpoint is checkpoint_last.pt, which every training saves.
+  [[ "$AVERAGE" == 1 ]] || enough_checkpoints AVERAGE "$(($(updates "$dataset") / interval))"
+done
+
 RUNS="$WORK/runs"
 folder() { echo "$RUNS/$1.$2.$3"; }         # DATASET KIND SEED
 model() { echo "$(folder "$@")/final.pt"; } # DATASET KIND SEED

@@ -9,6 +9,7 @@
 #           paper  WMT'20 English-German or English-Japanese, 8 GPUs
 # SETS             held-out sets SPLIT:NAME, with fairseq's SPLIT: valid, test, test1, ...
 # ROWS             rows of table 5.5, also arguments of steps 7 to 9; see system.sh
+# CHOSEN           best: the best checkpoint on the validation set; or the number of last ones to average
 # FLAGS            flags appended to every fairseq-train, which override others
 # SYSTEMS SEEDS    restrict them to run one cell of the table, for example in a Slurm array
 # SHARD=I/N        with 3_generate.sh: translate the I-th of N parts of the monolingual text, then exit
@@ -100,17 +101,18 @@ case "$SCALE" in
     MODEL=(--arch transformer_vaswani_wmt_en_de_big --share-decoder-input-output-embed
       --encoder-ffn-embed-dim 8192 --decoder-ffn-embed-dim 8192    # 5.3.1
       --encoder-layers "$LAYERS" --decoder-layers "$LAYERS")
+    SAVE_UPDATES=2000                                  # table 5.1
+    CHOSEN="${CHOSEN:-10}"                             # average of the last 10, table 5.1
     SCHEDULE=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
       --lr 0.001 --lr-scheduler inverse_sqrt --warmup-updates 4000
       --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --fp16
-      --keep-interval-updates 10)
-    SAVE_UPDATES=2000                                  # table 5.1
-    CHOSEN="${CHOSEN:-10}"                             # average of the last 10, table 5.1
+      --keep-interval-updates "${CHOSEN/best/10}")
     VECTORS=(--dimensions 300)                         # 5.3.9
     ENGINE=(--engine ctranslate2 --compute-type float16)
     NOISY_ENGINE=(--engine fairseq --compute-type float16)
     ;;
 esac
+[[ "$CHOSEN" == best ]] || enough_checkpoints CHOSEN "$((UPDATES / SAVE_UPDATES))"
 SEEDS="${SEEDS:-1 2 3}"
 BEAM="${BEAM:-6}"                                      # 5.3.3
 # shellcheck disable=SC2086  # words apart

@@ -357,6 +357,7 @@ def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
             "Expected a folder with mine.m2, for the set mine.",
         ),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with jfleg/dev.src, for the set jfleg."),
+        ({"SCALE": "paper", "CHOSEN": "41"}, 2, "CHOSEN is '41'. Expected a number, at most 40,"),
     ],
 )
 def test_a_wrong_setting_is_rejected(

@@ -11,7 +11,7 @@ import pytest
 
 import fairseq_ssl
 from tests.conftest import PACKAGE, ROOT
-from tests.recipes.recipe import called, printed, step
+from tests.recipes.recipe import called, printed, said, step
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -194,6 +194,16 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
         assert (args.validpref.count(","), args.testpref.count(",")) == (3, 2)
 
 
+def test_as_many_checkpoints_are_kept_as_averaged() -> None:
+    commands = dry("paper", "train", SEEDS="1", UPDATES="25000", AVERAGE="5")
+    kept = [
+        words[words.index("--keep-interval-updates") + 1]
+        for words in called(commands, "fairseq-train")
+    ]
+    assert set(kept) == {"5"}
+    assert all("--last 5 " in words for words in said(commands, "average"))
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
@@ -203,6 +213,13 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
         ({"SCALE": "paper", "TASKS": "lines"}, 2, "TASKS has 'lines'. Expected translation."),
         ({"SHIFT_FROM": "apart"}, 2, "SHIFT_FROM has 'apart'. Expected absolute."),
         ({"DATASETS": "vanila"}, 2, "DATASETS has 'vanila'. Expected vanilla, extrapolate,"),
+        ({"AVERAGE": "4"}, 2, "AVERAGE is '4'. Expected a number, at most 3,"),
+        ({"SCALE": "paper", "UPDATES": "40000"}, 2, "the training saves 8 checkpoints"),
+        (
+            {"SCALE": "small", "INTERPOLATE_UPDATES": "900", "AVERAGE": "2"},
+            2,
+            "Expected a number, at most 1,",
+        ),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )

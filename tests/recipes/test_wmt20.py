@@ -174,8 +174,11 @@ def test_the_paper_scale_is_that_of_table_5_1() -> None:
             assert (args.dropout, args.label_smoothing, args.clip_norm) == (0.3, 0.1, 1.0)
             assert (args.adam_betas, args.adam_eps) == ("(0.9, 0.98)", 1e-8)
             assert (args.save_interval_updates, args.keep_interval_updates) == (2000, 10)
-    averaged = called(dry("paper", "train", SEEDS="1"), "fairseq-ssl")
-    assert all("--last 10" in " ".join(words) for words in averaged)
+    for count in ("10", "20"):
+        commands = dry("paper", "train", SEEDS="1", CHOSEN=count)
+        assert all(f"--last {count} " in words for words in said(commands, "average"))
+        for words in called(commands, "fairseq-train"):
+            assert words[words.index("--keep-interval-updates") + 1] == count
 
 
 def test_filters_and_subwords_are_those_of_section_5_2() -> None:
@@ -341,6 +344,9 @@ def test_a_wrong_row_is_rejected() -> None:
         ({"SYSTEMS": "tagd"}, 2, "SYSTEMS has 'tagd'. Expected base, base@VOCABULARY, bt, tagged,"),
         ({"READ_AS": "both"}, 2, "READ_AS has 'both'. Expected bt, ft."),
         ({"SYSTEMS": "tagged@0"}, 2, "SYSTEMS has 'tagged@0'. Expected base, base@VOCABULARY,"),
+        ({"CHOSEN": "3"}, 2, "CHOSEN is '3'. Expected a number, at most 2,"),
+        ({"SCALE": "paper", "UPDATES": "10000"}, 2, "since the training saves 5 checkpoints."),
+        ({"CHOSEN": "last"}, 2, "CHOSEN is 'last'. Expected a number,"),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )
