@@ -11,6 +11,7 @@
 # AMOUNTS   numbers of training pairs, or all
 # KINDS     scratch; pretrained; encoder_only and decoder_only, with one pre-trained side (table 9);
 #           untuned, the pre-trained model without fine-tuning (tables 6 and 7)
+# STARTS    number of pre-training's last epochs to fine-tune from; start N is of seeds N, N + STARTS, ...
 # SEEDS     random seeds of fine-tuning; ENSEMBLE=1 also decodes with an ensemble of all
 # FLAGS     flags appended to every fairseq-train, which override others
 # PRETRAIN_FLAGS, FINETUNE_FLAGS, DECODING_FLAGS   the same for the commands of one step
@@ -116,6 +117,7 @@ if [[ " <s> <pad> </s> <unk> " == *" $SENTENCE_MARK "* ]]; then
   echo "SENTENCE_MARK is '$SENTENCE_MARK', a special symbol of fairseq. Expected a different word, such as <q>." >&2
   exit 2
 fi
+((!PRETRAIN_EPOCHS)) || enough_checkpoints STARTS "$PRETRAIN_EPOCHS"
 most="${TUNING_LINES:-999999999}"
 for amount in $AMOUNTS; do
   [[ "$amount" == all ]] && continue
@@ -132,6 +134,23 @@ text() { echo "$WORK/text/$1"; }              # TASK: folder with train, valid, 
 data() { echo "$WORK/data/$1.$2"; }           # TASK AMOUNT
 held_out() { echo "$WORK/held-out/$1.$2"; }   # TASK SET
 model() { echo "$RUNS/$1.$2.$3.$4/final.pt"; } # TASK AMOUNT KIND SEED
+starts() { seq "$STARTS"; }
+# Print how many epochs pre-training keeps. The number is the same for 2 to 4 starts, so that STARTS can be
+# lowered after pre-training that ended early. Step 2 does not name STARTS, since its targets would be rejected.
+kept_epochs() { echo "$((STARTS == 1 || STARTS > 4 ? STARTS : 4))"; }
+# Print the checkpoint of the N-th last epoch, in a dry run the expected one.
+checkpoint_of_start() { # N
+  local checkpoint="checkpoint$((PRETRAIN_EPOCHS - $1 + 1)).pt"
+  if [[ -z "${DRY_RUN:-}$OTHER_NODE" ]]; then
+    checkpoint="$(find "$PRETRAINED" -name 'checkpoint[0-9]*.pt' -printf '%f\n' |
+      sort --version-sort --reverse | sed -n "$1p")"
+  fi
+  if [[ -z "$checkpoint" ]]; then
+    echo "STARTS is $STARTS, but $PRETRAINED has fewer than $1 checkpoints of complete epochs. Lower STARTS." >&2
+    return 1
+  fi
+  echo "$checkpoint"
+}
 start() { echo "$PRETRAINED/start.$((($1 - 1) % STARTS + 1)).pt"; } # SEED
 sets() { # TASK: sets to decode
   case "$1.$SCALE" in

@@ -246,6 +246,23 @@ def test_pairs_of_the_paper_are_a_random_sample(tmp_path: Path) -> None:
     assert (data / "gigaword.all/train.src-trg.src").read_text() == content
 
 
+def test_starts_can_be_lowered_if_pretraining_ends_early(tmp_path: Path) -> None:
+    train = """
+while (($#)); do [[ "$1" == --save-dir ]] && folder="$2"; shift; done
+touch "$folder"/checkpoint{1,2,_1_5000,_best,_last}.pt
+"""
+    ssl = """
+echo "$2" >"${@: -1}" # average CHECKPOINT --ema -o OUTPUT
+"""
+    stubs = {"fairseq-train": train, "fairseq-ssl": f'[[ "$1" == average ]] || exit 0{ssl}'}
+    settings = stub_commands(tmp_path / "bin", stubs) | {"WORK": str(tmp_path)}
+    assert "has fewer than 3" in step(STEPS[1], {**settings, "STARTS": "3"}, 1).stderr
+    assert "up to date" in step(STEPS[1], {**settings, "STARTS": "2"}).stderr
+    for number, epoch in ((1, 2), (2, 1)):
+        start = tmp_path / f"pretrained/start.{number}.pt"
+        assert start.read_text().endswith(f"pretrained/checkpoint{epoch}.pt\n")
+
+
 def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
     shown = dry("score", TASKS="cnndm", KINDS="untuned", WORK=str(tmp_path))
     (words,) = called(shown, "fairseq-ssl")
@@ -275,6 +292,7 @@ def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
         ({**PAPER, "DATA_DIR": ""}, 2, "folder with wikipedia.txt"),
         ({**PAPER, "SENTENCE_MARK": "</s>"}, 2, "'</s>', a special symbol of fairseq"),
         ({**PAPER, "GPUS": "16", "MAX_TOKENS": "750"}, 2, "cnndm have up to 801 tokens"),
+        ({"STARTS": "5"}, 2, "STARTS is '5'. Expected a number, at most 4,"),
         ({"TUNING_LINES": "9999"}, 1, "no lines remain for pre-training"),
     ],
 )
