@@ -113,7 +113,7 @@ prepared() {
 
 made() {
   local file
-  [[ -z "${DRY_RUN:-}" ]] || return 0
+  [[ -z "${DRY_RUN:-}$OTHER_NODE" ]] || return 0
   for file in "$@"; do
     if [[ ! -e "$file" ]]; then
       echo "${0##*/}: $file does not exist. Run the previous steps first, with the same settings." >&2

@@ -167,7 +167,7 @@ if [[ "$PAIRS" == synthetic ]]; then
   for set in valid test; do build "$WORK/sets/$set" set_of_errors "$set"; done
 fi
 for corpus in $(seed_corpora); do build "$WORK/seeds/$corpus" portions "$corpus"; done
-[[ -n "${DRY_RUN:-}" ]] || check_amounts
+[[ -n "${DRY_RUN:-}$OTHER_NODE" ]] || check_amounts
 
 headline "1/8 in $MERGES subwords, learned from the corrected side"
 build "$WORK/bpe.codes" quietly "$WORK/prepare.log" run fairseq-ssl subwords train \

@@ -137,7 +137,7 @@ if [[ -n "${SHARD:-}" ]]; then
   shard="${SHARD%/*}" shards="${SHARD#*/}"
 fi
 for corpus in $(seed_corpora); do
-  if [[ -z "${DRY_RUN:-}" && ! -d "$WORK/seeds/$corpus" ]]; then
+  if [[ -z "${DRY_RUN:-}$OTHER_NODE" && ! -d "$WORK/seeds/$corpus" ]]; then
     echo "3_pseudo.sh: $WORK/seeds/$corpus does not exist. Run 1_prepare.sh with the same SYSTEMS." >&2
     exit 2
   fi

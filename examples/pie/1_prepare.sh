@@ -115,7 +115,7 @@ last_text() { # WORK/text/gec.last: the pairs with LAST_LEVELS
     into "$text.last/train.$side" awk -v levels="$LAST_LEVELS" "$program" "$DATA_DIR/train.levels" "$text/train.$side"
     run cp "$text/valid.$side" "$text.last"
   done
-  if [[ -z "${DRY_RUN:-}" && ! -s "$text.last/train.src" ]]; then
+  if [[ -z "${DRY_RUN:-}$OTHER_NODE" && ! -s "$text.last/train.src" ]]; then
     echo "LAST_LEVELS is '$LAST_LEVELS'. $DATA_DIR/train.levels has $(sort -u "$DATA_DIR/train.levels" | paste -s -d ' ')." >&2
     exit 2
   fi

@@ -39,7 +39,7 @@ if [[ " $TASKS " == *" gec "* ]]; then
       data_dir "test.m2 or test.ref0, test.ref1, ..." test.m2
     fi
     score_set "$set" "${named[@]}"
-    [[ -n "${DRY_RUN:-}" ]] || changed "$set"
+    [[ -n "${DRY_RUN:-}$OTHER_NODE" ]] || changed "$set"
   done
 fi
 score_words transformer tagger augmented

@@ -66,6 +66,16 @@ def test_a_list_can_have_line_breaks(recipe: str, name: str, settings: dict[str,
     assert with_breaks == without
 
 
+def test_other_nodes_need_no_files_of_the_first_node(tmp_path: Path) -> None:
+    node = {"LAUNCH": "torchrun", "NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first"}
+    done = shell("made /nothing; echo continued", **node)
+    assert (done.returncode, done.stdout) == (0, "continued\n"), done.stderr
+    settings = {"WORK": str(tmp_path), "SYSTEMS": "joint-direct-toys-300", "FINAL": "none"}
+    step(ROOT / "examples/gec_pseudo_data/1_prepare.sh", settings | node)
+    step(ROOT / "examples/gec_pseudo_data/3_pseudo.sh", settings | node)
+    assert not list(tmp_path.rglob("*.txt"))
+
+
 @pytest.mark.parametrize("wait", ["", 'wait() { builtin wait "$@" || [[ "$1" == -n ]]; }; '])
 def test_a_job_that_fails_ends_the_step(wait: str) -> None:
     """Also if `wait -n` misses its exit code, as it does for a job that has just ended."""
