@@ -298,6 +298,13 @@ def test_a_wrong_setting_is_rejected(
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr
 
 
+def test_the_array_of_the_readme_has_the_prepared_folds() -> None:
+    array = re.search(r"SCALE=small .*--array=0-(\d+)\n", (RECIPE / "README.md").read_text("utf-8"))
+    assert array is not None
+    trained = called(dry("small", "train", KINDS="tagger", TASKS="ocr"), "fairseq-train")
+    assert len(trained) == int(array[1]) + 1
+
+
 def test_tasks_have_any_order() -> None:
     (table,) = called(dry("tiny", "score", TASKS="spell ocr"), "python")
     assert table[table.index("--tasks") :][1:3] == ["spell", "ocr"]
