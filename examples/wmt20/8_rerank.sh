@@ -106,6 +106,11 @@ post_ensemble() { # SET
     --vectors "$WORK/words.$TARGET.vec" "${tokens[@]}"
 }
 
+if row "f|p" && [[ " $ROW_SETS " != *" valid "* && ! -e "$LISTS/valid.all.nbest" ]]; then
+  echo "ROW_SETS is '$ROW_SETS', but rows f and p need weights that are tuned on valid. Add valid, or remove the rows." >&2
+  exit 2
+fi
+
 headline "8/9 the translations of rows $ROWS"
 for set in $ROW_SETS; do
   if row a; then spawn translated "$OUT/a.1/$set" "$set" "$(model base 1)"; fi

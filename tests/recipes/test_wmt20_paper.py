@@ -270,8 +270,15 @@ def test_rows_can_be_added(tmp_path: Path) -> None:
     rerank = RECIPE / "8_rerank.sh"
     for rows in ("e", "e f", "p", "d e f p"):
         step(rerank, {**settings, "ROWS": rows})
+    step(rerank, {**settings, "ROWS": "f", "ROW_SETS": "test"})
     scores = json.loads((tmp_path / "records/nbest/valid.both.nbest.json").read_text())["commands"]
     assert [word.partition("=")[0] for word in scores[0][3:5]] == ["s2t", "s2t-r2l"]
+
+
+def test_rows_with_tuned_weights_need_the_set_valid(tmp_path: Path) -> None:
+    settings = {"WORK": str(tmp_path), "ROW_SETS": "test", "SCALE": "tiny"}
+    shown = step(RECIPE / "8_rerank.sh", {**settings, "ROWS": "a p"}, 2).stderr
+    assert "ROW_SETS is 'test', but rows f and p need weights" in shown
 
 
 def test_members_can_be_added(tmp_path: Path) -> None:
