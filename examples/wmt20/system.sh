@@ -99,6 +99,19 @@ stage_files() { # NAME
     *) echo "$1" ;;
   esac
 }
+# Each stage has a folder of its name, and averages the last checkpoints.
+for stage in $STAGES; do
+  if [[ ! "$stage" =~ ^[^:/]+:[1-9][0-9]{0,8}$ ]]; then
+    echo "STAGES has '$stage'. Expected NAME:UPDATES." >&2
+    exit 2
+  elif ((${stage#*:} / FINE_SAVE < FINE_AVERAGE)); then
+    echo "STAGES has '$stage'. Expected $((FINE_SAVE * FINE_AVERAGE)) updates or more, which save $FINE_AVERAGE checkpoints." >&2
+    exit 2
+  elif [[ " $STAGES" == *" ${stage%:*}:"*" ${stage%:*}:"* ]]; then
+    echo "STAGES has several stages of the name ${stage%:*}. Expected different names." >&2
+    exit 2
+  fi
+done
 # Rows must be tuned and scored on sets that are not in the training data of a stage.
 for stage in $STAGES; do
   for set in $ROW_SETS; do

@@ -338,6 +338,18 @@ def test_a_wrong_row_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ("genuine:10 genuine:20", "STAGES has several stages of the name genuine."),
+        ("genuine", "STAGES has 'genuine'. Expected NAME:UPDATES."),
+        ("genuine:5", "STAGES has 'genuine:5'. Expected 6 updates or more, which save 2"),
+    ],
+)
+def test_wrong_stages_are_rejected(stages: str, message: str) -> None:
+    assert message in step(STEPS[6], {"STAGES": stages, "DRY_RUN": "1"}, 2).stderr
+
+
+@pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
         ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
