@@ -19,12 +19,16 @@ join_shards() { # FOLDER
   local side parts same
   for side in made given; do
     parts=("$1.shards"/*/"$side".*-of-*[0-9])
+    if [[ ! -e "${parts[0]}" ]]; then # the pattern itself
+      echo "$1.shards has no complete part of ${1##*/}/$side. Run the step with SHARD=1/N to N/N first, or delete the folder." >&2
+      return 1
+    fi
     same=("$1.shards"/*/"$side".*"-of-${parts[0]##*-of-}")
     if ((${#same[@]} != ${#parts[@]})); then
       echo "$1.shards has parts of different numbers of shards. Delete the parts that are not needed." >&2
       return 1
     fi
-    if [[ ! -e "${parts[0]}" ]] || ((${#parts[@]} != 10#${parts[0]##*-of-})); then
+    if ((${#parts[@]} != 10#${parts[0]##*-of-})); then
       echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of ${1##*/}/$side exist." >&2
       return 1
     fi

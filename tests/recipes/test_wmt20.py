@@ -376,6 +376,12 @@ def test_parts_of_different_numbers_of_shards_are_not_joined(tmp_path: Path) -> 
     assert "bt.shards has parts of different numbers of shards." in shown
 
 
+def test_shards_without_a_complete_part_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "synthetic/bt.shards/1-of-2").mkdir(parents=True)
+    shown = step(STEPS[2], {"WORK": str(tmp_path), "SYSTEMS": "bt"}, 1).stderr
+    assert "bt.shards has no complete part of bt/made. Run the step with SHARD=1/N" in shown
+
+
 def test_genuine_pairs_leave_monolingual_text(tmp_path: Path) -> None:
     settings = {"WORK": str(tmp_path), "TOY_LINES": "9", "GENUINE": "9"}
     shown = step(STEPS[0], settings, 2).stderr
