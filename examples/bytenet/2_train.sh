@@ -74,11 +74,12 @@ backtranslation() { # SEED
 
 backtranslated_text() { # SEED
   local made="$WORK/backtranslated.$1"
-  run fairseq-ssl export "$RUNS/text/supervised.$1/checkpoint_best.pt" --to translation \
+  # A target of its own, since a translation resumes only with the same file.
+  build "$made/reverse.pt" run fairseq-ssl export "$RUNS/text/supervised.$1/checkpoint_best.pt" --to translation \
     -s "$TARGET" -t "$SOURCE" -o "$made/reverse.pt" --force
   quietly "$made/translate.log" run fairseq-ssl back-translate "$WORK/subwords/mono.$TARGET" \
     --model "$made/reverse.pt" --data-dir "$DATA/text" -s "$TARGET" -t "$SOURCE" --beam 5 \
-    -o "$made/train.$SOURCE" --source-output "$made/train.$TARGET" --force
+    -o "$made/train.$SOURCE" --source-output "$made/train.$TARGET" ${FORCE:+--force}
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
     --srcdict "$WORK/subwords/dict.txt" --tgtdict "$WORK/subwords/dict.txt" --trainpref "$made/train" \
     --destdir "$DATA/text.backtranslated.$1"

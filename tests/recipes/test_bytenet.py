@@ -19,7 +19,7 @@ from fairseq.data import data_utils  # noqa: E402
 
 from fairseq_ssl.models.bytenet import ByteNetConfig  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
-from tests.recipes.recipe import called, printed, script, step  # noqa: E402
+from tests.recipes.recipe import TRAIN_STUB, called, printed, script, step, stub_commands  # noqa: E402
 
 RECIPE = ROOT / "examples/bytenet"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
@@ -275,6 +275,35 @@ def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
     settings = {"SCALE": "paper", "TASKS": "text", "KINDS": "supervised", "SEEDS": "1"}
     (args,) = trainings(**settings, TEXT_ARCH="bytenet_v2", TEXT_FLAGS="")
     assert (args.arch, args.bytenet_dim) == ("bytenet_v2", 800)
+
+
+def test_an_interrupted_back_translation_resumes(tmp_path: Path) -> None:
+    """Its model must be the same file, and --force would translate from the first line."""
+    ssl = """
+while (($#)); do
+  case "$1" in
+    -o) output="$2" ;;
+    export) echo export >>"$LOG" ;;
+    back-translate)
+      echo "$@" >>"$LOG"
+      [[ -e "$LOG.started" ]] || { touch "$LOG.started"; exit 1; }
+      ;;
+  esac
+  shift
+done
+[[ -z "${output:-}" ]] || touch "$output"
+"""
+    stubs = {"fairseq-train": TRAIN_STUB, "fairseq-preprocess": "", "fairseq-ssl": ssl}
+    settings = stub_commands(tmp_path / "bin", stubs) | {"LOG": str(tmp_path / "log")}
+    settings |= {"SCALE": "small", "WORK": str(tmp_path), "TASKS": "text", "SEEDS": "1"}
+    settings |= {"KINDS": "backtranslation"}
+    step(STEPS[1], settings, 1)
+    step(STEPS[1], settings)
+    calls = (tmp_path / "log").read_text().splitlines()
+    assert [line.split()[0] for line in calls] == ["export", "export", *["back-translate"] * 2]
+    assert "--force" not in calls[-1]
+    step(STEPS[1], {**settings, "FORCE": "1"})
+    assert (tmp_path / "log").read_text().splitlines()[-1].endswith(" --force")
 
 
 @pytest.mark.parametrize(
