@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -304,6 +305,12 @@ done
     assert "--force" not in calls[-1]
     step(STEPS[1], {**settings, "FORCE": "1"})
     assert (tmp_path / "log").read_text().splitlines()[-1].endswith(" --force")
+
+
+def test_flags_of_the_readme_are_flags_of_all_trainings() -> None:
+    (flags,) = re.findall(r'`FLAGS="([^"]+)"`', (RECIPE / "README.md").read_text("utf-8"))
+    found = trainings(SCALE="small", SEEDS="1", LABELED="64", FLAGS=flags)
+    assert {args.task for args in found} >= {"reconstruction_translation", "translation"}
 
 
 @pytest.mark.parametrize(
