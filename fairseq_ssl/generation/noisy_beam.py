@@ -107,9 +107,8 @@ class NoisyBeamSearch(BeamSearch):
         noise = self.noise.for_next_words(sentences, prev_output_tokens, rows, words)
         noisy = lprobs.clone()
         noisy.view(-1)[rows * vocabulary + words] += noise.to(noisy)
-        return super().step(
-            *(step, noisy, scores, prev_output_tokens, original_batch_idxs, candidate_multiple)
-        )
+        multiple = () if candidate_multiple == 2 else (candidate_multiple,)  # not in fairseq 0.12.2
+        return super().step(step, noisy, scores, prev_output_tokens, original_batch_idxs, *multiple)
 
     def _reachable(
         self, step: int, lprobs: Tensor, scores: Tensor | None, count: int

@@ -392,8 +392,9 @@ def _shuffle_after_curriculum(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Shuffle after the epochs of --curriculum. fairseq keeps the sampler of the first epoch."""
 
     def iterate(self: Any, epoch: int, shuffle: bool, *args: Any, **options: Any) -> Any:
-        if hasattr(self, "epoch_batch_sampler"):
-            self.epoch_batch_sampler.shuffle = shuffle
+        sampler = getattr(self, "epoch_batch_sampler", self.batch_sampler)  # the latter in 0.12.2
+        if hasattr(sampler, "make_batches_for_epoch"):
+            sampler.shuffle = shuffle
         return stock(self, epoch, shuffle, *args, **options)
 
     return iterate

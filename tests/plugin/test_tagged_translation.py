@@ -211,7 +211,7 @@ def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -
         (("--mix-weights", "train=1,train=2"), "twice"),
         (("--mix-weights", "train=1", "--upsample-primary", "2"), "--upsample-primary"),
         (("--mix-epoch-pairs", "5"), "expected 1 or more, with --mix-weights"),
-        (("--noisy-beam-beta", "-1"), "expected 0 or more"),
+        (("--noisy-beam-beta", "-1"), "expected a finite number of 0 or more"),
         (
             ("--noisy-beam-beta", "6", "--noisy-beam-granularity", "word"),
             "expected candidate, hypothesis",
