@@ -28,12 +28,6 @@ def gpu_count() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def require_gpu(option: str) -> None:
-    """Raise ConfigurationError if torch cannot use a GPU, which `option` of fairseq needs."""
-    if not gpu_count():
-        raise ConfigurationError(f"{option} needs CUDA, which is not available. Remove {option}.")
-
-
 def torch_device(name: str, worker: int = 0) -> Any:
     """Return a torch device. Raise UsageError if it is not available.
 

@@ -60,7 +60,7 @@ def apply_patches() -> None:
     _replace(utils, "clip_grad_norm_", _clip_on_cpus)
     _replace(AMPOptimizer, "__init__", _keep_loss_scale_on_cpus)
     _replace(AMPOptimizer, "step", _unscale_once)
-    _replace(options, "parse_args_and_arch", _check_half_precision)
+    _replace(options, "parse_args_and_arch", _allow_bfloat16_on_gpus)
     _replace(FairseqTask, "train_step", _autocast_on_cpus)
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
@@ -101,8 +101,9 @@ def _keep_objects_of_the_parent() -> None:
 def _save_at_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Save a checkpoint every --save-interval-updates, also if the update ends an epoch.
 
-    With --no-epoch-checkpoints, fairseq saves none then, so that the last n checkpoints are not
-    those of the last n intervals. Runs with epoch checkpoints do not change.
+    At the end of an epoch, fairseq saves an epoch checkpoint only. With --no-epoch-checkpoints it
+    saves none, so that the last n checkpoints are not those of the last n intervals. Runs with
+    epoch checkpoints do not change.
     """
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Any:
@@ -249,17 +250,14 @@ def _unscale_once(stock: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _check_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Let --bf16 train on a GPU: fairseq sets --tpu, and needs torch_xla. Reject --fp16 on CPUs."""
-    from fairseq_ssl.inference.loading import require_gpu
+def _allow_bfloat16_on_gpus(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Let --bf16 train on a GPU. fairseq sets --tpu, and fails without torch_xla."""
 
     def parse_args_and_arch(*args: Any, **options: Any) -> Any:
         parsed = stock(*args, **options)
         namespace = parsed[0] if isinstance(parsed, tuple) else parsed
         if getattr(namespace, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
             namespace.tpu = False
-        if getattr(namespace, "fp16", False) and hasattr(namespace, "max_update"):
-            require_gpu("--fp16")
         return parsed
 
     return parse_args_and_arch
@@ -430,7 +428,10 @@ def _stop_readers(readers: Iterable[Any], timeout: float = 10) -> None:
 
 
 def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Accept `add_special_symbols` of Dictionary.load, which legacy dictionaries lack."""
+    """Accept `add_special_symbols`, which Dictionary.load passes after fairseq 0.12.2.
+
+    The constructors of fairseq's legacy dictionaries lack this parameter.
+    """
 
     def init(self: Any, *args: Any, add_special_symbols: bool = True, **options: Any) -> None:
         if not add_special_symbols:

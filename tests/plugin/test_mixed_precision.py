@@ -21,7 +21,6 @@ from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
 from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
 
-from fairseq_ssl.errors import ConfigurationError  # noqa: E402
 from fairseq_ssl.modules.functional import has_bfloat16_kernels  # noqa: E402
 
 ADAM = SimpleNamespace(
@@ -195,15 +194,6 @@ def test_bfloat16_needs_a_tpu_only_with_torch_xla(
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     assert args.bf16
     assert args.tpu is has_xla
-
-
-def test_fp16_needs_cuda_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    words = ["data", "--fp16", "--task", "translation"]
-    training = [*words, "--arch", "transformer_tiny"]
-    with pytest.raises(ConfigurationError, match="--fp16 needs CUDA"):
-        options.parse_args_and_arch(options.get_training_parser(), training)
-    assert options.parse_args_and_arch(options.get_generation_parser(), words).fp16
 
 
 def losses(printed: str) -> list[float]:
