@@ -356,12 +356,12 @@ def correct_file(
         progress: called with the number of lines corrected.
     """
     check_positive("block", block)
-    if config.engine == "torch":
-        loading.require_checkpoints(config.models)  # before the text, which can be stdin
     text = TextInput(optional_path(source), size=block * 1024)
     path, stream = file_or_stream(output)
     outputs = [path] if path else []
     check_distinct([text.path], outputs)
+    if config.engine == "torch":
+        loading.require_checkpoints(config.models)  # before the text, which can be stdin
     job = _CorrectionJob(
         text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress
     )

@@ -261,7 +261,8 @@ def m2_hint(*paths: str | Path) -> str:
     """Return a hint to convert the first M2 file among `paths`, or an empty string."""
     for path in paths:
         if Path(path).is_file():  # a pipe cannot be read again
-            head = list(islice(read_lines(path), 1000))
-            if head and head[0].startswith("S ") and any(line.startswith("A ") for line in head):
+            with open_text(path) as file:
+                head = list(islice(file, 1000))
+            if head and head[0].startswith(b"S ") and any(line.startswith(b"A ") for line in head):
                 return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
     return ""

@@ -100,5 +100,5 @@ def test_documented_launch_commands(run: Run) -> None:
         shown = run(*words, LAUNCH=way, DRY_RUN="1", **nodes).stdout
         assert shown.startswith(begin)
         assert r"a\ b" in shown, "arguments with spaces must not be split"
-    shown = run("bash", "-euc", LAUNCHER, "launch", LAUNCH="gpus", code=2).stderr
+    shown = run("bash", "-euc", LAUNCHER, "launch", "bin", LAUNCH="gpus", code=2).stderr
     assert "Expected single, node, cpu, torchrun or slurm" in shown

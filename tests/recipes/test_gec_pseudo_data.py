@@ -157,7 +157,7 @@ def test_learner_text_takes_the_place_of_synthetic_errors(tmp_path: Path) -> Non
     assert found["joint-noisy-imdb-100000.1"].mix_weights.count("train=") == 2
     assert {args.encoder_embed_dim for args in found.values()} == {256}
     scored = said(dry("small", "score", **settings, SPACY_MODEL="/spacy"), "score")
-    assert any("dev.txt" in line and "--model /spacy" in line for line in scored)
+    assert any("dev.txt" in line and "--spacy-model /spacy" in line for line in scored)
     plain = trainings("small", "train", SYSTEMS="baseline", FINAL="none", SEEDS="1")
     assert plain["baseline.1"].encoder_embed_dim == 128, "without learner text"
 

@@ -224,7 +224,7 @@ def test_essays_of_fce_are_converted(tmp_path: Path) -> None:
     shown = step(SCRIPT, settings).stdout
     commands = [line.split() for line in shown.splitlines() if not line.startswith("#")]
     (words,) = (c for c in called(commands, "fairseq-ssl") if c[:2] == ["m2", "from-json"])
-    assert words[2:5] == [f"{tmp_path}/json/fce-train.json", "--model", "/spacy"]
+    assert words[2:5] == [f"{tmp_path}/json/fce-train.json", "--spacy-model", "/spacy"]
     assert words[-2:] == ["-o", "/work/raw/fce.m2"]
 
 

@@ -254,7 +254,7 @@ touch "$folder"/checkpoint{1,2,_1_5000,_best,_last}.pt
     ssl = """
 echo "$2" >"${@: -1}" # average CHECKPOINT --ema -o OUTPUT
 """
-    stubs = {"fairseq-train": train, "fairseq-ssl": f'[[ "$1" == average ]] || exit 0{ssl}'}
+    stubs = {"fairseq-train": train, "fairseq-ssl": f'[[ "$1" == average ]] || exec echo "$0"{ssl}'}
     settings = stub_commands(tmp_path / "bin", stubs) | {"WORK": str(tmp_path)}
     assert "has fewer than 3" in step(STEPS[1], {**settings, "STARTS": "3"}, 1).stderr
     assert "up to date" in step(STEPS[1], {**settings, "STARTS": "2"}).stderr

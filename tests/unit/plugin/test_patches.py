@@ -429,9 +429,11 @@ def applied_patches() -> Counter[str]:
                 owners.append(value)
             while inspect.isfunction(value):
                 file = value.__code__.co_filename  # that of torch for its decorators
-                if "/fairseq_ssl/" in file or hasattr(value, "patched_by"):
+                inner = getattr(value, "__wrapped__", None)
+                is_patch = hasattr(value, "patched_by") and not hasattr(inner, "patched_by")
+                if "/fairseq_ssl/" in file or is_patch:
                     patches[f"{value.__module__}.{value.__qualname__}"] += 1
-                value = getattr(value, "__wrapped__", None)
+                value = inner
     return patches
 
 
