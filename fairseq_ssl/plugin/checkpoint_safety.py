@@ -115,13 +115,15 @@ def stop_if_finished(stock: Callable[..., Any]) -> Callable[..., Any]:
     fairseq checks the limit after each update, so that a finished run that is started again has
     other weights, and replaces checkpoint_last.pt.
     """
+    from fairseq.trainer import Trainer
 
     def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> tuple[Any, Any]:
         extra_state, epoch_itr = stock(cfg, trainer, **options)
-        limit, updates = trainer.cfg.optimization.max_update, trainer.get_num_updates()
-        if 0 < limit <= updates:
-            logger.info(f"nothing to train: {updates} updates, and --max-update is {limit}")
-            epoch_itr = _NoMoreEpochs()
+        if isinstance(trainer, Trainer):  # programs may pass another kind
+            limit, updates = trainer.cfg.optimization.max_update, trainer.get_num_updates()
+            if 0 < limit <= updates:
+                logger.info(f"nothing to train: {updates} updates, and --max-update is {limit}")
+                epoch_itr = _NoMoreEpochs()
         return extra_state, epoch_itr
 
     return load_checkpoint
