@@ -11,6 +11,8 @@
 #
 # SPACY_MODEL   spaCy pipeline of ERRANT (default: en_core_web_sm)
 
+one_line METRICS
+
 has_learner_text() { [[ -e "${DATA_DIR:-}/learner_text.json" ]]; }
 
 count_errors() {

@@ -8,6 +8,7 @@
 #   data_dir WHAT FILE...     exit with an error unless DATA_DIR has all FILEs, and none is empty
 #   prepared                  exit with an error if WORK is not usable, or a step after the first runs without it
 #   made FILE...              exit with an error unless a previous step has made all FILEs
+#   await FILE                wait until the first node has made FILE, if this is another node
 #   headline TEXT             print a heading
 #   build TARGET COMMAND...   build the file or folder TARGET in WORK with COMMAND, which may be a function.
 #                             A complete TARGET is reused if its commands and inputs are unchanged. If
@@ -120,6 +121,12 @@ made() {
       exit 2
     fi
   done
+}
+
+await() { # also in the dry run of `build`, whose commands must be those of the first node
+  [[ -n "$OTHER_NODE" && (-z "${DRY_RUN:-}" || -n "${RECORDING:-}") ]] || return 0
+  [[ -e "$1" ]] || echo "${0##*/}: waiting for $1 of the first node" >&2
+  until [[ -e "$1" ]]; do sleep 1; done
 }
 
 headline() {

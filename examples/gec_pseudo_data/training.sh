@@ -2,7 +2,12 @@
 # Training of a system's model. To be sourced after settings.sh.
 
 lines_of() { # FILE NUMBER, which is printed in a dry run
-  if [[ -n "${DRY_RUN:-}" ]]; then echo "$2"; else wc -l <"$1"; fi
+  if [[ -n "${DRY_RUN:-}" ]]; then
+    echo "$2"
+  else
+    await "$1"
+    wc -l <"$1"
+  fi
 }
 
 # Print the flags of an epoch with the genuine pairs repeated TIMES times (0: none) and the pseudo pairs.

@@ -88,7 +88,10 @@ starting_point() { # MODEL synthetic|real|last
 
 stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN EPOCHS LR FOLDER FLAGS...
   local lines="$4" updates
-  [[ -n "${DRY_RUN:-}" ]] || lines="$(wc -l <"$3")"
+  if [[ -z "${DRY_RUN:-}" ]]; then
+    await "$3"
+    lines="$(wc -l <"$3")"
+  fi
   updates="$(($5 * ((lines + GEC_BATCH - 1) / GEC_BATCH)))"
   # shellcheck disable=SC2086  # words apart
   quietly "$7/train.log" launch_train "$2" --user-dir "$USER_DIR" \

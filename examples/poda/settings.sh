@@ -206,6 +206,7 @@ schedule() { # TASK AMOUNT
 tokens() { # TASK AMOUNT: count source tokens with </s>, or estimate them in a dry run
   local sources pairs="${2/all/$TUNING_LINES}"
   sources="$(data "$@")/train.src-trg.src"
+  await "$sources"
   if [[ -e "$sources" ]]; then
     wc -lw <"$sources" | awk '{ print $1 + $2 }'
   else

@@ -77,16 +77,31 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
+        self._words: list[str] = []
 
-    def reject_unknown(self, words: Sequence[str]) -> None:
-        """Exit with a usage error that names the first of `words`, unless it is empty."""
-        if words:
-            flags = self._option_string_actions
-            hint = nearest(words[0].partition("=")[0], flags)
-            lists = [name for name in flags if isinstance(flags[name], argparse._AppendAction)]
-            if lists and not words[0].startswith("-"):
-                hint = f" Repeat {' or '.join(lists)} before each value."
-            self.error(f"unknown argument {words[0]!r}.{hint} See {self.prog} --help.")
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse the arguments. Exit with a usage error if one is unknown."""
+        self._words = sys.argv[1:] if args is None else list(args)
+        found, unknown = super().parse_known_args(self._words, namespace)
+        if unknown:
+            self.error(
+                f"unknown argument {unknown[0]!r}.{self._hint(unknown[0])} See {self.prog} --help."
+            )
+        return found, unknown
+
+    def _hint(self, word: str) -> str:
+        """Return the closest flag, or the list or option that an unknown value may belong to."""
+        if word.startswith("-"):
+            return nearest(word.partition("=")[0], self._option_string_actions)
+        lists = [one.metavar for one in self._get_positional_actions() if one.nargs == "+"]
+        hints = [f" Write each {name} next to the others." for name in lists]
+        words = ["", "", *self._words]
+        name = words[words.index(word, 2) - 2]
+        if isinstance(self._option_string_actions.get(name), argparse._AppendAction):
+            hints.append(f" Repeat {name} before each value.")
+        return "".join(hints)
 
     def error(self, message: str) -> NoReturn:
         """Print the message as one line on stderr, and exit with 2.
@@ -94,25 +109,16 @@ class Parser(argparse.ArgumentParser):
         If only positional arguments are missing, an option with a list may have taken them.
         """
         missing = message.removeprefix("the following arguments are required: ")
-        lists = [name for name, one in self._option_string_actions.items() if one.nargs == "+"]
-        if missing != message and "--" not in missing and lists:
-            message += f". Write {missing} before {lists[0]}."
+        if missing != message and "--" not in missing:
+            for place, word in enumerate(self._words[:-2]):
+                option = self._option_string_actions.get(word)
+                if option and option.nargs == "+" and not self._words[place + 2].startswith("-"):
+                    message += f". Write {missing} before {word}."
+                    break
         self.exit(2, f"{self.prog}: error: {one_line(message)}\n")
 
 
 Run = Callable[[argparse.Namespace], None]
-
-
-class StepParser(Parser):
-    """The parser of a subcommand. Its errors suggest the closest flag of the subcommand."""
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Parse the arguments. Exit with a usage error if one is unknown."""
-        found, unknown = super().parse_known_args(args, namespace)
-        self.reject_unknown(unknown)
-        return found, unknown
 
 
 class Steps:
@@ -122,7 +128,7 @@ class Steps:
         self, parser: argparse.ArgumentParser, metavar: str = "STEP", title: str = "steps"
     ) -> None:
         self._steps = parser.add_subparsers(
-            dest="step", required=True, metavar=metavar, parser_class=StepParser, title=title
+            dest="step", required=True, metavar=metavar, parser_class=Parser, title=title
         )
 
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
@@ -198,8 +204,7 @@ def _run(words: list[str]) -> int:
 
 def _run_verb(name: str, words: Sequence[str]) -> int:
     verb, parser = load_verb(name), verb_parser(name)
-    args, unknown = parser.parse_known_args(words)
-    parser.reject_unknown(unknown)
+    args = parser.parse_args(words)
     silence_library_warnings()
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_input(decode, "text in subwords", "file")
     decode.add_argument(
         "--subwords",
-        choices=SUBWORD_KINDS,
+        choices=[*SUBWORD_KINDS, "none"],
         help=f"kind of subwords (default: {SENTENCEPIECE}, which the text must have)",
     )
     options.add_output_or_stdout(decode)

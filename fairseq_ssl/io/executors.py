@@ -11,9 +11,10 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -62,6 +63,24 @@ class Executor(Protocol):
         `work` must be picklable, and is sent to each process once. Items are read as needed, so
         that memory does not grow with their number.
         """
+
+
+@contextmanager
+def results_of(
+    executor: Executor, work: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Iterator[Result]]:
+    """Provide the results of `executor.imap`, and end its processes at the end of the block.
+
+    For generators with a `with` block around the results. In Python 3.10, a generator that is
+    deleted within a context manager is part of a reference cycle. The processes would end only when
+    the garbage collector runs, after the files that they write to have been deleted.
+    """
+    results = executor.imap(work, items)
+    try:
+        yield results
+    finally:
+        if isinstance(results, Generator):
+            results.close()
 
 
 def imap_in_order(

@@ -19,7 +19,7 @@ from typing import IO, Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
-from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.executors import Executor, LocalExecutor, results_of
 from fairseq_ssl.io.outputs import (
     ResumableFiles,
     complete,
@@ -291,7 +291,8 @@ class TextInput:
             file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
             start, end = self._seek(file)
             begun = share_read(file) if self.position else 0.0
-            for result in executor.imap(function, byte_blocks(file, start, end, self.size)):
+            blocks = byte_blocks(file, start, end, self.size)
+            for result in stack.enter_context(results_of(executor, function, blocks)):
                 share = share_read(file, begun) or None
                 if end is not None:
                     share = (result.end - start) / (end - start)

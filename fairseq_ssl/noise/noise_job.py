@@ -13,7 +13,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_integer
 from fairseq_ssl.io.blocks import BLOCK_SIZE, byte_blocks
-from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.executors import Executor, LocalExecutor, results_of
 from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
@@ -359,10 +359,10 @@ class _NoiseJob:
         with parts_folder(parts) as folder:
             function = FileNoise(noise, self.text.path, folder)
             ranges = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
-            results = self.executor.imap(function, ranges)
-            for blocks, result in zip(ranges, results, strict=True):
-                if result is not None:
-                    yield result, (blocks.stop - begin) / (after - begin)
+            with results_of(self.executor, function, ranges) as results:
+                for blocks, result in zip(ranges, results, strict=True):
+                    if result is not None:
+                        yield result, (blocks.stop - begin) / (after - begin)
 
     def _count(self, result: NoisedBlock) -> None:
         """Add the counts to the totals. Raise DataError for a bad line unless it is skipped."""

@@ -74,30 +74,26 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
 
     Several scores with one value each are the seeds of a system, unless their files list all seeds
     of each system. A score with several values has all seeds. A seed can be both in the score file
-    of its run and in a file of all systems. The scores of runs, other scores with one value and a
-    score with all seeds are therefore not added up: those with the most seeds are used. A file with
-    an analysis adds a seed only if no other file has the same score.
+    of its run and in a file of all systems, or in two files, of which one also has an analysis. The
+    scores of runs, of files whose names differ only in the number of a seed, and scores with all
+    seeds are therefore not added up: those with the most seeds are used.
     """
-    rows: dict[str, dict[Column, tuple[dict[str, float], list[float], list[float]]]] = {}
-    analyzed = []
+    rows: dict[str, dict[Column, tuple[dict[str, float], dict[str, list[float]], list[float]]]] = {}
     for score in scores:
         column = (score.test_set, score.metric, score.signature)
         row = rows.setdefault(score.system, {})
-        runs, others, together = row.setdefault(column, ({}, [], []))
+        runs, others, together = row.setdefault(column, ({}, {}, []))
         if score.seed and len(score.values) == 1:
             runs.setdefault(score.seed, score.values[0])  # a run can have two files of a score
-        elif score.is_unnumbered_seed and score.has_analysis:
-            analyzed.append((others, score.values[0]))
         elif score.is_unnumbered_seed:
-            others.extend(score.values)
+            others.setdefault(score.place, []).extend(score.values)
         elif len(score.values) > len(together):
             together[:] = score.values
-    for others, value in analyzed:  # after the files of scores alone, which they may repeat
-        if value not in others:
-            others.append(value)
 
-    def seeds(runs: dict[str, float], *others: list[float]) -> SeedRange:
-        return SeedRange.of(max(list(runs.values()), *others, key=len))
+    def seeds(
+        runs: dict[str, float], others: dict[str, list[float]], together: list[float]
+    ) -> SeedRange:
+        return SeedRange.of(max(list(runs.values()), *others.values(), together, key=len))
 
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     columns.sort(key=lambda column: column[0])

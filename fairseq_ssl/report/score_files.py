@@ -51,8 +51,8 @@ class ReportedScore:
     """Seed in the name of the score file's folder, such as 1 for tagged.1."""
     has_all_seeds: bool = False
     """True if the score file lists all seeds of each system."""
-    has_analysis: bool = False
-    """True if the score file also has an analysis or a comparison, and may repeat a score."""
+    place: str = ""
+    """Path of the score file without the numbers of seeds, such as test.m2 for test.m2.1."""
 
     @property
     def is_unnumbered_seed(self) -> bool:
@@ -97,17 +97,9 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
     parts = str(content["signature"]).split("|")
     signature = "|".join(part for part in parts if not part.startswith(BOOTSTRAP))
     has_all_seeds = isinstance(content.get("systems"), dict)
-    has_analysis = not content.keys().isdisjoint((*BREAKDOWNS, AGAINST))
     for name, metric, values in _values(content, system):
-        yield ReportedScore(
-            name,
-            test_set,
-            metric_name(metric, signature),
-            values,
-            signature,
-            has_all_seeds=has_all_seeds,
-            has_analysis=has_analysis,
-        )
+        metric = metric_name(metric, signature)
+        yield ReportedScore(name, test_set, metric, values, signature, has_all_seeds=has_all_seeds)
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
@@ -210,6 +202,8 @@ def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
 
 Name = TypeVar("Name", bound=Hashable)
 SEED_PATTERN = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
+SEED_NUMBERS = re.compile(r"(?<![^./])((?:s|seed|run)[-_]?)?\d[\d+]*(?=[./]|$)", re.IGNORECASE)
+"""Pattern of numbers of seeds in paths, but not of the years in newstest2019."""
 OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
 
@@ -341,6 +335,10 @@ def _collect_folder(folder: Path) -> ReportFiles:
     return files
 
 
+def _without_seeds(path: Path) -> str:
+    return SEED_NUMBERS.sub("", str(path))
+
+
 def _repeated_systems(paths: Iterable[Path]) -> set[str]:
     """Return the systems of which a file of a seed is in several folders."""
     parents: dict[tuple[str, str, str], set[Path]] = {}
@@ -352,7 +350,7 @@ def _repeated_systems(paths: Iterable[Path]) -> set[str]:
 def _different_scores(found: Iterable[tuple[Name, Path, ReportedScore]]) -> set[Name]:
     """Return the names of which a system has different scores by one metric in several places.
 
-    If a score has no seed, places whose paths differ only in digits have different seeds.
+    If a score has no seed, places whose paths differ only in `SEED_NUMBERS` have different seeds.
 
     Args:
         found: a name, the place of a score file, and a score in it
@@ -360,7 +358,7 @@ def _different_scores(found: Iterable[tuple[Name, Path, ReportedScore]]) -> set[
     places: dict[tuple[Name, Any], dict[str, set[float]]] = {}
     for name, place, score in found:
         key = name, (score.system, score.seed, score.test_set, score.metric, score.signature)
-        path = DIGITS.sub("", str(place)) if score.is_unnumbered_seed else str(place)
+        path = _without_seeds(place) if score.is_unnumbered_seed else str(place)
         places.setdefault(key, {}).setdefault(path, set()).update(score.values)
     return {
         name
@@ -436,4 +434,4 @@ def _read_json(
     for score in scores:
         is_in_run = seed or score.system == run
         group = name.parent.parent if is_in_run else name.parent
-        yield name, group, replace(score, seed=seed)
+        yield name, group, replace(score, seed=seed, place=_without_seeds(name))

@@ -145,6 +145,7 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
 
 NO_BREAK_SPACES = {0xA0: "\ufdd0", 0x2007: "\ufdd1", 0x202F: "\ufdd2"}
 """Spaces within words, and characters for internal use that stand for them in sacremoses."""
+SPACES_OF_MARKS = str.maketrans({mark: chr(space) for space, mark in NO_BREAK_SPACES.items()})
 CZECH_JOINS = (
     (re.compile(r"(?<!\S)(\d+) ([.,]) (?=\d+(?!\S))", re.ASCII), r"\1\2"),
     (re.compile(r"(?<!\S)(\S*[^\W\d_]) ([-\u2013]) (?=(?:li|mail\S*) )", re.IGNORECASE), r"\1\2"),
@@ -163,19 +164,18 @@ def _detokenizer(language: str) -> LineRewriter:
     """
     package = import_optional("sacremoses", "Moses detokenization")
     moses = package.MosesDetokenizer(lang=language)
-    spaces = str.maketrans({mark: chr(space) for space, mark in NO_BREAK_SPACES.items()})
     if language == "cs":
         moses.IS_FRENCH_CONRTACTION = re.compile("(?!)")  # its rule for -li raises TypeError
 
     def detokenize(line: str) -> str:
         words = line.translate(NO_BREAK_SPACES).split()
         if language != "cs":
-            return str(moses.detokenize(words)).translate(spaces)
+            return str(moses.detokenize(words)).translate(SPACES_OF_MARKS)
         line = " ".join(words)
         for pattern, joined in CZECH_JOINS:
             line = pattern.sub(joined, line)
         text = str(moses.detokenize([*line.split(), LAST]))
-        return text.removesuffix(LAST).rstrip().translate(spaces)
+        return text.removesuffix(LAST).rstrip().translate(SPACES_OF_MARKS)
 
     return detokenize
 
@@ -236,17 +236,24 @@ def truecaser(model: str | Path) -> LineRewriter:
     moses_truecaser = _sacremoses().MosesTruecaser()
     moses_truecaser.model = _read_case_counts(model)
     moses_truecaser.split_xml = _split_markup
-    return BuiltRewriter(
-        lambda line: str(moses_truecaser.truecase(line, return_str=True, use_known=True)),
-        truecaser,
-        model,
-    )
+
+    def truecase(line: str) -> str:
+        line = line.translate(NO_BREAK_SPACES)
+        text = moses_truecaser.truecase(line, return_str=True, use_known=True)
+        return str(text).translate(SPACES_OF_MARKS)
+
+    return BuiltRewriter(truecase, truecaser, model)
 
 
 def detruecaser() -> LineRewriter:
     """Return a function that capitalizes the first word of each sentence."""
-    detruecase = _sacremoses().MosesDetruecaser().detruecase
-    return BuiltRewriter(lambda line: str(detruecase(line, return_str=True)), detruecaser)
+    moses_detruecaser = _sacremoses().MosesDetruecaser()
+
+    def detruecase(line: str) -> str:
+        text = moses_detruecaser.detruecase(line.translate(NO_BREAK_SPACES), return_str=True)
+        return str(text).translate(SPACES_OF_MARKS)
+
+    return BuiltRewriter(detruecase, detruecaser)
 
 
 def _split_markup(line: str) -> list[str]:

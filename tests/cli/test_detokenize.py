@@ -96,6 +96,8 @@ def test_words_are_not_joined_like_subwords(
     assert "'a dog barks' has no ▁" in capsys.readouterr().err
     assert main(["subwords", "decode", str(file)]) == 1
     assert "Set --subwords to none or subword-nmt." in capsys.readouterr().err
+    assert main(["subwords", "decode", str(file), "--subwords", "none"]) == 0
+    assert capsys.readouterr().out == file.read_text()
     assert shown(capsys, str(file), "--subwords", "sentencepiece") == ["", "Yes", "adogbarks"]
     file.write_text("▁a ▁dog\nb a r k s\n")
     assert shown(capsys, str(file)) == ["a dog", "barks"], "a model may leave them out"

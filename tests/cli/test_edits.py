@@ -266,6 +266,7 @@ def test_share_without_insertions_is_undefined(
             2,
             "are required: SOURCE, TARGET. Write SOURCE, TARGET before --model.",
         ),
+        (["tune", "--model", "a.pt"], 2, "are required: SOURCE, TARGET\n"),
         (
             ["tune", "source", "target", "--model", "a.pt", "target"],
             2,

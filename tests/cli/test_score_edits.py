@@ -393,9 +393,15 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
         (["errant", "right", "--gold", "gold.m2", "--untyped", "--model", "m"], 2, "Drop one of"),
         (["bleu", "right"], 2, "required: --reference"),
         (
-            ["bleu", "right", "--reference", "source", "right"],
+            ["bleu", "a=right", "--reference", "source", "right"],
             2,
-            "unknown argument 'right'. Repeat --baseline or --reference before each value.",
+            "unknown argument 'right'. Write each [NAME=]FILE next to the others. "
+            "Repeat --reference before each value.",
+        ),
+        (
+            ["bleu", "a=right", "--tokenize", "13a", "right", "--reference", "source"],
+            2,
+            "unknown argument 'right'. Write each [NAME=]FILE next to the others. See",
         ),
         (
             ["bleu", "a=right", "--reference", "source", "--baseline", "a"],

@@ -209,8 +209,7 @@ def fault_of_verb(words: list[str]) -> str:
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
-            _, unknown = parser.parse_known_args([word for word in rest if word != "..."])
-            parser.reject_unknown(unknown)
+            parser.parse_args([word for word in rest if word != "..."])
     except SystemExit:
         if "..." not in rest or "the following arguments are required" not in printed.getvalue():
             return printed.getvalue()

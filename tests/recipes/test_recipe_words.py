@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -55,6 +56,7 @@ def test_each_job_has_a_gpu_if_there_are_enough() -> None:
         ("wmt20", "rerank", {"SETS": "valid:v\n test:t", "ROWS": "f\na"}),
         ("mein", "expert", {"EXPERTS": "lstm\n\tlm"}),
         ("bytenet", "train", {"TASKS": "text", "KINDS": "supervised\nbytenet"}),
+        ("pie", "score", {"TASKS": "gec", "METRICS": "m2\nerrant"}),
     ],
 )
 def test_a_list_can_have_line_breaks(recipe: str, name: str, settings: dict[str, str]) -> None:
@@ -74,6 +76,19 @@ def test_other_nodes_need_no_files_of_the_first_node(tmp_path: Path) -> None:
     step(ROOT / "examples/gec_pseudo_data/1_prepare.sh", settings | node)
     step(ROOT / "examples/gec_pseudo_data/3_pseudo.sh", settings | node)
     assert not list(tmp_path.rglob("*.txt"))
+
+
+def test_other_nodes_wait_for_files_of_which_they_count_lines(tmp_path: Path) -> None:
+    """Otherwise they would train with other options than the first node."""
+    node = {"LAUNCH": "torchrun", "NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first"}
+    text = shlex.quote(str(tmp_path / "text"))
+    first = f"(sleep 0.5; echo line >{text}.tmp; mv {text}.tmp {text}) & "
+    count = f"count() {{ await {text}; wc -l <{text}; }}; count; rm {text}; "
+    done = shell(first + count + first + "in_dry_run count", **node)
+    assert done.stdout.split() == ["1", "1"], done.stderr
+    assert done.stderr.count(f"waiting for {tmp_path}/text of the first node") == 2
+    assert shell(f"await {text}; echo on", DRY_RUN="1", **node).stdout == "on\n"
+    assert shell(f"await {text}; echo on", **node | {"NODE_RANK": "0"}).stdout == "on\n"
 
 
 @pytest.mark.parametrize("wait", ["", 'wait() { builtin wait "$@" || [[ "$1" == -n ]]; }; '])

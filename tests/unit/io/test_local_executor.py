@@ -11,12 +11,13 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.executors import LocalExecutor, silence_library_warnings
+from fairseq_ssl.io.executors import LocalExecutor, results_of, silence_library_warnings
 
 
 def squared(number: int) -> int:
@@ -39,6 +40,29 @@ def failing(number: int) -> int:
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_results_come_in_order(jobs: int) -> None:
     assert list(LocalExecutor(jobs).imap(squared, range(20))) == [n * n for n in range(20)]
+
+
+def test_processes_end_before_an_outer_block() -> None:
+    """They may still write to files that the end of the outer block deletes."""
+    running: list[int] = []
+
+    @contextmanager
+    def files() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            running.append(len(multiprocessing.active_children()))
+
+    def results() -> Iterator[int]:
+        with files(), results_of(LocalExecutor(2), squared, range(20)) as found:
+            for result in found:
+                yield -result  # not `yield from`, which would close `found`
+
+    begun = results()
+    next(begun)
+    assert multiprocessing.active_children()
+    begun.close()  # type: ignore[attr-defined]
+    assert running == [0]
 
 
 def initialize() -> None:

@@ -67,7 +67,7 @@ def test_score_file_of_several_systems(tmp_path: Path) -> None:
     write(tmp_path / "x/worth.json", {"weights": [1, 2]})
     files = collect_files([tmp_path / "x"])
     (score,) = files.scores
-    expected = ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2", "", True, True)
+    expected = ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2", "", True, "dev.json")
     assert score == expected
     difference = BootstrapResult(1.0, 0.5, 1.5, 0.01)
     assert files.comparisons == [ScoreComparison("dev: against the baseline", {"ours": difference})]

@@ -241,3 +241,20 @@ def test_numbered_files_are_seeds(tmp_path: Path) -> None:
     table = score_table(collect_files([tmp_path]).scores)
     assert table.headings() == [("test", "BLEU")]
     assert table.rows == {"base": [SeedRange((50.0, 52.0))]}
+
+
+@pytest.mark.parametrize("name", ["test.{}", "s{}/test", "seed-{}/test", "{}/test"])
+def test_equal_seeds_are_counted(name: str, tmp_path: Path) -> None:
+    """Also if the files have a comparison, so that a score can be in two files."""
+    against = {"against the baseline": {"a": {"difference": 1, "low": 0, "high": 2, "p": 0.1}}}
+    for seed, value in ((1, 50.0), (2, 50.0), (3, 53.0)):
+        write_scores(tmp_path / f"{name.format(seed)}.json", value, system="a", **against)
+    assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 50.0, 53.0))]}
+
+
+@pytest.mark.parametrize("names", [("newstest2019", "newstest2020"), ("beam4", "beam8")])
+def test_numbers_within_words_are_not_seeds(names: tuple[str, str], tmp_path: Path) -> None:
+    for name, value in zip(names, (50.0, 52.0), strict=True):
+        write_scores(tmp_path / f"wmt.{name}.json", value, system="a")
+    table = score_table(collect_files([tmp_path]).scores)
+    assert table.headings() == [(f"wmt.{name}", "BLEU") for name in names]

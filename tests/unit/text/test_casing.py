@@ -101,6 +101,7 @@ def test_truecasing_worked_out_by_hand(tmp_path: Path) -> None:
     assert truecased("<BT> The cat") == "<BT> the cat"
     assert truecased("a\u2028b \r") == "a b"
     assert truecased("") == ""
+    assert truecased("The 1\u00a0000 cats") == "the 1\u00a0000 cats"
 
 
 def test_truecasing_is_equal_to_sacremoses(tmp_path: Path) -> None:
@@ -118,6 +119,7 @@ def test_detruecasing() -> None:
     )
     assert detruecase("über") == "Über"
     assert detruecase("") == ""
+    assert detruecase("il y a 1\u00a0000 chats") == "Il y a 1\u00a0000 chats"
 
 
 def test_round_trip(tmp_path: Path) -> None:
