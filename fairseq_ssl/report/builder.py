@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError, check_choice
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines
-from fairseq_ssl.io.text_files import convert_fields, optional_path, path_list
+from fairseq_ssl.io.text_files import convert_fields, optional_path
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
 from fairseq_ssl.metrics.tables import system_files
@@ -215,7 +215,7 @@ def _add_scores(
     Scores of seeds are not added if score files have scores for all systems.
     """
     if sentences.metric:
-        metric = build_metric(sentences.metric, comparison)
+        metric = build_metric(sentences, comparison)
         statistics = {
             name: [metric.statistics(read_all(path), str(path)) for path in paths]
             for name, paths in files.systems(test_set).items()
@@ -238,19 +238,19 @@ def _add_scores(
         files.breakdowns[name] = corrected_by_type(sentences.errors, sentences.systems)
 
 
-def build_metric(name: str, comparison: Comparison) -> Metric:
-    """Return a metric of `METRICS` with the sources, references or edits of `comparison`."""
+def build_metric(sentences: Sentences, comparison: Comparison) -> Metric:
+    """Return the metric of the sentences, with their sources and references or the gold edits."""
+    name, references = sentences.metric, sentences.references
     if name == "m2":
         if comparison.gold is None:
             raise UsageError("The metric m2 needs `gold`.")
         return M2(comparison.gold)
-    if name == "gleu" and comparison.source is None:
+    if name == "gleu" and sentences.source is None:
         raise UsageError("The metric gleu needs `source`.")
-    if not comparison.references:
+    if not references:
         raise UsageError(f"The metric {name} needs `references`.")
-    references = path_list(comparison.references)
     if name == "gleu":
-        return Gleu(references, optional_path(comparison.source))
+        return Gleu(references, sentences.source)
     if name == "bleu":
         return Bleu(references, comparison.tokenize or "13a")
     if name == "accuracy":

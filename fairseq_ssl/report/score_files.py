@@ -113,8 +113,9 @@ def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tu
     elif _is_number(content.get("score")):
         yield system, str(content.get("name", "score")), (float(content["score"]),)
     else:
+        parameters = str(content["signature"]).split("|")
         for metric, value in content.items():
-            if _is_number(value):
+            if _is_number(value) and f"{metric}:{value}" not in parameters:
                 yield system, metric, (float(value),)
 
 
@@ -201,7 +202,8 @@ def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
 
 
 Name = TypeVar("Name", bound=Hashable)
-SEED_PATTERN = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
+SEED_PATTERN = re.compile(r"(?P<system>.+)(?<!\D0)\.(?P<seed>\d[\d+]*)")
+"""Pattern of a system and a seed, but not of a decimal number below 1, such as noise0.1."""
 SEED_NUMBERS = re.compile(r"(?<![^./])((?:s|seed|run)[-_]?)?\d[\d+]*(?=[./]|$)", re.IGNORECASE)
 """Pattern of numbers of seeds in paths, but not of the years in newstest2019."""
 OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")

@@ -277,6 +277,9 @@ def test_m2_file_provides_sources_error_types_and_scores(tmp_path: Path) -> None
     assert "M:DET (1)" in page
     assert '<option value="missed 1">missed by tagged</option>' in page
     assert '<option value="source" selected>' in page
+    for metric in ("GLEU", "BLEU"):
+        assert main([*map(str, words), "--metric", metric.lower()]) == 0
+        assert f"test: {metric}" in (tmp_path / "r.html").read_text()
     one_seed = {"tagged": [tmp_path / "runs/tagged.1/test.txt"]}
     write_report(tmp_path / "r.html", systems=one_seed, comparison=Comparison(gold=gold))
     assert "test: gold errors corrected, % by type<" in (tmp_path / "r.html").read_text()

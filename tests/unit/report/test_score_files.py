@@ -258,3 +258,22 @@ def test_numbers_within_words_are_not_seeds(names: tuple[str, str], tmp_path: Pa
         write_scores(tmp_path / f"wmt.{name}.json", value, system="a")
     table = score_table(collect_files([tmp_path]).scores)
     assert table.headings() == [(f"wmt.{name}", "BLEU") for name in names]
+
+
+def test_parameters_of_an_analysis_are_not_scores(tmp_path: Path) -> None:
+    content = {"signature": "length-bleu|beam:4|lines:2", "beam": 4, "lines": 2, "by_length": [1]}
+    (tmp_path / "lengths.json").write_text(json.dumps(content))
+    files = collect_files([tmp_path])
+    assert (files.scores, list(files.analyses.values())) == ([], [content])
+
+
+def test_decimal_numbers_are_not_seeds(tmp_path: Path) -> None:
+    for name in ("noise0.1", "noise0.5", "lr0.001.1", "lr0.001.2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test.txt").write_text("a\n")
+    systems = collect_files([tmp_path]).systems("test")
+    assert {name: len(paths) for name, paths in systems.items()} == {
+        "noise0.1": 1,
+        "noise0.5": 1,
+        "lr0.001": 2,
+    }
