@@ -24,7 +24,7 @@ from fairseq_ssl.inference.correction import (
 )
 from fairseq_ssl.inference.loading import is_checkpoint
 from fairseq_ssl.text.m2 import SPACY_MODEL
-from fairseq_ssl.text.raw_text import TOKENIZERS
+from fairseq_ssl.text.raw_text import TOKENIZERS, UNSPACED
 
 EXAMPLES = """\
   echo 'He go to  school.' | fairseq-ssl correct --model run/checkpoint_best.pt
@@ -266,6 +266,6 @@ def _mark(edit: Edit, color: bool, before: str) -> str:
         for text, (begin, end) in ((edit.source, removed), (edit.target, added))
         if text
     ]
-    is_insertion = edit.start == edit.end
-    space = " " if is_insertion and before and not before[-1].isspace() else ""
+    is_apart = not before or before[-1].isspace() or UNSPACED.search(before[-1] + edit.target[:1])
+    space = " " if edit.start == edit.end and not is_apart else ""
     return space + "".join(marks)
