@@ -154,7 +154,7 @@ def add_taggers(parser: options.Options, more: str = "") -> None:
     parser.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
 
 
-def check_taggers(args: argparse.Namespace, inputs: str) -> None:
+def check_models(args: argparse.Namespace, inputs: str) -> None:
     """Raise UsageError if --model also took the input, because it takes all words after it."""
     last = args.model[-1]
     if len(args.model) > 1 and last.is_file() and not is_checkpoint(last):
@@ -202,7 +202,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 def run(args: argparse.Namespace) -> None:
     """Correct the text and print a summary."""
-    check_taggers(args, "INPUT")
+    check_models(args, "INPUT")
     args.device = tagger_device(args)
     device = options.chosen_device(args)
     config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
