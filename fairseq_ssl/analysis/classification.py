@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import logging
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,10 +18,12 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 from fairseq_ssl.data.classification_preparation import check_unlabeled
+from fairseq_ssl.data.teacher_labels import npy_header
 from fairseq_ssl.data.two_view_dataset import (
     PIECES,
     VIEWS_FILE,
     WORDS,
+    EncodedLines,
     TwoViewDataset,
     load_segmenter,
 )
@@ -33,6 +36,7 @@ from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
+logger = logging.getLogger(__name__)
 BATCH = 64
 """Default batch size, in texts."""
 BLOCK = 4096
@@ -72,6 +76,13 @@ class TextClassifierPipeline:
         self.task = task
         self.path, self.folder = Path(path), Path(folder)
         self.has_imitators = hasattr(model, "alphas")
+        limit = utils.resolve_max_positions(
+            model.max_positions(), task.cfg.classification_max_length
+        )
+        if isinstance(limit, tuple):  # of the words and the subwords of a mixture
+            limit = limit[0]
+        max_length = None if limit is None else int(min(limit, sys.maxsize))
+        task.cfg.classification_max_length = max_length
 
     @classmethod
     def load(
@@ -114,7 +125,18 @@ class TextClassifierPipeline:
             raise
         except Exception as error:  # fairseq raises many exception types for a damaged index
             raise self._read_error(f"{error!r}.") from error
+        self.warn_truncated(dataset.truncated)
         return dataset
+
+    def warn_truncated(self, count: int) -> None:
+        """Log the number of texts that are longer than the model reads, unless it is 0."""
+        if count:
+            logger.warning(
+                "%s texts are longer than %s tokens, the maximum of the model. Their first tokens "
+                "are not read.",
+                count,
+                self.task.cfg.classification_max_length,
+            )
 
     def _read_error(self, error: Exception | str) -> DataError:
         return DataError(
@@ -129,11 +151,11 @@ class TextClassifierPipeline:
             lines = [line.lower() for line in lines]
         known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
         view = word_view(lines, load_segmenter(settings["tokenizer"]), known)
-        words = _Ids(self.task.source_dictionary, list(view))
+        words = EncodedLines(self.task.source_dictionary, list(view))
         if not self.has_imitators:
             return self.task.inference_dataset(words, None)  # type: ignore[no-any-return]
         cut = SentencepieceModel(self.folder / "pieces.model").cut
-        subwords = _Ids(self.task.piece_dictionary, [" ".join(cut(line)) for line in lines])
+        subwords = EncodedLines(self.task.piece_dictionary, [" ".join(cut(line)) for line in lines])
         return self.task.inference_dataset(words, subwords)  # type: ignore[no-any-return]
 
     @torch.no_grad()
@@ -165,7 +187,9 @@ class TextClassifierPipeline:
             batch_size: batch size in texts.
         """
         lines = line_list(lines, "the texts")
-        return self.predictions(self.texts(lines), 0, len(lines), windows, batch_size)
+        dataset = self.texts(lines)
+        self.warn_truncated(dataset.truncated)
+        return self.predictions(dataset, 0, len(lines), windows, batch_size)
 
     @torch.no_grad()
     def predictions(
@@ -305,23 +329,6 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
     return lead[:, 0] - lead[:, 1]
 
 
-class _Ids:
-    """Sequence of lines as dictionary ids, with </s> at the end of each line."""
-
-    def __init__(self, dictionary: Any, lines: Sequence[str]) -> None:
-        self._texts = [
-            dictionary.encode_line(line, add_if_not_exist=False, append_eos=True) for line in lines
-        ]
-        self.sizes = np.array([len(text) for text in self._texts])
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __getitem__(self, index: int) -> Tensor:
-        ids: Tensor = self._texts[index]
-        return ids
-
-
 @dataclass(frozen=True)
 class LabelSummary:
     """Signature, file and number of lines of teacher labels."""
@@ -378,21 +385,13 @@ def label_split(
         while done < last - first:
             count = min(BLOCK, last - first - done)
             rows = classifier.probabilities(dataset, first + done, count, batch_size)
-            header = b"" if done else _npy_header(last - first, rows.shape[1])
+            header = b"" if done else npy_header(last - first, rows.shape[1])
             done += count
             report(count)
             yield [header + rows.astype(np.float16).tobytes()], {"done": done}
 
     written = run_job([path], params, chunks, lambda: signature, overwrite=overwrite)
     return LabelSummary(signature, path, last - first) if written else None
-
-
-def _npy_header(lines: int, classes: int) -> bytes:
-    """Return the header of a ``.npy`` file of half-precision numbers [lines, classes]."""
-    file = io.BytesIO()
-    form = {"descr": "<f2", "fortran_order": False, "shape": (lines, classes)}
-    np.lib.format.write_array_header_1_0(file, form)
-    return file.getvalue()
 
 
 def predict_lines(
@@ -414,7 +413,7 @@ def predict_lines(
         batch_size: batch size in texts.
         name: name of the file in error messages.
     """
-    count, lines = 0, iter(lines)
+    count, truncated, lines = 0, 0, iter(lines)
     while block := list(islice(lines, BLOCK)):
         for number, line in enumerate(block, count + 1):
             if labeled and "\t" not in line:
@@ -423,7 +422,11 @@ def predict_lines(
             check_unlabeled(name, block, set(classifier.task.classes))
         count += len(block)
         texts = [line.partition("\t")[2] if labeled else line for line in block]
-        yield from _lines(classifier.classify(texts, windows, batch_size), windows)
+        dataset = classifier.texts(texts)
+        truncated += dataset.truncated
+        predictions = classifier.predictions(dataset, 0, len(texts), windows, batch_size)
+        yield from _lines(predictions, windows)
+    classifier.warn_truncated(truncated)
 
 
 def predict_split(

@@ -10,6 +10,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.correct import check_models
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.back_translation import (
     BLOCK_KIB,
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Translate the text and print a summary."""
+    check_models(args, "INPUT")
     engine, is_cluster = _engine(args)
     config = _config(args, engine)
     initializer = fairseq_ssl.register if engine == "fairseq" else None
@@ -193,8 +195,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         default="fairseq",
         metavar="NAME[,ray]",
         help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling; "
-        "with suffix ,ray: all machines of a Ray cluster with a shared file system (default: "
-        "%(default)s)",
+        "with ,ray: all machines of a Ray cluster with a shared file system (default: %(default)s)",
     )
     options.add_device(work)
     what = "text sorted by length and translated together"
@@ -209,8 +210,7 @@ def _engine(args: argparse.Namespace) -> tuple[str, bool]:
     engines = [name for name in names if name != "ray"] or ["fairseq"]
     if len(engines) > 1 or engines[0] not in DECODERS or names.count("ray") > 1:
         raise UsageError(
-            f"--engine is {args.engine!r}. Expected fairseq or ctranslate2, with ,ray for a "
-            "cluster."
+            f"--engine is {args.engine!r}. Expected fairseq or ctranslate2, with ,ray for clusters."
         )
     return engines[0], "ray" in names
 

@@ -24,7 +24,7 @@ from fairseq_ssl.inference.correction import (
 )
 from fairseq_ssl.inference.loading import is_checkpoint
 from fairseq_ssl.text.m2 import SPACY_MODEL
-from fairseq_ssl.text.raw_text import TOKENIZERS
+from fairseq_ssl.text.raw_text import TOKENIZERS, UNSPACED
 
 EXAMPLES = """\
   echo 'He go to  school.' | fairseq-ssl correct --model run/checkpoint_best.pt
@@ -154,7 +154,7 @@ def add_taggers(parser: options.Options, more: str = "") -> None:
     parser.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
 
 
-def check_taggers(args: argparse.Namespace, inputs: str) -> None:
+def check_models(args: argparse.Namespace, inputs: str) -> None:
     """Raise UsageError if --model also took the input, because it takes all words after it."""
     last = args.model[-1]
     if len(args.model) > 1 and last.is_file() and not is_checkpoint(last):
@@ -202,7 +202,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 def run(args: argparse.Namespace) -> None:
     """Correct the text and print a summary."""
-    check_taggers(args, "INPUT")
+    check_models(args, "INPUT")
     args.device = tagger_device(args)
     device = options.chosen_device(args)
     config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
@@ -266,6 +266,6 @@ def _mark(edit: Edit, color: bool, before: str) -> str:
         for text, (begin, end) in ((edit.source, removed), (edit.target, added))
         if text
     ]
-    is_insertion = edit.start == edit.end
-    space = " " if is_insertion and before and not before[-1].isspace() else ""
+    is_apart = not before or before[-1].isspace() or UNSPACED.search(before[-1] + edit.target[:1])
+    space = " " if edit.start == edit.end and not is_apart else ""
     return space + "".join(marks)

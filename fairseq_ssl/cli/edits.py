@@ -9,7 +9,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_taggers, tagger_device
+from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_models, tagger_device
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
@@ -301,7 +301,7 @@ def _vote(args: argparse.Namespace) -> None:
 def _tune(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
 
-    check_taggers(args, "SOURCE and TARGET")
+    check_models(args, "SOURCE and TARGET")
     fairseq_ssl.register()
     result = tune_edit_confidence(
         args.source,

@@ -239,7 +239,7 @@ def _chrf(args: argparse.Namespace) -> Metric:
 
 
 def _add_rouge(metrics: Steps) -> None:
-    summary = "F1 of ROUGE-1, ROUGE-2, ROUGE-L, and ROUGE-Lsum with sentences"
+    summary = "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only"
     step = _add(metrics, "rouge", summary, _rouge)
     options.add_references(step)
     step.add_argument("--stem", action="store_true", help="compare stems by Porter's stemmer")

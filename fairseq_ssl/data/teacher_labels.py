@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,14 @@ def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels
     for path, part in zip(paths, parts, strict=True):
         _check(part, path, classes)
     return TeacherLabels(parts)
+
+
+def npy_header(lines: int, classes: int) -> bytes:
+    """Return the header of a ``.npy`` file of half-precision numbers [lines, classes]."""
+    file = io.BytesIO()
+    form = {"descr": "<f2", "fortran_order": False, "shape": (lines, classes)}
+    np.lib.format.write_array_header_1_0(file, form)
+    return file.getvalue()
 
 
 def _shards(folder: Path, split: str) -> list[Path]:

@@ -55,6 +55,23 @@ class View:
         return np.maximum(sizes - 1, 1)
 
 
+class EncodedLines:
+    """Sequence of lines as dictionary ids, with </s> at the end of each line."""
+
+    def __init__(self, dictionary: Any, lines: Sequence[str]) -> None:
+        self._texts = [
+            dictionary.encode_line(line, add_if_not_exist=False, append_eos=True) for line in lines
+        ]
+        self.sizes = np.array([len(text) for text in self._texts])
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, index: int) -> Tensor:
+        ids: Tensor = self._texts[index]
+        return ids
+
+
 def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
     """Concatenate the views of several splits."""
     if len(splits) == 1:
@@ -129,6 +146,12 @@ class TwoViewDataset(FairseqDataset):
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    @property
+    def truncated(self) -> int:
+        """Number of texts that are longer than `max_length`."""
+        complete = [view.sizes(self.lines, None) for view in self.views]
+        return int(np.greater(complete, self.view_sizes).any(0).sum())
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.errors import import_optional
+from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
 """Names of the ROUGE variants in rouge-score, by suffix of ROUGE."""
+READ_BY_ROUGE = re.compile("[A-Za-z0-9]")
+"""Characters of words in rouge-score. All others separate words."""
 
 
 class Rouge(ReferenceMetric):
     """Mean F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum.
 
     ROUGE-L treats a summary as one sentence. ROUGE-Lsum splits it at `sentence_mark`. With several
-    references, the highest score counts.
+    references, the highest score counts. As in the original script, words consist of digits and
+    Latin letters without accents.
 
     Args:
         references: one text per annotator (default: passed to each call)
@@ -43,6 +47,18 @@ class Rouge(ReferenceMetric):
         super().__init__(references)
         self.stem = stem
         self.sentence_mark = sentence_mark
+
+    def check_references(self, hypotheses: Sequence[str], label: str) -> None:
+        """Raise an error also for a reference in a script that ROUGE does not read."""
+        super().check_references(hypotheses, label)
+        for name, lines in zip(self._labels, self.references, strict=True):
+            for number, line in enumerate(map(self._split, lines), 1):
+                if not READ_BY_ROUGE.search(line) and any(map(str.isalpha, line)):
+                    raise DataError(
+                        f"Line {number} of {name} has no word that ROUGE reads. As in the original "
+                        "script, ROUGE reads only digits and Latin letters without accents. "
+                        "Romanize references and summaries, or replace each word by a number."
+                    )
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the F1 of the four variants for each summary, [summaries, 5].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,11 @@ NO_SPACE_AROUND = re.compile(r"[-/]")
 TIGHT_BEFORE = re.compile(f"{NO_SPACE_BEFORE.pattern}|{NO_SPACE_AROUND.pattern}", re.IGNORECASE)
 TIGHT_AFTER = re.compile(f"{NO_SPACE_AFTER.pattern}|{NO_SPACE_AROUND.pattern}")
 """New tokens that remove a space of the line before them, and after them."""
+UNSPACED = re.compile(
+    r"[\u0e00-\u0e7f\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]"
+    r"|[\U00020000-\U0003ffff]"
+)
+"""Thai, kana, Han and full-width characters, which have no spaces between words."""
 QUOTE = '"'
 
 
@@ -82,13 +88,15 @@ class LineSegmenter:
             return cls(lambda line: _locate(line, tokenize(line).split()))
         spacy = import_optional("spacy", "Tokenizing raw text", "gec")
         try:
-            return cls(_spacy_tokenizer(spacy.blank(language)))
+            pipeline = spacy.blank(language)
         except ImportError as error:
             why = "" if "E048" in str(error) else f" {error}"  # E048: an unknown language
             raise UsageError(
                 f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a code "
                 f"such as en.{why}"
             ) from None
+        pipeline.max_length = sys.maxsize  # the limit protects parsers, which need memory
+        return cls(_spacy_tokenizer(pipeline))
 
     def __call__(self, line: str) -> list[Sentence]:
         """Return the sentences of a line. A blank line has none."""
@@ -232,14 +240,16 @@ def _neighbor(line: str, sentence: Sentence, index: int) -> str:
 
 
 def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
-    """Return True for each token but the last if English text has a space after it.
+    """Return True for each token but the last if text usually has a space after it.
 
     `quote_is_open` is True if a straight quote is open before the first token.
     """
     spaces = []
     for left, right in pairwise(tokens):
         quote_is_open ^= left == QUOTE
-        if QUOTE in (left, right):
+        if UNSPACED.search(left[-1] + right[0]):
+            spaces.append(False)
+        elif QUOTE in (left, right):
             spaces.append(not quote_is_open)
         elif NO_SPACE_AROUND.fullmatch(left) or NO_SPACE_AROUND.fullmatch(right):
             spaces.append(False)
@@ -255,7 +265,7 @@ def _gap(
 
     Args:
         original: space at this place in the line.
-        has_space: whether English text usually has a space there.
+        has_space: whether text usually has a space there.
         removed: the token that was there, if any.
         added: the new token.
         tight: pattern of new tokens that remove a space.

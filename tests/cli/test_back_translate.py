@@ -287,6 +287,14 @@ def test_wrong_input_is_reported(
     assert not Path("made").exists()
 
 
+@pytest.mark.parametrize("engine", [(), CTRANSLATE2])
+def test_input_after_the_model(
+    here: Path, engine: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["back-translate", *engine, "--data-dir", "data", "--model", "m.pt", "mono"]) == 2
+    assert "mono is not a checkpoint. Write INPUT before --model." in capsys.readouterr().err
+
+
 def test_dictionaries_of_other_data_are_reported(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

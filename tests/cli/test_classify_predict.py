@@ -181,6 +181,17 @@ def test_a_split_has_the_predictions_of_its_text(
     assert split.read_text() == whole.read_text()
 
 
+def test_texts_of_a_split_are_truncated_to_the_positions_of_the_model(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expert = TextClassifierPipeline.load(folder / "expert/checkpoint_last.pt", folder / "data")
+    assert expert.split("valid").truncated == 0
+    expert.model.max_positions = lambda: 3
+    short = TextClassifierPipeline(expert.model, expert.task, expert.path, expert.folder, "cpu")
+    assert short.split("valid").sizes.tolist() == [3] * 9
+    assert caplog.messages[-1].startswith("9 texts are longer than 3 tokens, the maximum of the")
+
+
 def test_library_returns_the_same_predictions(folder: Path) -> None:
     classifier = TextClassifierPipeline.load(folder / "mixture/checkpoint_last.pt", folder / "data")
     texts = ["the film number 3 is good", "this is poor", ""]

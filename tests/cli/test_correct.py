@@ -16,9 +16,11 @@ import torch
 from fairseq import checkpoint_utils
 
 import fairseq_ssl
+from fairseq_ssl.cli.correct import _marked
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import ConfigurationError, DataError, MissingPackageError, UsageError
 from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file
+from fairseq_ssl.inference.correction import CorrectedLine, Edit
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.cli.killing import kill
@@ -108,15 +110,8 @@ def test_json_has_the_edits_of_each_line(folder: Path, model: Path) -> None:
     assert first["source"] == TEXT.splitlines()[0]
     assert first["text"] == UPPER.splitlines()[0]
     spans = [first["source"][edit["start"] : edit["end"]] for edit in first["edits"]]
-    assert (
-        spans
-        == [edit["source"] for edit in first["edits"]]
-        == [
-            *("The", "small"),
-            "cats see it",
-            "They run",
-        ]
-    )
+    assert spans == ["The", "small", "cats see it", "They run"]
+    assert [edit["source"] for edit in first["edits"]] == spans
     assert first["edits"][2]["target"] == "CATS SEE IT"
     assert all(0.3 < edit["probability"] < 1 for edit in first["edits"])
     assert empty == {"source": "", "text": "", "edits": []}
@@ -152,6 +147,11 @@ def test_insertions_in_a_diff(folder: Path, corpus: Path) -> None:
     assert (
         Path("out").read_text() == f"{{+{word}+}}Dogs {{+{word}+}} run {{+{word}+}}. {{+{word}+}}\n"
     )
+
+
+def test_a_diff_of_text_without_spaces_between_words() -> None:
+    line = CorrectedLine("我喜欢", "我很喜欢", (Edit(1, 1, "", "很", 0.9),))
+    assert _marked(line, color=False) == "我{+很+}喜欢"
 
 
 def _labels(corpus: Path) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics import Rouge
 from tests.cli.rewriting import refused
 
@@ -34,6 +35,15 @@ def test_best_reference_counts_and_sentences_are_averaged() -> None:
     assert found["ROUGE-1"] == pytest.approx(50)
     stemmed = Rouge(stem=True).sentence_score("running dogs", ["run dog"])
     assert stemmed.values["ROUGE-2"] == pytest.approx(100)
+
+
+def test_a_reference_without_latin_letters_is_rejected(tmp_path: Path) -> None:
+    reference = tmp_path / "ref"
+    reference.write_text("für 2\n. !\n\n我 <q> 喜欢 猫\n", encoding="utf-8")
+    rouge = Rouge([reference], sentence_mark="<q>")
+    with pytest.raises(DataError, match=r"^Line 4 of .*ref has no word that ROUGE reads"):
+        rouge.corpus_score(["für 2", "", "", "我 <q> 喜欢 猫"])
+    assert rouge.corpus_score(["我"], [["für 2"]]).values["ROUGE-1"] == 0
 
 
 @pytest.fixture

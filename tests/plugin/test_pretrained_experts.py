@@ -20,6 +20,7 @@ from fairseq import models as fairseq_models  # noqa: E402
 from fairseq.data import Dictionary  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
 
+from fairseq_ssl.analysis.classification import TextClassifierPipeline  # noqa: E402
 from fairseq_ssl.checkpoints.partial_init import symbols_of  # noqa: E402
 from fairseq_ssl.cli.main import main  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError  # noqa: E402
@@ -345,6 +346,30 @@ def test_bert_classifier_with_imitators_and_prediction_from_text(
     words += ["--data-dir", str(data)]
     assert main(words) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_texts_longer_than_the_positions_of_bert_are_truncated_at_the_start(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = folders["bert-data"]
+    flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
+    more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
+    expert = made.train(data, tmp_path / "expert", *flags, *more)
+    imitators = made.imitators(data, tmp_path / "imitators", expert)
+    mixture = made.mixture(data, tmp_path / "mixture", expert, "--mixture-imitators", imitators)
+    config = transformers.AutoConfig.from_pretrained(folders["bert"])
+    limit = config.max_position_embeddings - 1  # without the start token, with </s>
+    end = "a " * (limit - 3) + "good film"
+    long = "b b " + end
+    one, other = TextClassifierPipeline.load(expert, data).classify([long, end])
+    assert one.probabilities == pytest.approx(other.probabilities)
+    (tmp_path / "text.txt").write_text(f"{long}\na b\n{long}\n{end}\n")
+    words = [str(tmp_path / "text.txt"), "--data-dir", str(data)]
+    for model in expert, mixture:
+        assert main(["classify", "predict", "--model", str(model), *words]) == 0
+        shown = capsys.readouterr()
+        assert len(shown.out.splitlines()) == 4
+        assert f"2 texts are longer than {limit} tokens" in shown.err
 
 
 def test_tokens_of_a_different_tokenizer_are_rejected(

@@ -97,6 +97,33 @@ def test_quotations_of_several_sentences(line: str, tokens: tuple[str, ...], exp
     assert apply_line_edits(line, edits).endswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("line", "edit", "expected"),
+    [
+        ("我喜欢猫。", TokenEdit(1, 1, ("很",)), "我很喜欢猫。"),
+        ("我很喜欢猫。", TokenEdit(1, 2, ()), "我喜欢猫。"),
+        ("我喜欢猫", TokenEdit(4, 4, ("。",)), "我喜欢猫。"),
+        ("我喜欢,猫", TokenEdit(3, 4, ("大", "黑")), "我喜欢大黑猫"),
+        ('他说"好', TokenEdit(4, 4, ('"', "。")), '他说"好"。'),
+        ("我用手机", TokenEdit(2, 2, ("iPhone",)), "我用iPhone手机"),
+        ("我 喜欢 猫", TokenEdit(1, 1, ("很",)), "我 很 喜欢 猫"),
+        ("I 养 猫", TokenEdit(1, 1, ("also",)), "I also 养 猫"),
+    ],
+)
+def test_text_without_spaces_between_words(line: str, edit: TokenEdit, expected: str) -> None:
+    (sentence,) = LineSegmenter.of("spacy", "zh")(line)
+    assert apply_line_edits(line, line_edits(line, sentence, [edit])) == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "gap"), [("ฉัน", "แมว", ""), ("ねこ", "が", ""), ("나는", "고양이", " ")]
+)
+def test_spaces_of_an_insertion_by_script(left: str, right: str, gap: str) -> None:
+    sentence = Sentence([left], [0])
+    edits = line_edits(left, sentence, [TokenEdit(1, 1, (right,))])
+    assert apply_line_edits(left, edits) == left + gap + right
+
+
 words = st.lists(st.sampled_from(["a", "the", "cat", ",", ".", '"', "(", ")", "-", "'s", "n't"]))
 
 
@@ -152,6 +179,10 @@ def test_sentences_and_tokens(segmenter: LineSegmenter) -> None:
     starts = [start for sentence in segmenter(line) for start in sentence.starts]
     assert starts == sorted(set(starts))
     assert segmenter("  ") == []
+
+
+def test_a_line_beyond_the_limit_of_spacy_parsers() -> None:
+    assert tokens(SPACY, "a" + " " * 1_000_010 + "b") == [["a", "b"]]
 
 
 def test_a_line_that_moses_changes_is_split_at_spaces() -> None:
