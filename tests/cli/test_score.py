@@ -37,13 +37,15 @@ def test_best_reference_counts_and_sentences_are_averaged() -> None:
     assert stemmed.values["ROUGE-2"] == pytest.approx(100)
 
 
-def test_a_reference_without_latin_letters_is_rejected(tmp_path: Path) -> None:
+def test_references_without_latin_letters_are_rejected(tmp_path: Path) -> None:
     reference = tmp_path / "ref"
     reference.write_text("für 2\n. !\n\n我 <q> 喜欢 猫\n", encoding="utf-8")
     rouge = Rouge([reference], sentence_mark="<q>")
-    with pytest.raises(DataError, match=r"^Line 4 of .*ref has no word that ROUGE reads"):
-        rouge.corpus_score(["für 2", "", "", "我 <q> 喜欢 猫"])
-    assert rouge.corpus_score(["我"], [["für 2"]]).values["ROUGE-1"] == 0
+    outputs = ["für 2", "", "", "我 <q> 喜欢 猫"]
+    assert rouge.corpus_score(outputs).values["ROUGE-1"] == pytest.approx(25)
+    reference.write_text("für 2\n你好 世界\n\n我 <q> 喜欢 猫\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"ref has 2 lines without a word that ROUGE reads"):
+        Rouge([reference], sentence_mark="<q>").corpus_score(outputs)
 
 
 @pytest.fixture
