@@ -106,7 +106,8 @@ def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter
     """Return a function that segments a line into subwords. Tags are not segmented.
 
     Tags at the beginning of a line are removed before the segmentation and prepended to the
-    result, ``<BT> ▁A``. sentencepiece would insert an additional subword, ``▁ <BT> ▁A``.
+    result, ``<BT> ▁A``. sentencepiece would insert an additional subword, ``▁ <BT> ▁A``, which tags
+    within a line keep.
 
     Args:
         model: file or prefix of the model.

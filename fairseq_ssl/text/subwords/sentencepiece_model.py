@@ -31,7 +31,9 @@ class SentencepieceModel:
             with open_bytes(path) as file:  # sentencepiece cannot open some file names
                 model = file.read()
             self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
+            ids = range(self._processor.get_piece_size())
+            self._pieces = list(map(self._processor.id_to_piece, ids))
+        except (RuntimeError, UnicodeDecodeError):
             raise DataError(
                 f"{path} is not a sentencepiece model. Train it again, or copy it again."
             ) from None
@@ -52,8 +54,8 @@ class SentencepieceModel:
         processor = self._processor
         kinds = processor.is_unknown, processor.is_control, processor.is_unused, processor.is_byte
         return [
-            processor.id_to_piece(index)
-            for index in range(processor.get_piece_size())
+            piece
+            for index, piece in enumerate(self._pieces)
             if str(processor.get_score(index)) == "0.0" and not any(kind(index) for kind in kinds)
         ]
 
@@ -62,8 +64,8 @@ class SentencepieceModel:
 
     def pieces(self) -> Iterator[tuple[str, int]]:
         """Yield the subwords of the vocabulary. Each count is 1, since the model has none."""
-        for index in range(self._processor.get_piece_size()):
-            yield self._processor.id_to_piece(index), 1
+        for piece in self._pieces:
+            yield piece, 1
 
 
 def train(

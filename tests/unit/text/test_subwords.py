@@ -276,6 +276,15 @@ def test_malformed_model_is_rejected(name: str, content: str, message: str, tmp_
         subword_encoder(tmp_path / "bpe")
 
 
+def test_a_subword_that_is_not_utf8_is_rejected(
+    models: dict[tuple[str, bool], Path], tmp_path: Path
+) -> None:
+    model = Path(f"{models[SENTENCEPIECE, True]}.model").read_bytes()
+    (tmp_path / "bpe.model").write_bytes(model.replace(b"<BT>", b"<\xff\xff>"))
+    with pytest.raises(DataError, match="is not a sentencepiece model"):
+        subword_encoder(tmp_path / "bpe")
+
+
 def test_two_models_with_the_same_prefix_are_rejected(tmp_path: Path) -> None:
     for end in ("model", "codes"):
         (tmp_path / f"bpe.{end}").write_text("", encoding="utf-8")
