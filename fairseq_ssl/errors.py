@@ -55,7 +55,11 @@ class MissingPackageError(FairseqSslError):
     """An optional package that is not installed."""
 
     def __init__(self, package: str, needed_for: str, install: str) -> None:
-        super().__init__(f"{needed_for} needs the package {package}. Install it with: {install}")
+        super().__init__(package, needed_for, install)  # with which pickle creates it again
+
+    def __str__(self) -> str:
+        package, needed_for, install = self.args
+        return f"{needed_for} needs the package {package}. Install it with: {install}"
 
 
 def one_line(text: str) -> str:

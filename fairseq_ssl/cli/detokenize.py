@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fairseq_ssl.cli import options
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.postprocessing import read_generated_lines
-from fairseq_ssl.text.tokenization import moses_detokenizer
+from fairseq_ssl.text.tokenization import drop_token, moses_detokenizer
 
 EXAMPLES = """\
   fairseq-ssl detokenize < test.bpe.de > test.de
@@ -47,4 +47,4 @@ def _plain(args: argparse.Namespace) -> Iterator[str]:
     if args.field:
         lines = read_generated_lines(lines, args.field, str(args.file or "stdin"))
     for line in lines:
-        yield plain(" ".join(token for token in line.split(" ") if token not in ("", args.drop)))
+        yield plain(drop_token(line, args.drop))

@@ -12,8 +12,14 @@ from typing import Any
 
 from fairseq_ssl.data import two_view_dataset as views
 from fairseq_ssl.errors import DataError, UsageError, check_positive
-from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
-from fairseq_ssl.io.outputs import atomic_folder, atomic_lines, is_device
+from fairseq_ssl.io.jobs import (
+    ProgressFactory,
+    check_outside,
+    check_read_twice,
+    counted,
+    silent_progress,
+)
+from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import (
@@ -94,8 +100,7 @@ def prepare_folder(
         check_unlabeled(path, lines, labels)
         unlabeled += [line.strip() for line in lines]
     for path in config.extra_unlabeled:
-        if is_device(Path(path)):
-            raise UsageError(f"{path} is a device or a pipe. Expected a file, which is read twice.")
+        check_read_twice(path)
         check_unlabeled(path, read_lines(path), labels)
     unlabeled += splits.pop("rest_texts")
     if config.lower:

@@ -221,7 +221,7 @@ def filter_rows(
             accepted = on_arrays(one, rows, left)
             scores = None
         else:
-            scores = one.score(_take(rows, left))
+            scores = one.score(_take(rows, left)) if len(left) else []
             if len(scores) != len(left):
                 raise UsageError(
                     f"The filter {name} returned {len(scores)} scores for {len(left)} rows. "

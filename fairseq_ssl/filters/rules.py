@@ -187,7 +187,6 @@ class IdenticalFilter(Filter[bool]):
 BAD_CATEGORIES = {
     "Cc": "control character",
     "Co": "private use character",
-    "Cn": "unassigned character",
 }
 """Unicode categories of invalid characters, with their names in scores."""
 AFTER_WORDS = "\u2019\u201d\u201c\u2018\u2026\u00bb\u00ab\u203a\u2039\u2013\u2014\u00a0\u2022" + (
@@ -205,8 +204,8 @@ class EncodingFilter(Filter[str]):
     """Drop rows with invalid UTF-8, control characters or mojibake.
 
     Control characters include NUL, but not the tab or a carriage return at the end of a line.
-    U+FFFD, private use characters and unassigned characters are invalid, too. Mojibake is UTF-8
-    that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü.
+    U+FFFD, private use characters and noncharacters such as U+FFFF are invalid, too. Mojibake is
+    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü.
     """
 
     twice: bool = option(True, "drop UTF-8 decoded as Latin-1 or Windows-1252, true or false")
@@ -241,6 +240,9 @@ def _bad_character(line: str) -> str:
             return f"not UTF-8: byte 0x{ord(character) - 0xDC00:02x}"
         if category in BAD_CATEGORIES:
             return f"{BAD_CATEGORIES[category]} U+{ord(character):04X}"
+        # Other characters without a category may be emoji of a newer version of Unicode.
+        if "\ufdd0" <= character <= "\ufdef" or ord(character) & 0xFFFE == 0xFFFE:
+            return f"noncharacter U+{ord(character):04X}"
     return ""
 
 

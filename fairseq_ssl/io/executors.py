@@ -6,6 +6,7 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -245,7 +246,14 @@ def _end_with_parent() -> None:
 
 def _call(item: Any) -> Any:
     assert _work is not None
-    return _work(item)
+    try:
+        return _work(item)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # the parent would take it for a killed process
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        raise
 
 
 RETRIES = 20

@@ -190,6 +190,12 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
         check_beside(output, {*read, *written} - {output})
 
 
+def check_read_twice(path: str | Path) -> None:
+    """Raise UsageError if an input that is opened more than once is a pipe or a device."""
+    if is_device(Path(path)):
+        raise UsageError(f"{path} is a device or a pipe. Expected a file, which is read twice.")
+
+
 def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
     """Raise UsageError if an output, its temporary file or its signature is an input."""
     path = output.resolve()
@@ -371,8 +377,11 @@ def parallel_map(
         lines: lines
         jobs: number of processes, 1 or more
         build: picklable function that returns the function for lines; called once per process
-        options: arguments of `build`
+        options: arguments of `build`; a path among them cannot be a pipe with several jobs
     """
+    for option in options if jobs > 1 else ():
+        if isinstance(option, Path):
+            check_read_twice(option)
     rewrite = build(*options)  # raise errors of a model before any work
     if jobs == 1:
         return map(rewrite, lines)

@@ -102,6 +102,7 @@ def noise_options(kind: str) -> dict[str, Field[Any]]:
 
 
 NOISE_OUTPUTS = ("noisy", "clean", "changed")
+"""Outputs. In clean lines, too, CR becomes a space, since fairseq ends a line at it."""
 MAX_TOKENS = 10_000
 """Max tokens per line."""
 
@@ -244,7 +245,7 @@ class CorpusNoise:
         changed = noisy.changed(clean, words.same)
         contents = {
             "noisy": lambda: words.to_bytes(noisy.block),
-            "clean": lambda: block.data if block.data.endswith(b"\n") else block.data + b"\n",
+            "clean": lambda: block.data.removesuffix(b"\n").replace(b"\r", b" ") + b"\n",
             "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
         return self._build_result(block, contents, len(lengths), (), changed)
@@ -257,7 +258,7 @@ class CorpusNoise:
         changed = noisy.changed(clean)
         contents = {
             "noisy": lambda: _join_lines(noisy.block.to_lines()),
-            "clean": lambda: _join_lines([line for _, line in lines]),
+            "clean": lambda: _join_lines([line.replace("\r", " ") for _, line in lines]),
             "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
         return self._build_result(block, contents, len(lines) + len(bad), tuple(bad), changed)

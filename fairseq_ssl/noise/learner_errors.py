@@ -15,7 +15,7 @@ from fairseq_ssl.errors import DataError, check_positive, import_optional
 from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import checked_pairs, json_text, parse_json
+from fairseq_ssl.io.text_files import checked_pairs, json_text, open_bytes, parse_json
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
 
@@ -309,14 +309,15 @@ def _value_error(path: Path, name: str, found: object, expected: str) -> DataErr
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = parse_json(path.read_bytes())
-    except FileNotFoundError:
+    if not path.exists():
         raise DataError(
             f"{path} does not exist. Create it with: fairseq-ssl learner-errors SOURCE TARGET -o "
             f"{path}"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
+        )
+    try:
+        with open_bytes(path) as file:
+            content = parse_json(file.read())
+    except UnicodeDecodeError as error:
         raise DataError(f"{path} cannot be read: {error}.") from None
     except ValueError as error:
         raise DataError(

@@ -20,6 +20,7 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     TextInput,
     check_distinct,
+    check_read_twice,
     file_or_stream,
     run_job,
     silent_progress,
@@ -444,7 +445,6 @@ def _digest(source: object) -> str | None:
     """Return a short SHA-256 digest of the content of a file, or of the representation of data."""
     if not isinstance(source, str | Path):
         return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:12]
-    if is_device(Path(source)):
-        raise UsageError(f"{source} is a device or a pipe. Expected a file, which is read twice.")
+    check_read_twice(source)
     with open_bytes(source) as file:
         return hashlib.sha256(file.read()).hexdigest()[:12]

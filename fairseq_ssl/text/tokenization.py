@@ -128,6 +128,18 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
     return checked_join
 
 
+DOUBLE_SPACE = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
+
+
+def drop_token(line: str, token: str | None) -> str:
+    """Remove a token and repeated spaces from a line of tokens.
+
+    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``, of which one ▁ is kept.
+    """
+    text = " ".join(word for word in line.split(" ") if word not in ("", token))
+    return text if token is None else DOUBLE_SPACE.sub("", text)
+
+
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
     """Return a function that joins the subwords of a line and then detokenizes it.
 

@@ -103,6 +103,21 @@ def test_words_are_not_joined_like_subwords(
     assert shown(capsys, str(file)) == ["a dog", "barks"], "a model may leave them out"
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("▁a ▁ <sep> ▁ <sep> ▁b", "a b"),
+        ("▁ <sep> ▁a ▁ <sep> b ▁ <sep>", "a b"),
+        ("▁a <sep> ▁b", "a b"),
+    ],
+)
+def test_a_dropped_token_leaves_one_space(
+    line: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text(f"{line}\n", encoding="utf-8")
+    assert shown(capsys, str(tmp_path / "text"), "--drop", "<sep>") == [text]
+
+
 def test_no_break_spaces_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "text"
     file.write_text(" 10\u00a0000  <sep> Kč .\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -138,6 +139,13 @@ def test_merged_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         message = refused(capsys, 1, "m2", "merge", *order, "-o", "no.m2")
         assert "short.m2 has fewer sentences than the other files" in message
     assert not (folder / "no.m2").exists()
+
+
+def test_pipes_are_not_read_twice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    for step in (("to-text", "pipe"), ("merge", "gold.m2", "pipe")):
+        assert "pipe is a device or a pipe" in refused(capsys, 2, "m2", *step, "-o", "new")
+    assert not list(folder.glob("new*"))
 
 
 def test_fields_after_the_annotator_are_ignored(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,9 @@ def test_processes_do_not_change_the_output(
     file.write_text("The cat .\nLike\n" * 1100, encoding="utf-8")
     shown(capsys, "truecase", "apply", model, file, "-o", output, "--jobs", "2")
     assert gzip.decompress(output.read_bytes()).decode() == "the cat .\nlike\n" * 1100
+    os.mkfifo(model.with_name("pipe"))
+    words = ("truecase", "apply", model.with_name("pipe"), file, "--jobs", "2")
+    assert "pipe is a device or a pipe" in refused(capsys, 2, *words)
 
 
 def test_wrong_words(

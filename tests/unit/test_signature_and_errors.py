@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,13 @@ from types import ModuleType
 import pytest
 
 from fairseq_ssl import __version__, errors
-from fairseq_ssl.errors import MissingPackageError, deferred_modules, import_optional, nearest
+from fairseq_ssl.errors import (
+    FairseqSslError,
+    MissingPackageError,
+    deferred_modules,
+    import_optional,
+    nearest,
+)
 from fairseq_ssl.signature import Signature
 
 
@@ -40,6 +47,17 @@ def test_a_missing_package_comes_with_its_command() -> None:
     assert (
         message == "Export needs the package ctranslate2. Install it with: pip install ctranslate2"
     )
+
+
+def kinds_of_errors(base: type[Exception] = FairseqSslError) -> list[type[Exception]]:
+    return [base, *(kind for one in base.__subclasses__() for kind in kinds_of_errors(one))]
+
+
+@pytest.mark.parametrize("kind", kinds_of_errors())
+def test_errors_of_worker_processes_keep_their_message(kind: type[Exception]) -> None:
+    error = kind(*["a", "b", "c"] if kind is MissingPackageError else ["a"])
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (kind, str(error))
 
 
 def test_a_deferred_module_has_a_spec_and_ends_with_the_block() -> None:

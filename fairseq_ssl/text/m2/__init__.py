@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.jobs import check_distinct
+from fairseq_ssl.io.jobs import check_distinct, check_read_twice
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import path_list, read_lines
 
@@ -302,6 +302,7 @@ def m2_to_text(
         the `EditApplier` of each target file, with its counts
     """
     path, source, target = Path(path), Path(source), Path(target)
+    check_read_twice(path)
     known = m2_annotators(path)
     if not known:
         raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
@@ -337,6 +338,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
     paths = path_list(paths)
     ids: list[dict[int, int]] = []
     for path in paths:
+        check_read_twice(path)
         first = sum(map(len, ids))
         ids.append({annotator: first + at for at, annotator in enumerate(m2_annotators(path))})
     for row in zip_longest(*map(read_m2, paths)):

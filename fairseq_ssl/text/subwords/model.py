@@ -5,6 +5,7 @@ Tags such as ``<BT>`` are never segmented.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,12 +25,15 @@ from fairseq_ssl.text.subwords import (
 )
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
-from fairseq_ssl.text.tokenization import BuiltRewriter, LineRewriter
+from fairseq_ssl.text.tokenization import MARKER, BuiltRewriter, LineRewriter
 from fairseq_ssl.text.vocabulary import RESERVED, split_tags
 
 SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)
 MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
+MAX_SHOWN = 5
+"""Max number of symbols in a warning."""
+log = logging.getLogger(__name__)
 
 
 class SubwordModel(Protocol):
@@ -102,7 +106,8 @@ def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter
     """Return a function that segments a line into subwords. Tags are not segmented.
 
     Tags at the beginning of a line are removed before the segmentation and prepended to the
-    result, ``<BT> ▁A``. sentencepiece would insert an additional subword, ``▁ <BT> ▁A``.
+    result, ``<BT> ▁A``. sentencepiece would insert an additional subword, ``▁ <BT> ▁A``, which tags
+    within a line keep.
 
     Args:
         model: file or prefix of the model.
@@ -143,9 +148,17 @@ def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[
 
 
 def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
-    if path.suffix == sentencepiece_model.SUFFIX:
-        return SentencepieceModel(path)
-    return SubwordNmtModel(path, tags)
+    if path.suffix != sentencepiece_model.SUFFIX:
+        return SubwordNmtModel(path, tags)
+    model, signature = SentencepieceModel(path, tags), signature_path(path)
+    symbols = [] if signature.is_file() else set(model.user_symbols()).difference(tags)
+    if symbols:
+        log.warning(
+            "%s does not exist, so tags at the beginning of a line get a separate %s. Copy it with "
+            "%s, or set `tags` to those among %s",
+            *(signature, MARKER, path, " ".join(sorted(symbols)[:MAX_SHOWN])),
+        )
+    return model
 
 
 def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:

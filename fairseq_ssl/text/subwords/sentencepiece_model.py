@@ -11,6 +11,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
 from fairseq_ssl.io.text_files import open_bytes
 from fairseq_ssl.text.subwords import TrainedSubwords, replace_model, with_suffix
+from fairseq_ssl.text.tokenization import MARKER
 
 SUFFIX = ".model"
 MAX_LINE_BYTES_TRAINED = 4192
@@ -18,26 +19,53 @@ MAX_LINE_BYTES_TRAINED = 4192
 
 
 class SentencepieceModel:
-    """Subword model that was trained by sentencepiece."""
+    """Subword model that was trained by sentencepiece.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: file of the model
+        tags: words that are not segmented, in addition to the user-defined symbols of the model
+    """
+
+    def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
         try:
             with open_bytes(path) as file:  # sentencepiece cannot open some file names
                 model = file.read()
             self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
+            ids = range(self._processor.get_piece_size())
+            self._pieces = list(map(self._processor.id_to_piece, ids))
+        except (RuntimeError, UnicodeDecodeError):
             raise DataError(
                 f"{path} is not a sentencepiece model. Train it again, or copy it again."
             ) from None
+        self._tags = [tag for tag in tags if tag not in self._encode(tag)]
+        self._separate = re.compile(rf"(?<!\S)({'|'.join(map(re.escape, self._tags))})(?!\S)")
 
     def cut(self, text: str) -> list[str]:
-        """Segment a text into subwords."""
+        """Segment a text into subwords. A tag is written as a user-defined symbol, ``▁ <BT>``."""
+        if not any(tag in text for tag in self._tags):
+            return self._encode(text)
+        subwords: list[str] = []
+        for index, part in enumerate(self._separate.split(text)):
+            subwords += [MARKER, part] if index % 2 else self._encode(part)
+        return subwords
+
+    def user_symbols(self) -> list[str]:
+        """Return the user-defined symbols. Their score is 0, and that of the first merge is -0."""
+        processor = self._processor
+        kinds = processor.is_unknown, processor.is_control, processor.is_unused, processor.is_byte
+        return [
+            piece
+            for index, piece in enumerate(self._pieces)
+            if str(processor.get_score(index)) == "0.0" and not any(kind(index) for kind in kinds)
+        ]
+
+    def _encode(self, text: str) -> list[str]:
         return list(self._processor.encode(text, out_type=str))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
         """Yield the subwords of the vocabulary. Each count is 1, since the model has none."""
-        for index in range(self._processor.get_piece_size()):
-            yield self._processor.id_to_piece(index), 1
+        for piece in self._pieces:
+            yield piece, 1
 
 
 def train(

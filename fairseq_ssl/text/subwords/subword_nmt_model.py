@@ -35,12 +35,12 @@ class SubwordNmtModel:
         self._tags, self._tagged = tags, _load_bpe(codes, str(path), tags) if tags else self._plain
 
     def cut(self, text: str) -> list[str]:
-        """Segment a text of words separated by spaces into subwords."""
+        """Segment a text into subwords. Words are separated by spaces or CR, as in training."""
         # The search for tags in each word takes four times as long, so only lines with tags use it.
         bpe = self._tagged if any(tag in text for tag in self._tags) else self._plain
         if len(bpe.cache) > CACHE_SIZE:
             bpe.cache.clear()
-        return list(bpe.segment_tokens(text.split(" ")))
+        return list(bpe.segment_tokens(text.replace("\r", " ").split(" ")))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
         """Yield the subwords and counts in PREFIX.vocab. Raise DataError if it does not exist."""

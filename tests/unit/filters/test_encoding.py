@@ -26,9 +26,10 @@ REAL = [
     "\ufeffa\tb\u00adc\u2028d",
     "Là\u2026\u2026à\u2026\u2026",
     "a line from Windows\r",
+    "a new emoji \U0001facd, or \u0378",
     "",
 ]
-"""Quotes, dashes and no-break spaces after capitals, and other scripts."""
+"""Quotes, dashes and no-break spaces after capitals, other scripts, and unassigned characters."""
 
 FRENCH = "à la carte, être, été, noël, coût, ça"
 TWICE = [
@@ -111,8 +112,10 @@ def test_lowercase_text_is_dropped_only_if_it_is_mojibake(line: str) -> None:
         ("a\ufffdb", "replacement character U+FFFD"),
         ("\ue000", "private use character U+E000"),
         ("\U000f0000", "private use character U+F0000"),
-        ("\u0378", "unassigned character U+0378"),
-        ("\uffff", "unassigned character U+FFFF"),
+        ("\ufdd0", "noncharacter U+FDD0"),
+        ("\ufdef", "noncharacter U+FDEF"),
+        ("\uffff", "noncharacter U+FFFF"),
+        ("\U0010fffe", "noncharacter U+10FFFE"),
     ],
 )
 def test_bad_characters_are_dropped(line: str, message: str) -> None:

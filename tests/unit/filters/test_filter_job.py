@@ -141,6 +141,7 @@ class Short(Filter[int]):
 
     def score(self, rows: Sequence[Row]) -> list[int]:
         """Return the characters of the longer side."""
+        assert rows
         return [max(map(len, row)) for row in rows]
 
     def accept(self, score: int) -> bool:
@@ -150,6 +151,7 @@ class Short(Filter[int]):
 
 def test_user_defined_filter_objects(tmp_path: Path) -> None:
     assert list(filter_pairs([("a", "bcd"), ("a", "bcde")], [Short()])) == [("a", "bcd")]
+    assert list(filter_pairs(["a b"], [Short(max=1), Short()])) == []
     (tmp_path / "s").write_text("a\nbcde\n")
     summary = filter_files([tmp_path / "s"], [tmp_path / "x"], [Short(max=1)])
     assert summary is not None

@@ -86,6 +86,22 @@ def test_errors_are_raised_in_the_caller(jobs: int) -> None:
         list(LocalExecutor(jobs).imap(failing, range(9)))
 
 
+class TwoPartsError(Exception):
+    """An error that pickle cannot create again."""
+
+    def __init__(self, what: str, where: int) -> None:
+        super().__init__(f"{what} at {where}")
+
+
+def failing_in_two_parts(number: int) -> int:
+    raise TwoPartsError("wrong", number)
+
+
+def test_an_error_that_cannot_be_pickled_is_raised_in_the_caller() -> None:
+    with pytest.raises(RuntimeError, match="TwoPartsError: wrong at 0"):
+        list(LocalExecutor(2).imap(failing_in_two_parts, [0]))
+
+
 def test_processes_have_ended_when_an_error_is_raised() -> None:
     threads = set(threading.enumerate())
     with pytest.raises(DataError, match="five"):

@@ -54,6 +54,21 @@ def test_long_and_short_blocks_share_a_table(words: str) -> None:
         assert noise(block) == replace(noise, numbered=None)(block)
 
 
+@pytest.mark.parametrize("wide", ["", "\u3000"])
+def test_clean_and_noisy_lines_are_aligned_for_fairseq(wide: str) -> None:
+    """fairseq ends a line at CR."""
+    noise = corpus_noise(
+        block_noise.parse_noise("direct:keep=1:mask=0"),
+        RESOURCES,
+        7,
+        {"noisy": False, "clean": False},
+    )
+    block = ByteBlock(0, 0, f"the\ra{wide}\nb\r\nthe\n".encode())
+    noisy, clean = (cast(bytes, one).decode() for one in noise(block).outputs)
+    assert noisy == "the a\nb\nthe\n"
+    assert clean == f"the a{wide}\nb \nthe\n"
+
+
 @dataclass(frozen=True)
 class Doubling:
     """Repeat each word."""

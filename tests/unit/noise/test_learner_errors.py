@@ -109,6 +109,8 @@ def test_write_and_read_round_trip(tmp_path: Path) -> None:
     deleted = list(content["deleted"].items())
     assert deleted == sorted(deleted, key=lambda item: (-item[1], item[0]))
     assert [*path.parent.iterdir()] == [path]
+    words.write(tmp_path / "words.json.gz", Signature("learner-errors"))
+    assert LearnerErrors.read(tmp_path / "words.json.gz") == words
 
 
 def bad(**changes: Any) -> dict[str, Any]:

@@ -28,7 +28,7 @@ REVIEWED = {
     "learned_filter/learned_filter_job.py": {"read_bytes"},
     "report/score_files.py": {"read_bytes"},
     "filters/chain.py": {"open_bytes", "safe_load", "read_bytes"},  # also a digest of a file
-    "noise/learner_errors.py": {"read_bytes"},
+    "noise/learner_errors.py": {"open_bytes"},
     "text/subwords/model.py": {"read_bytes"},
     # files that this process or an interrupted run has written
     "filters/filter_job.py": {"open_bytes"},

@@ -22,6 +22,7 @@ from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
     MODEL_SUFFIXES,
+    SENTENCEPIECE,
     SUBWORD_KINDS,
     SUBWORD_NMT,
     subword_dictionary,
@@ -92,6 +93,15 @@ def test_tag_within_a_line_is_not_segmented(
     encode = subword_encoder(models[kind, True])
     assert "<FT>" in encode("the <FT> cat").split()
     assert "<FT>" in encode("the<FT>cat").replace("@@", "").split()
+    line = "the <FT> <FT> cat <FT>"
+    extra = subword_encoder(models[kind, False], TAGS)
+    assert extra(line).split().count("<FT>") == 3
+    assert SUBWORDS[kind](extra(line)).split() == line.split()
+    if kind == SENTENCEPIECE:
+        plain = subword_encoder(models[kind, False])
+        the, cat = plain("the"), plain("cat")
+        assert extra(line) == f"{the} ▁ <FT> ▁ <FT> {cat} ▁ <FT>"
+        assert extra("<FT>x the cat") == plain("<FT>x the cat")
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
@@ -173,6 +183,11 @@ def test_training_is_equal_to_subword_nmt(tmp_path: Path) -> None:
     rows = [line.split(" ") for line in (tmp_path / "ours.vocab").read_text("utf-8").splitlines()]
     assert {subword: int(count) for subword, count in rows if count != "0"} == counts
     assert trained.pieces == len(rows)
+
+
+def test_words_end_at_a_carriage_return_as_in_training(tmp_path: Path) -> None:
+    subword_nmt_model.train(["the mat", "the mat\r"], tmp_path / "model", 9)
+    assert subword_encoder(tmp_path / "model")("the\rmat\r") == "the mat"
 
 
 def test_tags_are_not_regular_expressions(tmp_path: Path) -> None:
@@ -261,6 +276,15 @@ def test_malformed_model_is_rejected(name: str, content: str, message: str, tmp_
         subword_encoder(tmp_path / "bpe")
 
 
+def test_a_subword_that_is_not_utf8_is_rejected(
+    models: dict[tuple[str, bool], Path], tmp_path: Path
+) -> None:
+    model = Path(f"{models[SENTENCEPIECE, True]}.model").read_bytes()
+    (tmp_path / "bpe.model").write_bytes(model.replace(b"<BT>", b"<\xff\xff>"))
+    with pytest.raises(DataError, match="is not a sentencepiece model"):
+        subword_encoder(tmp_path / "bpe")
+
+
 def test_two_models_with_the_same_prefix_are_rejected(tmp_path: Path) -> None:
     for end in ("model", "codes"):
         (tmp_path / f"bpe.{end}").write_text("", encoding="utf-8")
@@ -312,6 +336,21 @@ def test_a_killed_run_leaves_no_model_with_another_vocabulary(
         train(kind, prefix, (), {SUBWORD_NMT: 2}.get(kind, 36))
     assert vocabulary.read_bytes() != before
     assert not any(Path(f"{prefix}{suffix}").exists() for suffix in MODEL_SUFFIXES)
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_tags_of_a_model_without_signature_are_named(
+    model_type: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = sentencepiece_model.train(
+        random_lines(300), tmp_path / "bpe", 35, TAGS, model_type=model_type
+    )
+    subword_encoder(trained.model, TAGS)
+    assert not caplog.messages
+    subword_encoder(trained.model, ["<BT>"])
+    [message] = caplog.messages
+    assert "bpe.model.json does not exist" in message
+    assert message.endswith("set `tags` to those among <FT>")
 
 
 def test_a_model_that_was_trained_again_is_loaded_again(tmp_path: Path) -> None:
