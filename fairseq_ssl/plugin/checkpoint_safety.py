@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from omegaconf.errors import OmegaConfBaseException
+from torch.multiprocessing import ProcessRaisedException
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
@@ -232,11 +233,17 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `Trainer.load_checkpoint` to check the task state, and to remove the averaged weights.
 
     fairseq-train ignores the task state, so that a model could be resumed or fine-tuned with other
-    dictionaries. It keeps the result in memory for the whole run.
+    dictionaries. It keeps the result in memory for the whole run. It replaces the error of a model
+    that rejects the weights by its own.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
-        extra_state = stock(trainer, filename, *args, **options)
+        try:
+            extra_state = stock(trainer, filename, *args, **options)
+        except Exception as error:
+            if isinstance(error.__context__, FairseqSslError):
+                raise error.__context__ from None
+            raise
         if extra_state is not None:
             for name in ("ema", "ema_fp32_params"):
                 extra_state.pop(name, None)
@@ -354,9 +361,21 @@ def _shorten_user_errors(
     ) -> None:
         program = Path(sys.argv[0] if sys.argv else "")
         is_command = program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
-        if is_command and isinstance(error, FairseqSslError):
-            sys.stderr.write(f"{program.stem}: error: {error}\n")
+        message = _user_error(error)
+        if is_command and message is not None:
+            sys.stderr.write(f"{program.stem}: error: {message}\n")
         else:
             stock(kind, error, trace)
 
     return excepthook
+
+
+def _user_error(error: BaseException) -> str | None:
+    """Return the message of a user error, of a process for a GPU too. None for other errors."""
+    if isinstance(error, FairseqSslError):
+        return str(error)
+    if isinstance(error, ProcessRaisedException):  # its message ends with that of the process
+        kind, _, message = str(error).rstrip().rpartition("\n")[2].partition(": ")
+        if kind.startswith(f"{FairseqSslError.__module__}."):
+            return message
+    return None
