@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from omegaconf.errors import OmegaConfBaseException
-from torch.multiprocessing import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data

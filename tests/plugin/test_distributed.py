@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.multiprocessing import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.plugin.checkpoint_safety import _shorten_user_errors
@@ -99,7 +99,7 @@ def test_user_errors_of_spawned_processes_are_one_line(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ProcessRaisedException) as raised:
-        torch.multiprocessing.spawn(fail, (kind("--lr: 1 is wrong."),), nprocs=2)
+        spawn(fail, (kind("--lr: 1 is wrong."),), nprocs=2)  # type: ignore[no-untyped-call]
     monkeypatch.setattr(sys, "argv", ["/bin/fairseq-train"])
     _shorten_user_errors(sys.__excepthook__)(raised.type, raised.value, None)
     shown = capsys.readouterr().err
