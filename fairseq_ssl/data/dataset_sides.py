@@ -103,13 +103,15 @@ def fit_length_bound(
 def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
     """Return the source and target lengths of a task's training pairs, with end symbols.
 
-    Lengths of noisy sources are those of a sample. Return None if the task has no training pairs.
+    Lengths of noisy sources are those of a sample. Return None if the task has no training pairs,
+    or cannot combine them.
     """
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:
         try:
             task.load_dataset(split, combine=True)  # with train1, train2, ..., as the trainer does
-        except (FileNotFoundError, FairseqSslError):
+        except (FileNotFoundError, FairseqSslError, ValueError):
+            # fairseq raises ValueError for train and train1 without --upsample-primary
             return None
     pairs = task.datasets[split]
     if getattr(pairs, "tgt_sizes", None) is None:

@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
 import torch
 from omegaconf.errors import OmegaConfBaseException
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
@@ -28,6 +29,12 @@ from fairseq_ssl.checkpoints.safe_values import evaluate
 from fairseq_ssl.errors import DataError, FairseqSslError
 
 logger = logging.getLogger(__name__)
+
+PROGRESS = "fairseq_ssl"
+"""Key of the counts of `store_progress` in the `extra_state` of a checkpoint."""
+
+PATIENCE = ("best", "num_runs")
+"""Attributes of `fairseq_cli.train.should_stop_early`, which counts for --patience."""
 
 
 def protect_fairseq() -> None:
@@ -109,24 +116,85 @@ def copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
     return copy_path
 
 
-def stop_if_finished(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `load_checkpoint` to train no further if the checkpoint has --max-update updates.
+def store_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `Trainer.save_checkpoint` to store the counts of --patience and --lr-patience.
 
-    fairseq checks the limit after each update, so that a finished run that is started again has
-    other weights, and replaces checkpoint_last.pt.
+    fairseq keeps them in memory only, so that a resumed run stops later and has other learning
+    rates. See `restore_progress`.
+    """
+
+    def save_checkpoint(trainer: Any, filename: str, extra_state: dict[str, Any]) -> Any:
+        scheduler = getattr(trainer.lr_scheduler, "lr_scheduler", None)
+        progress = {"bad_epochs": getattr(scheduler, "num_bad_epochs", 0)}
+        counter = _patience_counter()
+        if counter is not None and trainer.cfg.checkpoint.patience > 0:
+            progress.update({name: getattr(counter, name, None) for name in PATIENCE})
+        return stock(trainer, filename, {**extra_state, PROGRESS: progress})
+
+    return save_checkpoint
+
+
+def restore_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `load_checkpoint` to restore the counts of `store_progress`.
+
+    Train no further if the checkpoint has --max-update updates, or if --patience is used up.
+    fairseq checks both after an update, so that a finished run that is started again has other
+    weights, and replaces checkpoint_last.pt.
     """
     from fairseq.trainer import Trainer
 
     def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> tuple[Any, Any]:
         extra_state, epoch_itr = stock(cfg, trainer, **options)
-        if isinstance(trainer, Trainer):  # programs may pass another kind
-            limit, updates = trainer.cfg.optimization.max_update, trainer.get_num_updates()
-            if 0 < limit <= updates:
-                logger.info(f"nothing to train: {updates} updates, and --max-update is {limit}")
-                epoch_itr = _NoMoreEpochs()
+        if not isinstance(trainer, Trainer):  # programs may pass another kind
+            return extra_state, epoch_itr
+        limit, updates = trainer.cfg.optimization.max_update, trainer.get_num_updates()
+        state = extra_state if extra_state and updates else {}  # no updates: fine-tuning
+        if not cfg.reset_lr_scheduler:
+            _restore_plateau(trainer, state)
+        runs = _restore_patience({} if cfg.reset_meters else state)
+        reason = None
+        if 0 < limit <= updates:
+            reason = f"{updates} updates, and --max-update is {limit}"
+        elif 0 < cfg.patience <= runs:
+            reason = f"no better result in {runs} validations, and --patience is {cfg.patience}"
+        if reason is not None:
+            logger.info(f"nothing to train: {reason}")
+            epoch_itr = _NoMoreEpochs()
         return extra_state, epoch_itr
 
     return load_checkpoint
+
+
+def _restore_patience(state: dict[str, Any]) -> int:
+    """Restore the counter of --patience. Return the number of validations without improvement."""
+    progress, counter = state.get(PROGRESS, {}), _patience_counter()
+    runs = int(progress.get("num_runs") or 0)
+    if counter is not None:
+        vars(counter).update(best=progress.get("best"), num_runs=runs)
+    return runs
+
+
+def _patience_counter() -> Any:
+    """Return the function in whose attributes fairseq-train counts, or None in other programs."""
+    modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]
+    functions = (getattr(module, "should_stop_early", None) for module in modules)
+    return next((one for one in functions if isinstance(one, FunctionType)), None)
+
+
+def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
+    """Restore reduce_lr_on_plateau, and repeat the step at the end of the last epoch.
+
+    fairseq saves a checkpoint before this step.
+    """
+    from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+
+    if not state or not isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
+        return
+    bad_epochs = state.get(PROGRESS, {}).get("bad_epochs", 0)
+    trainer.lr_scheduler.lr_scheduler.num_bad_epochs = bad_epochs
+    iterator, loss = state["train_iterator"], state.get("val_loss")
+    if iterator.get("iterations_in_epoch") == 0 and loss is not None:
+        trainer.lr_step(iterator["epoch"] - 1, loss)
 
 
 class _NoMoreEpochs:
@@ -165,11 +233,17 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `Trainer.load_checkpoint` to check the task state, and to remove the averaged weights.
 
     fairseq-train ignores the task state, so that a model could be resumed or fine-tuned with other
-    dictionaries. It keeps the result in memory for the whole run.
+    dictionaries. It keeps the result in memory for the whole run. It replaces the error of a model
+    that rejects the weights by its own.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
-        extra_state = stock(trainer, filename, *args, **options)
+        try:
+            extra_state = stock(trainer, filename, *args, **options)
+        except Exception as error:
+            if isinstance(error.__context__, FairseqSslError):
+                raise error.__context__ from None
+            raise
         if extra_state is not None:
             for name in ("ema", "ema_fp32_params"):
                 extra_state.pop(name, None)
@@ -287,9 +361,21 @@ def _shorten_user_errors(
     ) -> None:
         program = Path(sys.argv[0] if sys.argv else "")
         is_command = program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
-        if is_command and isinstance(error, FairseqSslError):
-            sys.stderr.write(f"{program.stem}: error: {error}\n")
+        message = _user_error(error)
+        if is_command and message is not None:
+            sys.stderr.write(f"{program.stem}: error: {message}\n")
         else:
             stock(kind, error, trace)
 
     return excepthook
+
+
+def _user_error(error: BaseException) -> str | None:
+    """Return the message of a user error, of a process for a GPU too. None for other errors."""
+    if isinstance(error, FairseqSslError):
+        return str(error)
+    if isinstance(error, ProcessRaisedException):  # its message ends with that of the process
+        kind, _, message = str(error).rstrip().rpartition("\n")[2].partition(": ")
+        if kind.startswith(f"{FairseqSslError.__module__}."):
+            return message
+    return None

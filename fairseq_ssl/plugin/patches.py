@@ -45,7 +45,7 @@ def apply_patches() -> None:
     _restore_numpy_long()
     _keep_objects_of_the_parent()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", checkpoint_safety.report_damage)
-    _replace(checkpoint_utils, "load_checkpoint", checkpoint_safety.stop_if_finished)
+    _replace(checkpoint_utils, "load_checkpoint", checkpoint_safety.restore_progress)
     _replace(checkpoint_utils, "save_checkpoint", _save_at_each_interval)
     _replace(PathManager, "copy", checkpoint_safety.copy_atomically, decorator=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _fix_batch_iterator)
@@ -65,6 +65,7 @@ def apply_patches() -> None:
     _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
     _replace(Trainer, "load_checkpoint", checkpoint_safety.check_loaded_state)
+    _replace(Trainer, "save_checkpoint", checkpoint_safety.store_progress)
     _replace(Trainer, "get_train_iterator", _report_seed)
     _replace(Trainer, "get_valid_iterator", _keep_training_iterator)
 

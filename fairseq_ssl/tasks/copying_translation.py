@@ -22,12 +22,11 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.copying_search import (
     AGGRESSIVE_HELP,
     AggressiveCopyingGenerator,
-    CopyingGenerator,
-    CopyingScorer,
     is_copying_model,
 )
 from fairseq_ssl.tasks.translation_mixins import (
     AveragedValidationMixin,
+    CopyingMixin,
     RightToLeftConfig,
     RightToLeftMixin,
 )
@@ -74,7 +73,9 @@ class CopyingTranslationConfig(RightToLeftConfig):
 
 
 @register_task("copying_translation", dataclass=CopyingTranslationConfig)
-class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, TranslationTask):
+class CopyingTranslationTask(
+    CopyingMixin, RightToLeftMixin, AveragedValidationMixin, TranslationTask
+):
     """fairseq's translation task for models that copy out-of-vocabulary words.
 
     Out-of-vocabulary words get their own ids in fairseq-interactive and with raw text
@@ -141,30 +142,12 @@ class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, Translat
         return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
 
     def build_generator(
-        self,
-        models: Any,
-        args: Any,
-        seq_gen_cls: Any = None,
-        extra_gen_cls_kwargs: Any = None,
-        prefix_allowed_tokens_fn: Any = None,
+        self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
         """Build a generator, or a scorer if `args.score_reference`, that copies source words."""
-        if getattr(args, "print_alignment", None) or getattr(args, "replace_unk", None) is not None:
-            raise ConfigurationError(
-                "--print-alignment and --replace-unk cannot be used with a model that copies "
-                "out-of-vocabulary words itself. Remove them."
-            )
-        if getattr(args, "score_reference", False):
-            return CopyingScorer(self.target_dictionary)
         if self.cfg.aggressive:
             seq_gen_cls = AggressiveCopyingGenerator
-        return super().build_generator(
-            models,
-            args,
-            seq_gen_cls or CopyingGenerator,
-            extra_gen_cls_kwargs,
-            prefix_allowed_tokens_fn,
-        )
+        return super().build_generator(models, args, seq_gen_cls, *more, **options)
 
     def _warn_about_unknown_words(self, source: Any) -> None:
         unk = self.source_dictionary.unk()

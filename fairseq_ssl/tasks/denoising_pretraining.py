@@ -21,7 +21,11 @@ from fairseq_ssl.data.id_noise import (
     uses_mask,
 )
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.tasks.translation_mixins import AveragedValidationMixin, allow_several_splits
+from fairseq_ssl.tasks.translation_mixins import (
+    AveragedValidationMixin,
+    CopyingMixin,
+    allow_several_splits,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +65,7 @@ class DenoisingPretrainingConfig(TranslationConfig):
 
 
 @register_task("denoising_pretraining", dataclass=DenoisingPretrainingConfig)
-class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
+class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, TranslationTask):
     """Translation from noised to clean text in one language, with one dictionary.
 
     The text is the output of fairseq-preprocess --only-source, or the target side of parallel data.

@@ -31,7 +31,7 @@ from fairseq_ssl.generation.edit_rounds import (
 )
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
 from fairseq_ssl.generation.tagger_export import export_tagger
-from fairseq_ssl.text.vocabulary import is_padding_entry
+from fairseq_ssl.text.vocabulary import fingerprint, is_padding_entry
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +116,8 @@ class EditLabelingTask(FairseqTask):
         self.dictionary = dictionary
         self.encoder: EncoderFiles | None = None
         self.words: WordSubwords | None = None
+        if cfg.data and cfg.edit_unit != WORD:  # the encoder splits words itself
+            self.state.merge_state_dict({"token_dictionary": fingerprint(dictionary.symbols)})
         if edits is not None:
             self._set_edits(edits)
 
@@ -136,23 +138,25 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
-        """Raise an error if a checkpoint was trained with a different edit dictionary.
+        """Raise an error if a checkpoint was trained with a different token or edit dictionary.
 
         Args:
             state: the task state of the checkpoint.
             origin: name of the checkpoint, for the error.
         """
-        known = state.get("edit_dictionary")
+        known, tokens = state.get("edit_dictionary"), state.get("token_dictionary")
+        place = f"in {self.cfg.data}" if self.cfg.data else "of the first checkpoint"
         if known is not None and known != self.edits.text():
-            place = (
-                f"{EDITS_FILE} in {self.cfg.data}"
-                if self.cfg.data
-                else "that of the first checkpoint"
-            )
             raise ConfigurationError(
-                f"The edit dictionary of {origin} differs from {place}. Use the "
+                f"The edit dictionary of {origin} differs from {EDITS_FILE} {place}. Use the "
                 "data folder with which the model was trained, or label the data with the edit "
                 "dictionary of the model. The models of an ensemble have the same edit dictionary."
+            )
+        ours = fingerprint(self.dictionary.symbols)
+        if tokens is not None and self.cfg.data and tokens != ours:
+            raise ConfigurationError(
+                f"The token dictionary of {origin} ({tokens}) differs from the one in "
+                f"{self.cfg.data} ({ours}). Use the data folder with which the model was trained."
             )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -376,16 +380,16 @@ class EditLabelingTask(FairseqTask):
             words = Dictionary()
             for label in self.edits.names:
                 words.add_symbol(label)
-            labels = _load_indexed(
-                folder / f"{name}.{EDITS}-{NONE}.{EDITS}", words, self.cfg.dataset_impl
+            labels = data_utils.load_indexed_dataset(
+                f"{folder / name}.{EDITS}-{NONE}.{EDITS}", words, self.cfg.dataset_impl
             )
             if labels is not None and not isinstance(labels, IndexedRawTextDataset):
                 self._check_labels(folder / f"dict.{EDITS}.txt")
             return labels
         language = source if side == "source" else target
         for pair in (f"{source}-{target}", f"{target}-{source}", f"{source}-{NONE}"):
-            path = folder / f"{name}.{pair}.{language}"
-            dataset = _load_indexed(path, self.dictionary, self.cfg.dataset_impl)
+            path = f"{folder / name}.{pair}.{language}"
+            dataset = data_utils.load_indexed_dataset(path, self.dictionary, self.cfg.dataset_impl)
             if dataset is not None:
                 return dataset
         return None
@@ -437,10 +441,6 @@ def _load_dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
             "joint dictionary. Binarize the data with fairseq-preprocess --joined-dictionary."
         )
     return loaded[0]
-
-
-def _load_indexed(path: Path, dictionary: Any, implementation: Any) -> Any:
-    return data_utils.load_indexed_dataset(str(path), dictionary, implementation)
 
 
 def _concat(parts: list[Any]) -> Any:

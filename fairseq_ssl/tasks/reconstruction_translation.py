@@ -60,7 +60,8 @@ class ReconstructionTranslationConfig(TranslationConfig):
         default="auto",
         metadata={
             "help": "maximum length of candidates, a,b: a n + b for a sentence of n words; auto is "
-            "the lowest bound that 99.9 percent of the training pairs meet (default: auto)"
+            "the lowest bound that 99.9 percent of the training pairs in the data folder of the "
+            "epoch meet (default: auto)"
         },
     )
     reconstruction_mixed_lengths: bool = field(
@@ -107,6 +108,8 @@ class ReconstructionTranslationTask(TranslationTask):
                 f"split {split}. Remove one of the two."
             )
         is_training = split == self.cfg.train_subset
+        if is_training:
+            self.generators.clear()  # their length bound is fitted to the folder of the epoch
         self.datasets[split] = BitextWithMono(
             pairs,
             reversed_pairs,

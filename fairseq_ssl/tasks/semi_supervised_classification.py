@@ -1,6 +1,5 @@
 """Semi-supervised text classification with an expert and imitators (MEIN)."""
 
-import hashlib
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +30,7 @@ from fairseq_ssl.models.imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
 from fairseq_ssl.modules.recurrent_encoder import flush_denormals
 from fairseq_ssl.optim.adam import LazyAdam
-from fairseq_ssl.text.vocabulary import is_padding_entry
+from fairseq_ssl.text.vocabulary import fingerprint, is_padding_entry
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +150,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     def vocabularies(self) -> dict[str, str]:
         """Return the size and a hash of each dictionary, by name."""
-        return {name: _fingerprint(one.symbols) for name, one in self.dictionaries.items()}
+        return {name: fingerprint(one.symbols) for name, one in self.dictionaries.items()}
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
         """Raise an error if a checkpoint was trained with different dictionaries.
@@ -397,11 +396,6 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 f"{path}.idx is missing. Expected output of `fairseq-ssl classify prepare`."
             )
         return dataset
-
-
-def _fingerprint(symbols: list[str]) -> str:
-    digest = hashlib.sha256("\n".join(symbols).encode()).hexdigest()
-    return f"{len(symbols)} symbols, {digest[:12]}"
 
 
 def _check_optimizer(optimizer: Any) -> None:

@@ -123,6 +123,8 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
             self._check_tags(list(map(Path, folders)))
+            if combine:
+                self._check_epoch_pairs()
         if self.weights and split == self.cfg.train_subset:
             self.datasets[split] = self._load_mixture(folder)
         else:
@@ -218,6 +220,14 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                     f"{nearest(name, self.weights)}"
                 )
 
+    def _check_epoch_pairs(self) -> None:
+        """Reject invalid options of a training. A loaded checkpoint has no `mix_weights`."""
+        pairs = self.cfg.mix_epoch_pairs
+        if pairs < 0 or (pairs and not self.weights):
+            raise ConfigurationError(
+                f"--mix-epoch-pairs is {pairs}; expected 1 or more, with --mix-weights."
+            )
+
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
         """Open the binarized sources and targets of a split."""
         source, target = self.cfg.source_lang, self.cfg.target_lang
@@ -311,10 +321,6 @@ def _check_data_options(cfg: TaggedTranslationConfig, tags: bool, weights: bool)
     for flag, given in clash.items():
         if given:
             raise ConfigurationError(f"{ours} cannot be used with {flag}. Remove one of the two.")
-    if cfg.mix_epoch_pairs < 0 or (cfg.mix_epoch_pairs and not weights):
-        raise ConfigurationError(
-            f"--mix-epoch-pairs is {cfg.mix_epoch_pairs}; expected 1 or more, with --mix-weights."
-        )
 
 
 def _check_search(args: Any, prefix_allowed_tokens_fn: Any) -> None:

@@ -1,4 +1,4 @@
-"""Mixins for translation tasks: right-to-left targets, and validation with averaged weights."""
+"""Mixins for translation tasks: copied words, reversed targets, validation with averages."""
 
 import json
 import logging
@@ -10,6 +10,11 @@ from fairseq.tasks.translation import TranslationConfig
 
 from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
 from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.generation.copying_search import (
+    CopyingGenerator,
+    CopyingScorer,
+    is_copying_model,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +36,32 @@ class RightToLeftConfig(TranslationConfig):
 def allow_several_splits(cfg: Any) -> None:
     """Let a task combine train, train1 and so on. fairseq fails with its default, a ratio of -1."""
     cfg.upsample_primary = max(cfg.upsample_primary, 1)
+
+
+class CopyingMixin:
+    """Decoding and scoring with models that copy words.
+
+    Among the base classes, it must precede fairseq's TranslationTask.
+    """
+
+    target_dictionary: Any
+
+    def build_generator(
+        self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
+    ) -> Any:
+        """Build a generator, or a scorer if `args.score_reference`. Other models use fairseq's."""
+        parent: Any = super()
+        if not all(map(is_copying_model, models)):
+            return parent.build_generator(models, args, seq_gen_cls, *more, **options)
+        if getattr(args, "print_alignment", None) or getattr(args, "replace_unk", None) is not None:
+            raise ConfigurationError(
+                "--print-alignment and --replace-unk cannot be used with a model that copies "
+                "out-of-vocabulary words itself. Remove them."
+            )
+        if getattr(args, "score_reference", False):
+            return CopyingScorer(self.target_dictionary)
+        seq_gen_cls = seq_gen_cls or CopyingGenerator
+        return parent.build_generator(models, args, seq_gen_cls, *more, **options)
 
 
 class RightToLeftMixin:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -21,6 +22,12 @@ FILLER = re.compile(r"madeupword\d{4,}")
 
 OVERWRITE = " #fairseq:overwrite"
 """End of a line with a symbol that is repeated in a dictionary file."""
+
+
+def fingerprint(symbols: Sequence[str]) -> str:
+    """Return the size and a hash of a vocabulary, to store in a checkpoint."""
+    digest = hashlib.sha256("\n".join(symbols).encode()).hexdigest()
+    return f"{len(symbols)} symbols, {digest[:12]}"
 
 
 def is_padding_entry(symbol: str) -> bool:

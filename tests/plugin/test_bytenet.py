@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -73,3 +74,14 @@ def test_training_resuming_and_decoding(run: Run, data: Path, tmp_path: Path) ->
         assert text == together[str(number)][1]
         assert abs(score - together[str(number)][0]) < 1e-4
     assert len(answered(run, data, one, ["7 7 7 7 7 7 7", "1"])) == 2  # lengths unseen in training
+
+
+def test_combined_splits_are_not_needed_to_decode(run: Run, data: Path, tmp_path: Path) -> None:
+    several = tmp_path / "bin"
+    shutil.copytree(data, several)
+    for file in data.glob("valid.*"):
+        shutil.copy(file, several / file.name.replace("valid", "train1"))
+    few = ("--upsample-primary", "1", "--max-update", "2", "--save-dir", tmp_path)
+    run("fairseq-train", several, *TRAINING, *few)
+    path = tmp_path / "checkpoint_last.pt"
+    assert generated(run, several, path) == generated(run, data, path)

@@ -79,6 +79,17 @@ def test_generate_denoises(run: Run, data: Path, pretrained: tuple[Path, str]) -
     )
 
 
+def test_words_beyond_the_vocabulary_are_copied(run: Run, data: Path, tmp_path: Path) -> None:
+    search = ("--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_a": 1, "max_len_b": 2}')
+    flags = (*PRETRAIN, "--arch", "pointer_transformer_tiny", "--copy-vocabulary", "12")
+    shown = train(data, tmp_path, *flags, *search, "--max-update", "2")
+    assert re.search(r"valid on 'valid' subset .* bleu ", shown)
+    path = ("--path", tmp_path / "checkpoint_last.pt", "--gen-subset", "valid", "--cpu")
+    for more in (("--beam", "2"), ("--score-reference",)):
+        words = ("fairseq-generate", data, *TASK, NOISE, "--user-dir", PACKAGE, *path, *more)
+        assert len(re.findall(r"^H-\d+\t-[\d.]+\t", run(*words).stdout, re.M)) == 200
+
+
 @pytest.mark.parametrize("arch", ["transformer_tiny", "shape_transformer_tiny"])
 def test_translation_is_initialized_from_the_checkpoint(
     data: Path, pretrained: tuple[Path, str], tmp_path: Path, arch: str

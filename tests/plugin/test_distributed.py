@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 import torch
+from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.plugin.checkpoint_safety import _shorten_user_errors
 from tests.conftest import PACKAGE, ROOT, TINY, Run, train, weights
 
 # fairseq seeds all processes alike, and each one draws random numbers for its own part of the
@@ -84,6 +88,24 @@ def test_spawned_workers_register_the_architecture(
     more = ("--max-update", "2", "--save-dir", tmp_path / "run")
     run(sys.executable, script, *words, *distributed, *more)
     assert weights(tmp_path / "run/checkpoint_last.pt")
+
+
+def fail(rank: int, error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("kind", [ConfigurationError, TypeError])
+def test_user_errors_of_spawned_processes_are_one_line(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ProcessRaisedException) as raised:
+        spawn(fail, (kind("--lr: 1 is wrong."),), nprocs=2)  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(sys, "argv", ["/bin/fairseq-train"])
+    _shorten_user_errors(sys.__excepthook__)(raised.type, raised.value, None)
+    shown = capsys.readouterr().err
+    is_short = shown == "fairseq-train: error: --lr: 1 is wrong.\n"
+    assert is_short == (kind is ConfigurationError)
+    assert "--lr: 1 is wrong." in shown
 
 
 def test_documented_launch_commands(run: Run) -> None:

@@ -73,7 +73,7 @@ def test_checkpoint_stores_its_edit_dictionary_and_rejects_others(
     data: Path, model: Path, tmp_path: Path
 ) -> None:
     known = torch.load(model, weights_only=False)["task_state"]
-    assert known == {"edit_dictionary": (data / "edits.txt").read_text()}
+    assert known["edit_dictionary"] == (data / "edits.txt").read_text()
     other = tmp_path / "bin"
     shutil.copytree(data, other)
     edits = EditDictionary.read(data / "edits.txt")
@@ -87,6 +87,25 @@ def test_checkpoint_stores_its_edit_dictionary_and_rejects_others(
         trained(other, tmp_path / "tuned", *flags, "--finetune-from-model", str(model))
     with pytest.raises(ConfigurationError, match=rf"edit dictionary of {model} differs"):
         trained(other, tmp_path / "resumed", *flags, "--restore-file", str(model))
+
+
+def test_checkpoint_rejects_another_token_dictionary(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "bin"
+    shutil.copytree(data, other)
+    first, *rest = (data / "dict.src.txt").read_text().splitlines(keepends=True)
+    for side in ("src", "trg"):
+        (other / f"dict.{side}.txt").write_text("".join([*rest, first]))
+    with pytest.raises(ConfigurationError, match=r"token dictionary of the checkpoint \(\d+ symb"):
+        checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(other)})
+    flags = ("--edit-detection", "--max-update", "61")
+    with pytest.raises(ConfigurationError, match=rf"token dictionary of {model} \(\d+ symbols"):
+        trained(other, tmp_path / "tuned", *flags, "--finetune-from-model", str(model))
+    state = torch.load(model, weights_only=False)
+    del state["task_state"]["token_dictionary"]
+    torch.save(state, tmp_path / "older.pt")
+    checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "older.pt")], {"data": str(data)})
 
 
 def test_labels_in_another_order_than_the_edit_dictionary_are_rejected(

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.conftest import PACKAGE, TINY, environment, train, weights
@@ -80,6 +81,48 @@ def test_a_finished_run_that_is_started_again_changes_nothing(
     assert "num_updates: 4 >= max_update: 4" in shown
     reset = ("--max-update", "2", "--reset-optimizer", "--reset-dataloader", "--reset-meters")
     assert "num_updates: 2 >= max_update: 2" in train(toy_data, tmp_path, *reset)
+
+
+WORSE = (
+    *("--maximize-best-checkpoint-metric", "--lr", "0.001", "--warmup-updates", "0"),
+    *("--max-tokens", "4000", "--shape-max-shift", "5"),
+)
+"""Flags with which no validation is better than the first one, since the loss decreases."""
+
+
+def test_patience_counts_across_restarts(toy_data: Path, tmp_path: Path) -> None:
+    flags = (*WORSE, "--lr-scheduler", "fixed", "--patience", "2")
+    train(toy_data, tmp_path, *flags, "--max-epoch", "2")
+    shown = train(toy_data, tmp_path, *flags, "--max-epoch", "9")
+    assert "early stop since valid performance hasn't improved for last 2 runs" in shown
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "checkpoint3.pt" in before
+    assert "checkpoint4.pt" not in before
+    shown = train(toy_data, tmp_path, *flags, "--max-epoch", "9")
+    assert "nothing to train: no better result in 2 validations, and --patience is 2" in shown
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    shown = train(toy_data, tmp_path, *flags, "--max-epoch", "9", "--patience", "3")
+    assert (tmp_path / "checkpoint4.pt").exists()
+    assert not (tmp_path / "checkpoint5.pt").exists()
+
+
+@pytest.mark.parametrize("patience", ["0", "1"])
+def test_a_learning_rate_that_depends_on_validations_resumes(
+    toy_data: Path, tmp_path: Path, patience: str
+) -> None:
+    plateau = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5")
+    flags = (*WORSE, *plateau, "--lr-patience", patience)
+    train(toy_data, tmp_path / "whole", *flags, "--max-epoch", "5")
+    for epochs in ("2", "3", "5"):
+        train(toy_data, tmp_path / "resumed", *flags, "--max-epoch", epochs)
+    rates = [
+        torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False)[
+            "last_optimizer_state"
+        ]["param_groups"][0]["lr"]
+        for name in ("whole", "resumed")
+    ]
+    assert rates[0] == rates[1] == 0.001 / (8 if patience == "0" else 2)
+    assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
 
 
 def test_a_run_resumes_after_its_curriculum(toy_data: Path, tmp_path: Path) -> None:

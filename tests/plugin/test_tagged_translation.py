@@ -165,6 +165,8 @@ def test_mixture_reads_all_pairs_of_each_data_folder(data: Path) -> None:
             ("--mix-weights", "train=1000,train1=1", "--mix-epoch-pairs", "40"),
             "leaves no pair of train1",
         ),
+        (("--mix-epoch-pairs", "5"), "expected 1 or more, with --mix-weights"),
+        (("--mix-weights", "train=1", "--mix-epoch-pairs", "-1"), "is -1; expected 1 or more"),
     ],
 )
 def test_unused_splits_are_rejected(data: Path, flags: tuple[str, ...], message: str) -> None:
@@ -197,6 +199,9 @@ def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -
         for folder in (once, twice)
     )
     assert all(one[name].equal(two[name]) for name in one)
+    path = ("--path", once / "checkpoint_last.pt", "--max-tokens", "500", "--cpu", *TASK)
+    for split in ("valid", "train"):
+        run("fairseq-validate", data, *path, "--valid-subset", split)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +215,6 @@ def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -
         (("--mix-weights", "train=0"), "expected a weight above 0"),
         (("--mix-weights", "train=1,train=2"), "twice"),
         (("--mix-weights", "train=1", "--upsample-primary", "2"), "--upsample-primary"),
-        (("--mix-epoch-pairs", "5"), "expected 1 or more, with --mix-weights"),
         (("--noisy-beam-beta", "-1"), "expected a finite number of 0 or more"),
         (
             ("--noisy-beam-beta", "6", "--noisy-beam-granularity", "word"),

@@ -90,6 +90,34 @@ def test_two_way_training_resuming_decoding_and_export(
         assert "is not a translation model of one direction" in capsys.readouterr().err
 
 
+def test_a_run_with_several_folders_resumes_with_the_same_candidates(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Each folder has its own bound on their lengths."""
+    short = tmp_path / "short"
+    for language, text in (("words", "o n e\n"), ("digits", "1\n")):
+        (tmp_path / f"train.{language}").write_text(8 * text, encoding="utf-8")
+    names = ("--srcdict", folder / "dict.txt", "--tgtdict", folder / "dict.txt")
+    pairs = ("-s", "words", "-t", "digits", *names, "--trainpref", tmp_path / "train")
+    run("fairseq-preprocess", *pairs, "--destdir", short)
+    words = (
+        *("fairseq-train", f"{folder / 'bin'}:{short}", *TASK, "-s", "words", "-t", "digits"),
+        *("--reconstruction-target-text", folder / "mono/train", "--reconstruction-beam", "2"),
+        *("--criterion", "reconstruction_loss", "--arch", "transformer_tiny", "--cpu", "--lr"),
+        *("0.003", "--optimizer", "adam", "--batch-size", "8", "--no-epoch-checkpoints"),
+    )
+    shown = run(*words, "--max-epoch", "3", "--save-dir", tmp_path / "whole").stdout
+    bounds = re.findall(r"digits-words: candidates have at most (\S+ n \+ \S+) words", shown)
+    assert len(bounds) == 3
+    assert bounds[0] == bounds[2] != bounds[1]
+    for epochs in ("1", "3"):
+        run(*words, "--max-epoch", epochs, "--save-dir", tmp_path / "resumed")
+    whole, resumed = (
+        weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
+    )
+    assert all(torch.equal(weight, resumed[name]) for name, weight in whole.items())
+
+
 def test_a_recurrent_direction_is_decoded_by_fairseq(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def test_lengths_are_those_of_all_splits_that_are_trained_on(tmp_path: Path) -> 
     random_models.binarized_split(data, "train1", "a b c\n", "u v w x y z\n")
     options = {"dataset_impl": "mmap", "train_subset": "train", "required_seq_len_multiple": 1}
     cfg = TranslationConfig(data=str(data), source_lang="src", target_lang="trg", **options)
+    assert training_lengths(TranslationTask.setup_task(cfg)) is None, "fairseq needs the option"
     cfg.upsample_primary = 1
     sources, targets = training_lengths(TranslationTask.setup_task(cfg)) or ((), ())
     assert sorted(zip(sources, targets, strict=True)) == [(3, 4), (4, 7)]
