@@ -241,8 +241,9 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
         try:
             extra_state = stock(trainer, filename, *args, **options)
         except Exception as error:
-            if isinstance(error.__context__, FairseqSslError):
-                raise error.__context__ from None
+            cause = error.__context__
+            if isinstance(cause, FairseqSslError) and not isinstance(error, FairseqSslError):
+                raise cause from None
             raise
         if extra_state is not None:
             for name in ("ema", "ema_fp32_params"):
