@@ -310,7 +310,7 @@ def test_decoding_options_out_of_range(name: str, value: float) -> None:
 
 def test_a_folder_and_a_translation_model_are_not_taggers(folder: Path) -> None:
     with pytest.raises(DataError, match="is a folder"):
-        inference.Corrector.from_pretrained(folder)
+        inference.Corrector.from_pretrained(folder, tokenizer=None)
     with pytest.raises(DataError, match="cannot be loaded without the folder of its data"):
         inference.Corrector.from_pretrained(folder / "t.pt", tokenizer=None)
 
