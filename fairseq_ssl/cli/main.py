@@ -86,12 +86,11 @@ class Parser(argparse.ArgumentParser):
         self._words = sys.argv[1:] if args is None else list(args)
         found, unknown = super().parse_known_args(self._words, namespace)
         if unknown:
-            self.error(
-                f"unknown argument {unknown[0]!r}.{self._hint(unknown[0])} See {self.prog} --help."
-            )
+            hint = self._suggest(unknown[0])
+            self.error(f"unknown argument {unknown[0]!r}.{hint} See {self.prog} --help.")
         return found, unknown
 
-    def _hint(self, word: str) -> str:
+    def _suggest(self, word: str) -> str:
         """Return the closest flag, or the list or option that an unknown value may belong to."""
         if word.startswith("-"):
             return nearest(word.partition("=")[0], self._option_string_actions)
@@ -110,9 +109,9 @@ class Parser(argparse.ArgumentParser):
         """
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message and "--" not in missing:
-            for place, word in enumerate(self._words[:-2]):
+            for index, word in enumerate(self._words[:-2]):
                 option = self._option_string_actions.get(word)
-                if option and option.nargs == "+" and not self._words[place + 2].startswith("-"):
+                if option and option.nargs == "+" and not self._words[index + 2].startswith("-"):
                     message += f". Write {missing} before {word}."
                     break
         self.exit(2, f"{self.prog}: error: {one_line(message)}\n")

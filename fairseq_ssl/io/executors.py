@@ -67,7 +67,7 @@ class Executor(Protocol):
 
 
 @contextmanager
-def results_of(
+def open_results(
     executor: Executor, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Iterator[Result]]:
     """Provide the results of `executor.imap`, and end its processes at the end of the block.

@@ -19,7 +19,7 @@ from typing import IO, Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
-from fairseq_ssl.io.executors import Executor, LocalExecutor, results_of
+from fairseq_ssl.io.executors import Executor, LocalExecutor, open_results
 from fairseq_ssl.io.outputs import (
     ResumableFiles,
     complete,
@@ -298,7 +298,7 @@ class TextInput:
             start, end = self._seek(file)
             begun = share_read(file) if self.position else 0.0
             blocks = byte_blocks(file, start, end, self.size)
-            for result in stack.enter_context(results_of(executor, function, blocks)):
+            for result in stack.enter_context(open_results(executor, function, blocks)):
                 share = share_read(file, begun) or None
                 if end is not None:
                     share = (result.end - start) / (end - start)

@@ -13,7 +13,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_integer
 from fairseq_ssl.io.blocks import BLOCK_SIZE, byte_blocks
-from fairseq_ssl.io.executors import Executor, LocalExecutor, results_of
+from fairseq_ssl.io.executors import Executor, LocalExecutor, open_results
 from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
@@ -360,7 +360,7 @@ class _NoiseJob:
         with parts_folder(parts) as folder:
             function = FileNoise(noise, self.text.path, folder)
             ranges = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
-            with results_of(self.executor, function, ranges) as results:
+            with open_results(self.executor, function, ranges) as results:
                 for blocks, result in zip(ranges, results, strict=True):
                     if result is not None:
                         yield result, (blocks.stop - begin) / (after - begin)

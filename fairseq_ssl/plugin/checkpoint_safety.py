@@ -233,8 +233,8 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `Trainer.load_checkpoint` to check the task state, and to remove the averaged weights.
 
     fairseq-train ignores the task state, so that a model could be resumed or fine-tuned with other
-    dictionaries. It keeps the result in memory for the whole run. It replaces the error of a model
-    that rejects the weights by its own.
+    dictionaries. It keeps the result in memory for the whole run. If a model rejects the weights,
+    fairseq raises its own error. The wrapper raises the error of the model.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
@@ -372,7 +372,7 @@ def _shorten_user_errors(
 
 
 def _user_error(error: BaseException) -> str | None:
-    """Return the message of a user error, of a process for a GPU too. None for other errors."""
+    """Return the message of a user error, also of a spawned process, or None for other errors."""
     if isinstance(error, FairseqSslError):
         return str(error)
     if isinstance(error, ProcessRaisedException):  # its message ends with that of the process

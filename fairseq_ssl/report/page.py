@@ -86,7 +86,7 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
         if score.seed and len(score.values) == 1:
             runs.setdefault(score.seed, score.values[0])  # a run can have two files of a score
         elif score.is_unnumbered_seed:
-            others.setdefault(score.place, []).extend(score.values)
+            others.setdefault(score.path, []).extend(score.values)
         elif len(score.values) > len(together):
             together[:] = score.values
 

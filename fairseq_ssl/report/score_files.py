@@ -51,7 +51,7 @@ class ReportedScore:
     """Seed in the name of the score file's folder, such as 1 for tagged.1."""
     has_all_seeds: bool = False
     """True if the score file lists all seeds of each system."""
-    place: str = ""
+    path: str = ""
     """Path of the score file without the numbers of seeds, such as test.m2 for test.m2.1."""
 
     @property
@@ -337,7 +337,7 @@ def _collect_folder(folder: Path) -> ReportFiles:
     return files
 
 
-def _without_seeds(path: Path) -> str:
+def _remove_seeds(path: Path) -> str:
     return SEED_NUMBERS.sub("", str(path))
 
 
@@ -360,7 +360,7 @@ def _different_scores(found: Iterable[tuple[Name, Path, ReportedScore]]) -> set[
     places: dict[tuple[Name, Any], dict[str, set[float]]] = {}
     for name, place, score in found:
         key = name, (score.system, score.seed, score.test_set, score.metric, score.signature)
-        path = _without_seeds(place) if score.is_unnumbered_seed else str(place)
+        path = _remove_seeds(place) if score.is_unnumbered_seed else str(place)
         places.setdefault(key, {}).setdefault(path, set()).update(score.values)
     return {
         name
@@ -436,4 +436,4 @@ def _read_json(
     for score in scores:
         is_in_run = seed or score.system == run
         group = name.parent.parent if is_in_run else name.parent
-        yield name, group, replace(score, seed=seed, place=_without_seeds(name))
+        yield name, group, replace(score, seed=seed, path=_remove_seeds(name))

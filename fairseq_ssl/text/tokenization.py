@@ -128,7 +128,8 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
     return checked_join
 
 
-DOUBLE_SPACE = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
+EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
+"""Pattern of a separate ▁ before another one, which would add a space."""
 
 
 def drop_token(line: str, token: str | None) -> str:
@@ -137,7 +138,7 @@ def drop_token(line: str, token: str | None) -> str:
     sentencepiece writes a tag within a line as ``▁ <sep> ▁the``, of which one ▁ is kept.
     """
     text = " ".join(word for word in line.split(" ") if word not in ("", token))
-    return text if token is None else DOUBLE_SPACE.sub("", text)
+    return text if token is None else EXTRA_MARKER.sub("", text)
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
@@ -158,6 +159,7 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
 NO_BREAK_SPACES = {0xA0: "\ufdd0", 0x2007: "\ufdd1", 0x202F: "\ufdd2"}
 """Spaces within words, and characters for internal use that stand for them in sacremoses."""
 SPACES_OF_MARKS = str.maketrans({mark: chr(space) for space, mark in NO_BREAK_SPACES.items()})
+"""Inverse of `NO_BREAK_SPACES`."""
 CZECH_JOINS = (
     (re.compile(r"(?<!\S)(\d+) ([.,]) (?=\d+(?!\S))", re.ASCII), r"\1\2"),
     (re.compile(r"(?<!\S)(\S*[^\W\d_]) ([-\u2013]) (?=(?:li|mail\S*) )", re.IGNORECASE), r"\1\2"),

@@ -330,42 +330,48 @@ def test_an_encoder_whose_start_token_is_last_is_rejected(tmp_path: Path) -> Non
         built("bert_classifier", task(), classifier_bert=str(tmp_path))
 
 
-def test_bert_classifier_with_imitators_and_prediction_from_text(
-    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = folders["bert-data"]
+@pytest.fixture(scope="module")
+def bert_models(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return the checkpoints of a BERT classifier and of its mixture with imitators."""
+    data, runs = folders["bert-data"], tmp_path_factory.mktemp("runs")
     flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
     more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
-    expert = made.train(data, tmp_path / "expert", *flags, *more)
-    imitators = made.imitators(data, tmp_path / "imitators", expert)
-    mixture = made.mixture(data, tmp_path / "mixture", expert, "--mixture-imitators", imitators)
-    shutil.copy(mixture, tmp_path / "alone.pt")
+    expert = made.train(data, runs / "expert", *flags, *more)
+    imitators = made.imitators(data, runs / "imitators", expert)
+    return [expert, made.mixture(data, runs / "mixture", expert, "--mixture-imitators", imitators)]
+
+
+def test_bert_classifier_with_imitators_and_prediction_from_text(
+    folders: dict[str, Path],
+    bert_models: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copy(bert_models[1], tmp_path / "alone.pt")
     text = tmp_path / "text.txt"
     text.write_text("the film is good\na b c unheard\n")
     words = ["classify", "predict", "--model", str(tmp_path / "alone.pt"), str(text)]
-    words += ["--data-dir", str(data)]
+    words += ["--data-dir", str(folders["bert-data"])]
     assert main(words) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_texts_longer_than_the_positions_of_bert_are_truncated_at_the_start(
-    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folders: dict[str, Path],
+    bert_models: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     data = folders["bert-data"]
-    flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
-    more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
-    expert = made.train(data, tmp_path / "expert", *flags, *more)
-    imitators = made.imitators(data, tmp_path / "imitators", expert)
-    mixture = made.mixture(data, tmp_path / "mixture", expert, "--mixture-imitators", imitators)
     config = transformers.AutoConfig.from_pretrained(folders["bert"])
     limit = config.max_position_embeddings - 1  # without the start token, with </s>
     end = "a " * (limit - 3) + "good film"
     long = "b b " + end
-    one, other = TextClassifierPipeline.load(expert, data).classify([long, end])
+    one, other = TextClassifierPipeline.load(bert_models[0], data).classify([long, end])
     assert one.probabilities == pytest.approx(other.probabilities)
     (tmp_path / "text.txt").write_text(f"{long}\na b\n{long}\n{end}\n")
     words = [str(tmp_path / "text.txt"), "--data-dir", str(data)]
-    for model in expert, mixture:
+    for model in bert_models:
         assert main(["classify", "predict", "--model", str(model), *words]) == 0
         shown = capsys.readouterr()
         assert len(shown.out.splitlines()) == 4

@@ -33,7 +33,7 @@ SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)
 MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 MAX_SHOWN = 5
 """Max number of symbols in a warning."""
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class SubwordModel(Protocol):
@@ -153,7 +153,7 @@ def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
     model, signature = SentencepieceModel(path, tags), signature_path(path)
     symbols = [] if signature.is_file() else set(model.user_symbols()).difference(tags)
     if symbols:
-        log.warning(
+        logger.warning(
             "%s does not exist, so tags at the beginning of a line get a separate %s. Copy it with "
             "%s, or set `tags` to those among %s",
             *(signature, MARKER, path, " ".join(sorted(symbols)[:MAX_SHOWN])),

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.executors import LocalExecutor, results_of, silence_library_warnings
+from fairseq_ssl.io.executors import LocalExecutor, open_results, silence_library_warnings
 
 
 def squared(number: int) -> int:
@@ -54,7 +54,7 @@ def test_processes_end_before_an_outer_block() -> None:
             running.append(len(multiprocessing.active_children()))
 
     def results() -> Iterator[int]:
-        with files(), results_of(LocalExecutor(2), squared, range(20)) as found:
+        with files(), open_results(LocalExecutor(2), squared, range(20)) as found:
             for result in found:
                 yield -result  # not `yield from`, which would close `found`
 
