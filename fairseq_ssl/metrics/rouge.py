@@ -56,8 +56,8 @@ class Rouge(ReferenceMetric):
             count = sum(READ_BY_ROUGE.search(text) is None for text in texts)
             if count > len(texts) / 2:
                 raise DataError(
-                    f"In {name}, ROUGE reads no word of {count} lines. As in the original "
-                    "script, it reads only digits and Latin letters without accents. "
+                    f"In {name}, ROUGE reads no word in {count} of {len(texts)} lines. As in the "
+                    "original script, it reads only digits and Latin letters without accents. "
                     "Romanize references and summaries, or replace each word by a number."
                 )
 
