@@ -36,3 +36,9 @@ def test_use_of_the_command_line(structure: Any, code: str, problem: str) -> Non
 def test_classes_and_aliases_count_as_names(structure: Any) -> None:
     code = "class Noise: ...\nPair = tuple[str, str]\nItem = TypeVar('Item')\nMAX_ITEMS = 1\n"
     assert list(structure.public_types(ast.parse(code))) == ["Noise", "Pair"]
+
+
+def test_a_budget_is_not_exceeded_and_falls(structure: Any) -> None:
+    budget = {"a": 110, "b": 110, "c": 110, "gone": 10}
+    problems = structure.budget_problems({"a": 111, "b": 101, "c": 40, "new": 1}, budget)
+    assert [problem.partition(" ")[0] for problem in problems] == ["a", "c", "new"]
