@@ -16,7 +16,7 @@ from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
 from fairseq_ssl.io.jobs import check_beside
-from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
@@ -107,7 +107,7 @@ def add_replace(parser: Options, what: str = "the output") -> None:
 
 def check_new(output: Path, overwrite: bool) -> None:
     """Raise UsageError if the output exists, unless `overwrite`."""
-    if output.exists() and not overwrite:
+    if output.exists() and not is_device(output) and not overwrite:
         raise UsageError(f"{output} exists. Pass --force to replace it, or choose another output.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import multiprocessing
 import os
@@ -107,11 +106,6 @@ def imap_in_order(
         yield end(begun.popleft())
 
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Parameters of mallopt in glibc's malloc.h."""
-KEPT_BYTES = 2**28
-"""Amount of freed memory, in bytes, that a process keeps for reuse."""
-
 _work: Callable[[Any], Any] | None = None
 _number = 0
 
@@ -153,7 +147,6 @@ class LocalExecutor:
         After an error or Ctrl-C, wait for the items that the processes have begun.
         """
         if self.jobs == 1:
-            _keep_freed_memory()
             if self.initializer is not None:
                 self.initializer()
             yield from map(work, items)
@@ -171,6 +164,10 @@ class LocalExecutor:
                 done += 1
                 yield result
             pool.shutdown()
+        except OSError:  # a process could not be started, and the others would wait for ever
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            raise
         except BrokenProcessPool:
             hint = "" if done else _spawn_hint(context)
             raise DataError(
@@ -215,25 +212,12 @@ def _initialize_worker(
     with numbers.get_lock():
         _number = numbers.value
         numbers.value += 1
-    _keep_freed_memory()
     silence_library_warnings()
     logging.getLogger("fairseq_ssl").setLevel(logging.ERROR)  # the parent logs warnings
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if initializer is not None:
         initializer()
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep freed memory for the arrays of the next item.
-
-    By default it returns the memory to the kernel after each item, and the kernel has to zero every
-    page for the next item.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
-        mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
 
 
 def _end_with_parent() -> None:

@@ -27,6 +27,7 @@ from fairseq_ssl.io.outputs import (
     is_device,
     is_done,
     journal,
+    real_path,
     write_chunk,
 )
 from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
@@ -167,7 +168,7 @@ def _write(
 
 def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
     """Return the absolute paths of files, without links, for comparison. None is skipped."""
-    return [path.resolve() for path in paths if path is not None]
+    return [real_path(path) for path in paths if path is not None]
 
 
 def file_or_stream(output: str | Path | IO[bytes]) -> tuple[Path | None, IO[bytes] | None]:
@@ -198,7 +199,7 @@ def check_read_twice(path: str | Path) -> None:
 
 def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
     """Raise UsageError if an output, its temporary file or its signature is an input."""
-    path = output.resolve()
+    path = real_path(output)
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
     for one in resolve_paths(inputs):
@@ -213,7 +214,7 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
 
 def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
     """Raise UsageError if an output folder, which will be replaced, is or contains an input."""
-    output = folder.resolve()
+    output = real_path(folder)
     replaced = {Path(f"{output}{end}") for end in ("", ".tmp", ".tmp.old")}
     for path in resolve_paths(map(optional_path, inputs)):
         if not replaced.isdisjoint((path, *path.parents)):

@@ -51,7 +51,7 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         output: file or folder, whose parent is created; devices and pipes are not locked
         wait: wait for the other run instead of raising UsageError
     """
-    path, thread = _target(output), threading.get_ident()
+    path, thread = real_path(output), threading.get_ident()
     if is_device(output) or _held.get(path) == thread:
         yield
         return
@@ -90,10 +90,11 @@ def atomic_path(output: Path, suffix: str = "") -> Iterator[Path]:
             yield output
         return
     with exclusive(output), write_errors(output):
-        target = _target(output)
+        target = real_path(output)
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         temporary = target.with_name(f"{target.name.removesuffix(suffix)}.tmp{suffix}")
+        temporary.unlink(missing_ok=True)  # it could be a link to another file
         try:
             yield temporary
             signature_path(output).unlink(missing_ok=True)  # of an older output
@@ -132,11 +133,12 @@ def is_device(output: Path) -> bool:
     return False
 
 
-def _target(output: Path) -> Path:
-    """Resolve symbolic links, so that the file that a link points to is replaced."""
-    with suppress(OSError, RuntimeError):  # circular links
-        return output.resolve()
-    return output.absolute()
+def real_path(path: str | Path) -> Path:
+    """Return an absolute path without links, so that the file that a link points to is replaced.
+
+    In contrast to `Path.resolve`, circular links do not raise an error here.
+    """
+    return Path(os.path.realpath(path))
 
 
 def _check_signature(output: Path) -> None:
@@ -152,7 +154,7 @@ def _check_signature(output: Path) -> None:
 
 def signature_path(output: Path) -> Path:
     """Return the path of the signature of an output."""
-    named = output if output.name else _target(output)
+    named = output if output.name else real_path(output)
     return named.with_name(f"{named.name}.json")
 
 
@@ -163,7 +165,7 @@ def _locked(output: Path, lock: Path, wait: bool) -> int:
         while True:
             lock.parent.mkdir(parents=True, exist_ok=True)
             try:
-                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             except FileNotFoundError:  # another run has just removed the folder
                 attempts -= 1
                 if not attempts:
@@ -207,7 +209,7 @@ def atomic_folder(output: Path) -> Iterator[Path]:
 
     The name of the temporary folder has ``.tmp`` appended. Files of an interrupted run are deleted.
     """
-    target, temporary = _target(output), temporary_path(output)
+    target, temporary = real_path(output), temporary_path(output)
     with exclusive(output), write_errors(output):
         if target.exists() and not target.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -342,8 +344,11 @@ class ResumableFiles:
 
     def _open_file(self, path: Path) -> IO[bytes]:
         with write_errors(path):
-            temporary_path(path).touch()
-            file = self._open.enter_context(temporary_path(path).open("r+b"))
+            temporary = temporary_path(path)
+            if temporary.is_symlink():  # to another file
+                temporary.unlink()
+            temporary.touch()
+            file = self._open.enter_context(temporary.open("r+b"))
             file.seek(0, os.SEEK_END)
         return file
 
@@ -382,6 +387,7 @@ class ResumableFiles:
         self.current = self.paths[0]
         note = {"task": self.task, "sizes": self._sizes, "state": self.state, "finished": finished}
         beside = temporary_path(self.journal)
+        beside.unlink(missing_ok=True)  # it could be a link to another file
         beside.write_text(json_text(note, indent=None), "utf-8")
         beside.replace(self.journal)
         self._saved = time.monotonic()
@@ -389,7 +395,7 @@ class ResumableFiles:
 
 def temporary_path(path: Path) -> Path:
     """Return the path of a file while it is written, next to the file that a link points to."""
-    target = _target(path)
+    target = real_path(path)
     return target.with_name(f"{target.name}.tmp")
 
 
@@ -428,7 +434,7 @@ def complete(paths: Sequence[Path]) -> None:
     if finished:
         for path in paths:
             if temporary_path(path).exists():
-                temporary_path(path).replace(_target(path))
+                temporary_path(path).replace(real_path(path))
         journal(paths[0]).unlink()
 
 

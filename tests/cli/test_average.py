@@ -67,19 +67,6 @@ def test_wrong_options_are_rejected(
     assert not list(tmp_path.iterdir())
 
 
-def test_full_disk_leaves_no_output(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("no /dev/full here")
-    (tmp_path / "mean.pt.tmp").symlink_to(full)
-    words = ["average", str(trained), "--last", "1", "--by", "update"]
-    assert main([*words, "-o", str(tmp_path / "mean.pt")]) == 1
-    assert "could not be written" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_checkpoint_is_not_replaced_by_the_average(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

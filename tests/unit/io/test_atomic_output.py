@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fairseq_ssl.errors import OutputError, UsageError
 from fairseq_ssl.io.outputs import (
+    ResumableFiles,
     atomic_folder,
     atomic_path,
     build_once,
@@ -204,6 +206,26 @@ def test_an_unwritable_output_is_reported(name: str, tmp_path: Path) -> None:
         atomic_path(tmp_path / name),
     ):
         pytest.fail("the output could not be renamed")
+
+
+@pytest.mark.parametrize("name", ["out.tmp", "out.lock", "out.json.tmp", "out.progress.tmp"])
+@pytest.mark.parametrize("is_resumable", [False, True])
+def test_a_link_in_place_of_a_file_of_the_writer_is_not_followed(
+    name: str, is_resumable: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "other").write_text("kept")
+    (tmp_path / name).symlink_to("new" if name == "out.lock" else "other")
+    with suppress(OutputError):
+        if is_resumable:
+            with ResumableFiles([tmp_path / "out"], {}, afresh=False) as files:
+                files.append([b"text"], {"line": 1})
+                files.finish(Signature("method"))
+        else:
+            write(tmp_path / "out", "text")
+    assert (tmp_path / "other").read_text() == "kept"
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "out").is_symlink()
+    assert (tmp_path / "out").exists() == (name != "out.lock")
 
 
 def test_errors_of_other_kinds_are_not_changed(tmp_path: Path) -> None:

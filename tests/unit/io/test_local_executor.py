@@ -37,6 +37,17 @@ def failing(number: int) -> int:
     return number
 
 
+def test_a_process_that_cannot_be_started_is_an_error() -> None:
+    code = (
+        "from fairseq_ssl.io.executors import LocalExecutor\n"
+        "import os, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/dev/fd')) + 8,) * 2)\n"
+        "list(LocalExecutor(9).imap(str, range(20)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.endswith("OSError: [Errno 24] Too many open files\n")
+
+
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_results_come_in_order(jobs: int) -> None:
     assert list(LocalExecutor(jobs).imap(squared, range(20))) == [n * n for n in range(20)]

@@ -168,16 +168,6 @@ def test_files_that_are_not_json_are_rejected(tmp_path: Path) -> None:
         LearnerErrors.read(path)
 
 
-def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("no /dev/full here")
-    (tmp_path / "words.json.tmp").symlink_to(full)
-    with pytest.raises(DataError, match="could not be written: No space left"):
-        COUNTED.write(tmp_path / "words.json", Signature("learner-errors"))
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), 1])
 def test_items_that_are_not_pairs_are_rejected(wrong: Any) -> None:
     with pytest.raises(TypeError, match=re.escape(f"Pair 2 is {wrong!r}. Expected two strings.")):
