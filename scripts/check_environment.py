@@ -1,8 +1,8 @@
 """Check that the environment has the requirements of pyproject.toml, without importing packages.
 
 Prints missing requirements and exits with 1, or prints nothing. --dev includes the requirements of
-the tests. --pinned also checks the versions in constraints.txt. Needs only the standard library and
-pip.
+the tests. --pinned also checks the versions in constraints.txt. --missing prints what is to be
+installed with pip, without fairseq. Needs only the standard library and pip.
 """
 
 from __future__ import annotations
@@ -84,6 +84,14 @@ def problems(extra: str, pinned: bool) -> Iterator[str]:
                 yield f"{requirement} is pinned, but {found} is installed"
 
 
+def missing(extra: str) -> Iterator[str]:
+    """Yield the requirements that are not installed, but not fairseq, as arguments of pip."""
+    for requirement in requirements(extra):
+        if version(requirement.name) is None and requirement.name != "fairseq-fixed":
+            requirement.marker = None
+            yield str(requirement)
+
+
 def _from_this_checkout() -> bool:
     sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     spec = importlib.util.find_spec("fairseq_ssl")
@@ -95,7 +103,11 @@ def _from_this_checkout() -> bool:
 def main() -> int:
     """Print the problems. Return 1 if there are any."""
     asked = sys.argv[1:]
-    found = list(problems("dev" if "--dev" in asked else "all", "--pinned" in asked))
+    extra = "dev" if "--dev" in asked else "all"
+    if "--missing" in asked:
+        print(*missing(extra), sep="\n")
+        return 0
+    found = list(problems(extra, "--pinned" in asked))
     print("\n".join(found), end="\n" if found else "")
     return int(bool(found))
 

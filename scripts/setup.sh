@@ -9,6 +9,7 @@
 
 _ssl_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 _ssl_venv="$_ssl_root/.venv"
+_ssl_parts="$_ssl_venv/build" # exists until the environment is complete
 _ssl_log="$_ssl_root/.venv-setup.log"
 
 _ssl_say() { printf 'setup: %s\n' "$*" >&2; }
@@ -66,50 +67,93 @@ _ssl_check_tools() {
   fi
 }
 
-# Run a step of the installation and print its time. On failure print the likely cause on one line.
+# Run a part of the installation and print its time. On failure print the likely cause on one line.
 _ssl_step() {
-  local title="$1" begun=$SECONDS
-  printf 'setup: %s ... ' "$title" >&2
-  if "${@:2}" >>"$_ssl_log" 2>&1; then
-    printf '%d s\n' "$((SECONDS - begun))" >&2
-    return
-  fi
-  printf 'failed\n' >&2
-  if grep -qE 'NewConnectionError|Temporary failure in name|Network is unreachable|ConnectTimeout|ProxyError|Connection refused' "$_ssl_log"; then
+  local title="$1" log="$_ssl_log.$BASHPID" begun=$SECONDS code=0
+  "${@:2}" >"$log" 2>&1 || code=$?
+  cat "$log" >>"$_ssl_log"
+  if ((!code)); then
+    _ssl_say "$title: $((SECONDS - begun)) s"
+  elif grep -qE 'NewConnectionError|Temporary failure in name|Network is unreachable|ConnectTimeout|ProxyError|Connection refused' "$log"; then
     _ssl_say "no network: pip could not reach a package index (details: $_ssl_log)"
-  elif grep -q 'No space left on device' "$_ssl_log"; then
+  elif grep -q 'No space left on device' "$log"; then
     _ssl_say "no space left on the disk (details: $_ssl_log)"
   else
-    _ssl_say "$(grep -iE 'error' "$_ssl_log" | tail -n 1 | cut -c 1-150) (details: $_ssl_log)"
+    _ssl_say "$title failed: $(grep -iE 'error' "$log" | tail -n 1 | cut -c 1-150) (details: $_ssl_log)"
   fi
-  return 1
+  rm -f "$log"
+  return "$code"
 }
 
 _ssl_pip() {
-  "$_ssl_venv/bin/python" -m pip install --disable-pip-version-check \
-    --constraint "$_ssl_root/scripts/constraints.txt" "$@"
+  "$_ssl_venv/bin/python" -m pip "$1" --disable-pip-version-check \
+    --constraint "$_ssl_root/scripts/constraints.txt" "${@:2}"
 }
 
-# fairseq is built against the installed torch. With build isolation pip would install another one.
-_ssl_build() {
-  local python
-  python="$(_ssl_find_python)" || return 1
-  _ssl_check_tools "$python" || return 1
+# Create .venv, or keep it if an earlier call with this interpreter was interrupted. The interrupted
+# call can have left packages without their list of files, which pip would count as installed.
+_ssl_create_venv() {
+  local info
+  if ! _ssl_same_python "$1" || ! cmp -s "$_ssl_root/scripts/constraints.txt" "$_ssl_parts/constraints.txt"; then
+    "$1" -m venv --clear "$_ssl_venv" || return 1
+    mkdir "$_ssl_parts" && cp "$_ssl_root/scripts/constraints.txt" "$_ssl_parts" || return 1
+  fi
+  for info in "$_ssl_venv"/lib/python*/site-packages/*.dist-info; do
+    if [[ -d "$info" && ! -f "$info/RECORD" ]]; then rm -r "$info"; fi
+  done
+}
+
+# Compile fairseq's extensions side by side and without debug information. fairseq is built against
+# the installed torch: with build isolation pip would install another one.
+_ssl_build_fairseq() {
+  local wheels="$_ssl_parts/wheels"
+  if compgen -G "$wheels/fairseq_fixed-*.whl" >/dev/null; then return; fi
+  rm -rf "$wheels.tmp"
+  printf '[build_ext]\nparallel = %d\n' "$(nproc)" >"$_ssl_parts/build.cfg"
+  PATH="$_ssl_venv/bin:$PATH" CPPFLAGS="${CPPFLAGS:-} -g0" DIST_EXTRA_CONFIG="$_ssl_parts/build.cfg" \
+    _ssl_pip wheel --no-build-isolation --no-deps --wheel-dir "$wheels.tmp" fairseq-fixed || return 1
+  mv "$wheels.tmp" "$wheels"
+}
+
+_ssl_install_others() {
+  local missing
+  _ssl_pip install --no-build-isolation --no-deps --editable "$_ssl_root" || return 1
+  mapfile -t missing < <("$_ssl_venv/bin/python" "$_ssl_root/scripts/check_environment.py" --dev --missing)
+  _ssl_pip install --no-build-isolation "${missing[@]}" hydra-core
+}
+
+# Build .venv. fairseq compiles while the other packages are downloaded and installed.
+_ssl_build() (
+  python="$(_ssl_find_python)" || exit 1
+  _ssl_check_tools "$python" || exit 1
   : >"$_ssl_log"
-  _ssl_step "creating .venv with $python" "$python" -m venv --clear "$_ssl_venv" || return 1
-  _ssl_step "installing torch and build tools" \
-    _ssl_pip torch numpy cython ninja packaging setuptools wheel || return 1
-  PATH="$_ssl_venv/bin:$PATH" _ssl_step "building fairseq (about 3 minutes)" \
-    _ssl_pip --no-build-isolation fairseq-fixed || return 1
-  _ssl_step "installing the other packages" \
-    _ssl_pip --no-build-isolation --editable "${_ssl_root}[dev]" || return 1
+  _ssl_say "building $_ssl_venv with $python"
+  _ssl_step "created" _ssl_create_venv "$python" || exit 1
+  _ssl_step "installed torch and build tools" \
+    _ssl_pip install torch numpy cython ninja packaging setuptools wheel || exit 1
+  set -m # the compiler in a process group of its own, which ends with this one
+  _ssl_step "built fairseq" _ssl_build_fairseq &
+  set +m
+  trap 'kill -- -$! 2>/dev/null' EXIT
+  trap 'exit 130' INT TERM
+  _ssl_step "installed the other packages" _ssl_install_others || exit 1
+  wait $! || exit 1
+  trap - EXIT
+  _ssl_step "installed fairseq" _ssl_pip install --no-build-isolation \
+    "$_ssl_parts"/wheels/fairseq_fixed-*.whl || exit 1
+  rm -r "$_ssl_parts"
+)
+
+# Succeed if .venv has the Python version of the interpreter $1.
+_ssl_same_python() {
+  local print='import sys; print(sys.version_info[:2])'
+  [[ "$("$_ssl_venv/bin/python" -c "$print" 2>/dev/null)" == "$("$1" -c "$print" 2>/dev/null)" ]]
 }
 
 # Succeed if .venv has all pinned versions, and the Python version of PYTHON if set.
 _ssl_venv_ready() {
-  local built="$_ssl_venv/bin/python" print='import sys; print(sys.version_info[:2])'
-  [[ -x "$built" ]] || return 1
-  [[ -z "${PYTHON:-}" || "$("$built" -c "$print")" == "$("$PYTHON" -c "$print" 2>/dev/null)" ]] || return 1
+  local built="$_ssl_venv/bin/python"
+  [[ -x "$built" ]] && _ssl_same_python "${PYTHON:-$built}" || return 1
   SETUP_FOR=tests _ssl_satisfied "$built" --pinned >/dev/null
 }
 
