@@ -6,6 +6,7 @@
     archives.py stories FOLDER... --urls LIST -o PREFIX  pairs of CNN and Daily Mail
     archives.py tagged ARTICLES SUMMARIES -o PREFIX      the same, from summaries of <t> sentences
     archives.py paragraphs FOLDER                        print paragraphs of Wikipedia
+    archives.py sentences FILE... --max-words N          the same of the Billion Word Benchmark
 
 Pairs are written to PREFIX.src and PREFIX.trg. All text is read and written line by line. Section
 numbers refer to the paper; steps without one are not in the paper.
@@ -17,7 +18,7 @@ import argparse
 import html
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha1
 from itertools import chain, islice
 from pathlib import Path
@@ -40,6 +41,8 @@ SENTENCE_ENDS = (".", "!", "?", "'", "`", '"', "\u2019", "\u201d", ")")
 """Ends of a line to which See et al. (2017) do not add a period."""
 UNTOKENIZED = re.compile(r"\w,(?!\S)")
 """A comma that is not a token of its own."""
+CONTRACTION = re.compile(r"(?<=\w)(n) ('t)(?!\S)", re.IGNORECASE)
+"""A contraction that Moses splits as don 't, not as do n't."""
 SAMPLE = 20
 """Number of stories that are checked for untokenized text."""
 
@@ -241,8 +244,34 @@ def _wiki_paragraphs(path: Path) -> Iterator[str]:
             title = ""  # only the first line of an article is the title
 
 
+def sentences(paths: Sequence[Path], max_words: int) -> Iterator[str]:
+    """Yield tokenized sentences of at most `max_words` words (section 2.3)."""
+    for path in paths:
+        for line in read_lines(path):
+            if len(line.split()) <= max_words:
+                yield split_contractions(line)
+
+
+def split_contractions(line: str) -> str:
+    """Split contractions as in the Penn Treebank.
+
+    The pairs of all tasks have n't, and the vocabulary is counted in the text for pre-training.
+    """
+    return CONTRACTION.sub(r" \1\2", line)
+
+
+def _tokenizer() -> LineRewriter:
+    """Return the tokenizer of the Billion Word Benchmark, with other contractions."""
+    moses = moses_tokenizer("en", escape=False, normalize=True)
+    return lambda line: split_contractions(moses(line))
+
+
 def _sides(prefix: Path) -> list[Path]:
     return [prefix.with_name(f"{prefix.name}.{side}") for side in ("src", "trg")]
+
+
+def _print(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 COMMANDS: dict[str, tuple[int | str, Callable[[argparse.Namespace], Iterator[Pair]]]] = {
@@ -250,7 +279,7 @@ COMMANDS: dict[str, tuple[int | str, Callable[[argparse.Namespace], Iterator[Pai
     "join": ("+", lambda args: join(args.inputs)),
     "headlines": (2, lambda args: headlines(*args.inputs)),
     "stories": ("+", lambda args: stories(args.inputs, args.urls, args.sentence_mark)),
-    "tagged": (2, lambda args: tagged(*args.inputs, args.sentence_mark)),
+    "tagged": (2, lambda args: tagged(*args.inputs, mark=args.sentence_mark)),
 }
 """Commands that write pairs: number of inputs, and function of the arguments."""
 
@@ -270,13 +299,15 @@ def main() -> None:
     command = commands.add_parser("paragraphs")
     command.add_argument("folder", type=Path)
     command.add_argument("--jobs", type=int, default=1)
+    command = commands.add_parser("sentences")
+    command.add_argument("files", type=Path, nargs="+")
+    command.add_argument("--max-words", type=int, required=True, metavar="N")
     args = parser.parse_args()
     try:
         if args.command == "paragraphs":
-            # punctuation and tokens as in the Billion Word Benchmark
-            rules = ("en", False, False, True)
-            lines = parallel_map(paragraphs(args.folder), args.jobs, moses_tokenizer, *rules)
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+            _print(parallel_map(paragraphs(args.folder), args.jobs, _tokenizer))
+        elif args.command == "sentences":
+            _print(sentences(args.files, args.max_words))
         else:
             _, read_pairs = COMMANDS[args.command]
             count = write_parallel(_sides(args.output), read_pairs(args))
