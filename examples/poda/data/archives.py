@@ -279,7 +279,7 @@ COMMANDS: dict[str, tuple[int | str, Callable[[argparse.Namespace], Iterator[Pai
     "join": ("+", lambda args: join(args.inputs)),
     "headlines": (2, lambda args: headlines(*args.inputs)),
     "stories": ("+", lambda args: stories(args.inputs, args.urls, args.sentence_mark)),
-    "tagged": (2, lambda args: tagged(*args.inputs, mark=args.sentence_mark)),
+    "tagged": (2, lambda args: tagged(args.inputs[0], args.inputs[1], args.sentence_mark)),
 }
 """Commands that write pairs: number of inputs, and function of the arguments."""
 
