@@ -27,6 +27,8 @@ HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 JOBS="${JOBS:-$(nproc)}"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/recipe.sh"
+# shellcheck source=examples/common/archives.sh
+source "$HERE/archives.sh"
 SETTINGS_FILES=("$HERE/learner_text.sh")
 
 WORK="${WORK:-work/learner_text}"
@@ -39,20 +41,7 @@ raw="$WORK/raw" log="$WORK/raw/log"
 
 text() { run python "$HERE/learner_text.py" "$@"; } # STEP ARGUMENTS...
 
-# Append a line to `missing` for each file that does not exist.
-official() { # SETTING FOLDER-NAME FILE...
-  local file
-  if [[ -z "${!1}" ]]; then
-    missing+=("$1 is not set. Expected the folder $2.")
-    return
-  fi
-  for file in "${@:3}"; do
-    [[ -e "${!1}/$file" ]] || missing+=("$1: ${!1}/$file does not exist. Expected the folder $2.")
-  done
-}
-
 check_archives() {
-  local missing=()
   official WI_LOCNESS "wi+locness of wi+locness_v2.1.bea19.tar.gz" test/ABCN.test.bea19.orig \
     m2/{A,B,C}.train.gold.bea19.m2 m2/{A,B,C,N,ABCN}.dev.gold.bea19.m2
   official FCE "fce of fce_v2.1.bea19.tar.gz" "$(fce_file)"
@@ -61,22 +50,11 @@ check_archives() {
   [[ -z "$CONLL14" ]] || official CONLL14 conll14st-test-data noalt/official-2014.combined.m2
   [[ -z "$IMDB" ]] ||
     official IMDB "aclImdb of aclImdb_v1.tar.gz" train/{pos,neg,unsup} test/{pos,neg}
-  if ((${#missing[@]})); then
-    printf 'learner_text.sh: %s\n' "${missing[@]}" >&2
-    exit 2
-  fi
+  stop_if_missing
 }
 
 fce_file() { # M2, or JSON, whose name differs between releases
-  local file
-  for file in m2/fce.train.gold.bea19.m2 json/fce-train.json json/fce.train.json; do
-    [[ ! -e "$FCE/$file" ]] || break
-  done
-  echo "$file"
-}
-
-jfleg_file() { # dev|test: path without suffix; a folder of one part is accepted, too
-  if [[ -e "$JFLEG/$1.src" ]]; then echo "$1"; else echo "$1/$1"; fi
+  first_of "$FCE" m2/fce.train.gold.bea19.m2 json/{fce-train,fce.train}.json
 }
 
 fce() {
@@ -90,24 +68,12 @@ fce() {
   fi
 }
 
-edited() { # SET M2: copy a set with gold edits
-  into "$WORK/$1.m2" cat "$2"
-  quietly "$log" run fairseq-ssl m2 to-text "$WORK/$1.m2" -o "$WORK/$1" "${@:3}"
-}
-
 dev() {
   local level levels=()
-  edited dev "$WI_LOCNESS/m2/ABCN.dev.gold.bea19.m2"
+  gold "$WORK/dev" "$WI_LOCNESS/m2/ABCN.dev.gold.bea19.m2"
   for level in A B C N; do levels+=("level=$level" "$WI_LOCNESS/m2/$level.dev.gold.bea19.m2"); done
   # shellcheck disable=SC2016  # a field of awk
   into "$WORK/dev.levels" awk '$1 == "S" { print level }' "${levels[@]}"
-}
-
-jfleg() { # SET dev|test
-  local part
-  for part in src ref0 ref1 ref2 ref3; do
-    into "$WORK/$1.$part" sed "s/ *$//" "$JFLEG/$(jfleg_file "$2").$part"
-  done
 }
 
 hold_out() { # SET FILE...: add the files of a set to HELD_OUT
@@ -121,7 +87,7 @@ pairs() {
   text pairs "$WI_LOCNESS"/m2/{A,B,C}.train.gold.bea19.m2 "$raw/fce.m2" --size "$VALID" -o "$WORK" \
     --held-out "${HELD_OUT[@]}"
   for set in train valid; do
-    quietly "$log" run fairseq-ssl m2 to-text "$WORK/$set.m2" -o "$WORK/$set"
+    edited "$WORK/$set" "$WORK/$set.m2"
   done
 }
 
@@ -131,7 +97,7 @@ reviews() {
 }
 
 headline "held-out sets"
-[[ -n "${DRY_RUN:-}" ]] || check_archives
+check_archives
 build "$WORK/dev.m2" dev
 hold_out dev dev.src dev.trg
 build "$WORK/bea.src" into "$WORK/bea.src" cat "$WI_LOCNESS/test/ABCN.test.bea19.orig"
@@ -140,11 +106,11 @@ for part in dev test; do
   name="jfleg${part/dev/}" name="${name/test/_test}"
   [[ -n "$JFLEG" ]] || continue
   [[ -e "$JFLEG/$(jfleg_file "$part").src" || (-n "${DRY_RUN:-}" && "$part" == dev) ]] || continue
-  build "$WORK/$name.src" jfleg "$name" "$part"
+  build "$WORK/$name.src" jfleg "$WORK/$name" "$part"
   hold_out "$name" "$name".{src,ref0,ref1,ref2,ref3}
 done
 if [[ -n "$CONLL14" ]]; then
-  build "$WORK/conll.m2" edited conll "$CONLL14/noalt/official-2014.combined.m2" --annotator all
+  build "$WORK/conll.m2" gold "$WORK/conll" "$CONLL14/noalt/official-2014.combined.m2" --annotator all
   hold_out conll conll.{src,trg.0,trg.1}
 fi
 

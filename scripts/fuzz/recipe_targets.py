@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha1
+
 from targets import LABELED, M2, TEXT, TWO_LINES, Target
 
 COMMON, GEC, MEIN = "examples/common", "examples/gec_pseudo_data", "examples/mein"
+ARCHIVES = "examples/poda/data/archives.py"
+STORY = b"It rained , they said\n\n@highlight\n\nIt rained\n"
 REVIEW = b"A good film.<br /><br />It&#39;s long (and dull).\n"
 REVIEWS = {
     f"folder/{part}/{name}": REVIEW.replace(b"good", part[-3:].encode()) + name.encode()
@@ -72,6 +76,31 @@ RECIPE_TARGETS = {
     ),
     "words.test": Target(
         "{klk.test} {out} {out}2", {"klk.test": b"ab\tac\nd\td\n"}, program=f"{COMMON}/words.py"
+    ),
+    "archives.entries": Target(
+        "lang8 {entries.train} -o {out}",
+        {"entries.train": b"1\t2\thttp://x\t0\tI goes .\tI go .\n\n0\t2\thttp://x\t1\tYes .\n"},
+        program=ARCHIVES,
+    ),
+    "archives.journals": Target(
+        "lang8 {one.dat} -o {out}",
+        {"one.dat": b'["1","2","English","Spanish",["I goes."],[["I [f-red]go[/f-red]."]]]\n'},
+        program=ARCHIVES,
+    ),
+    "archives.tagged": Target(
+        "tagged {one} {two} -o {out}",
+        {"one": b"it rained .\n", "two": b"<t> it rained . </t> <t> no . </t>\n"},
+        program=ARCHIVES,
+    ),
+    "archives.stories": Target(
+        "stories {folder} --urls {urls} -o {out}",
+        {"urls": b"x\n", f"folder/{sha1(b'x').hexdigest()}.story": STORY},
+        program=ARCHIVES,
+    ),
+    "archives.paragraphs": Target(
+        "paragraphs {folder}",
+        {"folder/AA/wiki_00": b'<doc id="1" title="Owl">\nOwl\n\nIt is &lt;a bird.\n</doc>\n'},
+        program=ARCHIVES,
     ),
     "corpora.pairs": Target(
         "pairs {one.m2} --to {out}", {"one.m2": M2}, (), ("--held-out",), f"{GEC}/corpora.py"
