@@ -4,6 +4,5 @@ Edit taggers: `edit_rounds` has the generator, `edit_probabilities` calls the mo
 chooses and applies edits, `edit_corrector` is the Python interface, `tagger_export` exports models
 to ONNX, and `onnx_tagger` loads them. Searches besides fairseq's:
 `copying_search` (aggressive decoding, pointer-generator) and `noisy_beam`. `fluency_boost` filters
-n-best lists. On a CPU, `cpu_search` speeds up fairseq's search with the `decoder_step` of a
-Transformer. A new penalty is a subclass of fairseq's `BeamSearch`, as in `noisy_beam`.
+n-best lists. A new penalty is a subclass of fairseq's `BeamSearch`, as in `noisy_beam`.
 """

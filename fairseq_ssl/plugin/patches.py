@@ -37,7 +37,6 @@ def apply_patches() -> None:
     from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
     from fairseq.optim.adam import Adam
     from fairseq.optim.amp_optimizer import AMPOptimizer
-    from fairseq.sequence_generator import SequenceGenerator
     from fairseq.tasks import FairseqTask
     from fairseq.trainer import Trainer
 
@@ -54,7 +53,6 @@ def apply_patches() -> None:
     for dictionary in (MaskedLMDictionary, BertDictionary):
         _replace(dictionary, "__init__", _accept_special_symbols)
     _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
-    _replace(SequenceGenerator, "generate", _search_faster_on_cpus)
     _replace(LabelSmoothedCrossEntropyCriterion, "compute_loss", _smooth_labels_in_chunks)
     _replace(Adam, "step", _fuse_adam)
     _replace(utils, "clip_grad_norm_", _clip_on_cpus)
@@ -143,19 +141,6 @@ def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
         self.can_use_fastpath = False
 
     return init
-
-
-def _search_faster_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Decode with Transformers on a CPU without copies of all keys, values and distributions."""
-    import torch
-
-    @torch.no_grad()
-    def generate(self: Any, models: Any, sample: Any, **options: Any) -> Any:
-        from fairseq_ssl.generation.cpu_search import in_fixed_rows
-
-        return stock(in_fixed_rows(self, options), models, sample, **options)
-
-    return generate
 
 
 def _smooth_labels_in_chunks(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """Speed of aggressive decoding relative to fairseq's greedy search, in sentences/s, with one model.
 
-The greedy search is that of fairseq without the plug-in. The weights are random. A wrapper of the
+The weights are random. A wrapper of the
 decoder raises the scores of a fixed target: the source with one word replaced and one word
 inserted, each a third of the way from an end.
 """
@@ -98,7 +98,7 @@ def main() -> None:
         *("aggressive_decoding", f"{args.arch}, aggressive", f"{args.arch}, greedy, no plug-in"),
         *("sentences/s", 3.0, vars(args)),
     )
-    ours, plain = search(AggressiveGenerator, args), search(models.StockGenerator, args)
+    ours, plain = search(AggressiveGenerator, args), search(SequenceGenerator, args)
     harness.compare(comparison, ours, plain, args.pairs)
     harness.publish(comparison)
 

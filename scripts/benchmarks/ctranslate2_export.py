@@ -1,7 +1,7 @@
 """Speed of an export to CTranslate2 relative to fairseq's generator, in sentences/s.
 
 Both translate the same random sentences with the same beam size and the same batch size into
-outputs of the same length. fairseq's search is that without the plug-in. It uses all threads for
+outputs of the same length. fairseq uses all threads for
 one batch. CTranslate2 divides them among --workers batches in parallel. The time excludes loading.
 """
 
@@ -16,6 +16,7 @@ import ctranslate2
 import harness
 import models
 import torch
+from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART, to_stock
 from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
@@ -27,7 +28,7 @@ def fairseq_translator(model: Any, task: models.Words, source: Any, args: Any) -
     model.to(args.device).eval()
     generation = argparse.Namespace(beam=args.beam, print_alignment=None)
     model.prepare_for_inference_(argparse.Namespace(generation=generation))
-    generator = models.StockGenerator(
+    generator = SequenceGenerator(
         *([model], task.target_dictionary),
         beam_size=args.beam,
         max_len_a=0,

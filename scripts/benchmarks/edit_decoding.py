@@ -1,6 +1,6 @@
 """Speed of an edit tagger relative to a Transformer's beam search in fairseq, in sentences/s.
 
-The beam search is that of fairseq without the plug-in. Sentences and weights are random, so no
+Sentences and weights are random, so no
 training is needed. The outputs of the Transformer are as long as the inputs. In all rounds but the
 last, a wrapper forces the tagger to edit each sentence, so that every sentence takes all rounds.
 --figure plots the times at all --lengths with the lower bounds that follow from arithmetic and
@@ -20,6 +20,7 @@ import harness
 import models
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
@@ -86,7 +87,7 @@ def transformer(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
     generation = argparse.Namespace(beam=args.beam, print_alignment=None)
     model.prepare_for_inference_(argparse.Namespace(generation=generation))
     length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
-    search = models.StockGenerator([model], task.target_dictionary, beam_size=args.beam, **length)
+    search = SequenceGenerator([model], task.target_dictionary, beam_size=args.beam, **length)
     return model, _run(args, lambda sample: search.generate([], sample), None, TRANSFORMER_WORDS)
 
 

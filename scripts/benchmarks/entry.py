@@ -7,7 +7,7 @@ from dataclasses import dataclass
 CPUS = "On CPUs"
 PEERS = "Against other tools"
 GROWTH = "Growth"
-STOCK = "fairseq's search without the plug-in"
+STOCK = "fairseq's search"
 
 
 @dataclass(frozen=True)

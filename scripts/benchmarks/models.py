@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
@@ -53,14 +52,6 @@ def build(arch: str, task: Any, **options: Any) -> tuple[Any, Namespace]:
     return ARCH_MODEL_REGISTRY[arch].build_model(config, task), args
 
 
-class StockGenerator(SequenceGenerator):
-    """fairseq's search without the patch of the plug-in."""
-
-    def generate(self, model: Any, sample: Any, **options: Any) -> Any:
-        """Return the hypotheses."""
-        return inspect.unwrap(SequenceGenerator.generate)(self, model, sample, **options)
-
-
 def sentences(count: int, length: int, vocabulary: int) -> Tensor:
     """Return random sentences [count, length], each ended by </s>."""
     tokens = torch.randint(4, vocabulary, (count, length))
@@ -106,7 +97,7 @@ def trainer(arch: str, args: Any, vocabulary: int = VOCABULARY, **options: Any) 
 
 
 def searcher(
-    arch: str, args: Any, vocabulary: int, kind: Any = StockGenerator, **options: Any
+    arch: str, args: Any, vocabulary: int, kind: Any = SequenceGenerator, **options: Any
 ) -> harness.Run:
     """Return a run that decodes `args.sentences` sentences of `args.length` words by beam search.
 

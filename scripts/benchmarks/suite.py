@@ -16,10 +16,6 @@ BYTENET_LAUNCHES = (
     "the GPU waits for the CPU, which runs 3,861 operators instead of 2,946 (TorchDispatchMode, "
     "without views)."
 )
-SEARCH = (
-    "For 32 sentences, products in float32 take half of the time, at 87 GFLOP/s on a core. For "
-    "one, they take a third, and read the weights at 7 GB/s."
-)
 CT2 = "The same matrix products dominate in both programs. Smaller models and int8 gain more."
 AMP = "In float32, matrix products take 4/5 of the time. bfloat16 makes them 2.1 times as fast."
 EMBEDDINGS = "--share-all-embeddings"
@@ -203,45 +199,17 @@ SUITE = (
     ),
     Entry(
         "aggressive_decoding",
-        "decoding, `--aggressive` over greedy search without the plug-in, base Transformer, 25 "
+        "decoding, `--aggressive` over greedy search, base Transformer, 25 "
         "words, of which one is replaced and one inserted",
         "aggressive_decoding",
         "--arch transformer",
     ),
     Entry(
         "aggressive_decoding.big",
-        "decoding, `--aggressive` over greedy search without the plug-in, big Transformer, 25 "
-        "words",
+        "decoding, `--aggressive` over greedy search, big Transformer, 25 words",
         "aggressive_decoding",
         "--sentences 2",
         note="Feed-forward layers dominate, and a draft does not reduce their cost. Use a GPU.",
-    ),
-    Entry(
-        "cpu_search",
-        "decoding with the plug-in over fairseq, base Transformer, 32,000 words, beam 5, batches "
-        "of 32, sentences/s of CPU time",
-        "cpu_search",
-        "--threads 1 --pairs 3 --length 12",
-        note=SEARCH,
-        gpu=False,
-    ),
-    Entry(
-        "cpu_search.small",
-        "decoding with the plug-in over fairseq, 3 + 3 layers of dimension 256, 8,000 words, "
-        "batches of 32, sentences/s of CPU time",
-        "cpu_search",
-        "--threads 1 --pairs 7 --size small --vocabulary 8000",
-        note=SEARCH,
-        gpu=False,
-    ),
-    Entry(
-        "cpu_search.small.1",
-        "decoding with the plug-in over fairseq, 3 + 3 layers of dimension 256, 8,000 words, one "
-        "sentence, sentences/s of CPU time",
-        "cpu_search",
-        "--threads 1 --pairs 9 --size small --vocabulary 8000 --sentences 1",
-        note=SEARCH,
-        gpu=False,
     ),
     Entry(
         "ctranslate2_export.int8",

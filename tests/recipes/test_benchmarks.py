@@ -52,10 +52,6 @@ BENCHMARKS = {
         *("--tokens", "60", "--vocabulary", "100", "--unknown", "0.3"),
     ),
     "aggressive_decoding": ("--arch", "transformer_tiny", "--sentences", "2"),
-    "cpu_search": (
-        *("--size", "small", "--vocabulary", "100", "--length", "3", "--sentences", "2"),
-        *("--beam", "2"),
-    ),
     "back_translation": ("--arch", "transformer_tiny", "--sentences", "4", "--vocabulary", "100"),
     "growth": ("--sentences", "4", "--times", "2", "--vocabulary", "100"),
     "mixing_memory": ("--sentences", "2000", "--epoch-pairs", "500"),
