@@ -29,8 +29,14 @@ pair_files() { # TASK PREFIX: names of its files in DATA_DIR, with the gold edit
 check_data() {
   local what task files=()
   case "$known.$SCALE" in
-    learner.tiny) return ;;
+    learner.tiny)
+      # shellcheck disable=SC2046  # words apart
+      expect SETS "valid test" $(sets learner)
+      return
+      ;;
     learner.small)
+      # shellcheck disable=SC2046
+      expect SETS "valid test jfleg" $(sets learner)
       what="multi30k, small_parallel_enja, rotten_tomatoes and jfleg"
       files=(multi30k/train.en.gz small_parallel_enja/train.en rotten_tomatoes/unlabelled.txt)
       [[ " $(sets learner) " != *" jfleg "* ]] || files+=(jfleg/dev.{src,ref0,ref1,ref2,ref3})

@@ -355,6 +355,7 @@ def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
         ({"AMOUNTS": "many"}, 2, "AMOUNTS has 'many'. Expected all, or a number of pairs"),
         ({"AMOUNTS": "401"}, 2, "'401'. Expected all, or a number of pairs, at most 400."),
         ({"TASKS": "conll"}, 2, "TASKS has 'conll'. Expected learner."),
+        ({"SETS": "jfleg"}, 2, "SETS has 'jfleg'. Expected valid, test."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k"),
         ({**PAPER, "DATA_DIR": ""}, 2, "folder with wikipedia.txt"),
         ({**PAPER, "SENTENCE_MARK": "</s>"}, 2, "'</s>', a special symbol of fairseq"),
