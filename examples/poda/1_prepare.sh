@@ -1,10 +1,59 @@
 #!/usr/bin/env bash
 # Write text to WORK/text, binarized text with all words for pre-training to WORK/data/pretrain, raw
-# pairs for each task and amount to WORK/data/TASK.AMOUNT, and held-out sets to WORK/held-out/TASK.SET.
+# pairs for each task and amount to WORK/data/TASK.AMOUNT, and held-out sets with their gold edits or
+# references to WORK/held-out/TASK.SET.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 DICTIONARY="$WORK/dictionary/dict.en.txt"
+
+pairs_folder() { # TASK: folder of train, valid and the held-out sets
+  case "$1" in
+    learner) echo "$WORK/text/learner" ;;
+    gec) echo "$DATA_DIR" ;;
+    *) echo "$DATA_DIR/$1" ;;
+  esac
+}
+
+pair_files() { # TASK PREFIX: names of its files in DATA_DIR, with the gold edits or references of SETS
+  local set ending
+  {
+    printf "$2%s\n" {train,valid}.{src,trg}
+    for set in $(sets "$1"); do
+      for ending in src $(gold "$1" "$set"); do echo "$2$set.$ending"; done
+    done
+  } | sort -u
+}
+
+# Exit with an error that lists all files which TASKS and SETS need and DATA_DIR lacks.
+check_data() {
+  local what task files=()
+  case "$known.$SCALE" in
+    learner.tiny)
+      # shellcheck disable=SC2046  # words apart
+      expect SETS "valid test" $(sets learner)
+      return
+      ;;
+    learner.small)
+      # shellcheck disable=SC2046
+      expect SETS "valid test jfleg" $(sets learner)
+      what="multi30k, small_parallel_enja, rotten_tomatoes and jfleg"
+      files=(multi30k/train.en.gz small_parallel_enja/train.en rotten_tomatoes/unlabelled.txt)
+      [[ " $(sets learner) " != *" jfleg "* ]] || files+=(jfleg/dev.{src,ref0,ref1,ref2,ref3})
+      ;;
+    gec.small)
+      what="the output of common/learner_text.sh"
+      mapfile -t files < <(pair_files gec "")
+      files+=(imdb.txt imdb.valid.txt)
+      ;;
+    *)
+      what="wikipedia.txt, billion.txt and the files of each task, as in examples/poda/README.md"
+      files=(wikipedia.txt billion.txt)
+      for task in $TASKS; do mapfile -t -O "${#files[@]}" files < <(pair_files "$task" "$task/"); done
+      ;;
+  esac
+  data_dir "$what" "${files[@]}"
+}
 
 # Clean sentences for pre-training, for training pairs, and for held-out sets.
 sentences() {
@@ -13,8 +62,6 @@ sentences() {
   if [[ "$SCALE" == tiny ]]; then
     run python "$HERE/../common/toy_sentences.py" "$clean/all.txt" --seed "$SEED"
   else
-    data_dir "multi30k, small_parallel_enja, rotten_tomatoes and jfleg" multi30k/train.en.gz \
-      small_parallel_enja/train.en rotten_tomatoes/unlabelled.txt jfleg/dev.src
     run python "$HERE/../common/small_text.py" "$DATA_DIR" "$clean/all.txt"
   fi
   run python "$HERE/split.py" "$clean/all.txt" "$clean" --seed "$SEED" \
@@ -23,79 +70,52 @@ sentences() {
 
 # Pairs of the task learner: noised and clean sentences.
 learner() {
-  local clean="$WORK/text/clean" pairs split number
-  pairs="$(text learner)"
+  local clean="$WORK/text/clean" pairs split
+  pairs="$(pairs_folder learner)"
   run mkdir -p "$pairs"
   for split in train valid test; do
     run cp "$clean/$split.txt" "$pairs/$split.trg"
     run fairseq-ssl noise "$pairs/$split.trg" --method "$ERRORS" --seed "$SEED" \
       -o "$pairs/$split.src" ${FORCE:+--force}
   done
-  if [[ "$SCALE" == small ]]; then
-    for number in 0 1 2 3; do
-      lower "$DATA_DIR/jfleg/dev.ref$number" "$pairs/jfleg.ref$number"
-    done
-    lower "$DATA_DIR/jfleg/dev.src" "$pairs/jfleg.src"
-    run cp "$pairs/jfleg.ref0" "$pairs/jfleg.trg"
-  fi
 }
 
 lower() { # TEXT OUTPUT
   into "$2" bash -c "tr '[:upper:]' '[:lower:]' < $(printf %q "$1")"
 }
 
-# Pairs in DATA_DIR.
-brought() { # TASK
-  local pairs
-  pairs="$(text "$1")"
-  run mkdir -p "$pairs"
-  data_dir "wikipedia.txt, billion.txt, cnndm, gigaword, conll, jfleg" "$1" wikipedia.txt billion.txt
-  if [[ -z "${DRY_RUN:-}" ]] && grep -qE '(^| )</?s>( |$)' "$DATA_DIR/$1"/*.trg; then
+# Reject targets that fairseq would begin or end at a symbol of the text.
+check_targets() { # TASK
+  [[ -z "${DRY_RUN:-}" ]] || return 0
+  if grep -qE '(^| )</?s>( |$)' "$DATA_DIR/$1"/{train,valid}.trg; then
     echo "DATA_DIR/$1 has <s> or </s>, with which fairseq begins and ends a target. Expected $SENTENCE_MARK between" \
       "sentences." >&2
     exit 2
   fi
-  run cp -r "$DATA_DIR/$1/." "$pairs"
 }
 
-# Pairs of DATA_DIR, with the gold edits or references of the held-out sets.
-learner_text() {
-  local pairs set file sets=()
-  pairs="$(text gec)"
-  run mkdir -p "$pairs"
-  for set in $(sets gec); do sets+=("$set.src"); done
-  data_dir "the output of common/learner_text.sh" {train,valid}.{src,trg} "${MONOLINGUAL[@]##*/}" "${sets[@]}"
-  for set in train valid $(sets gec); do
-    for file in "$DATA_DIR/$set".{src,trg,m2,ref0,ref1,ref2,ref3}; do
-      [[ ! -e "$file" ]] || into "$pairs/${file##*/}" cat "$file"
-    done
-    # fairseq needs a target side
-    [[ -e "$DATA_DIR/$set.trg" ]] || into "$pairs/$set.trg" cat "$DATA_DIR/$set.src"
-  done
-}
-
-# Joined dictionary of all words. Its first entries are the vocabulary.
+# Dictionary of all words of the text for pre-training, which does not depend on TASKS. Its first entries
+# are the vocabulary. SENTENCE_MARK occurs only in summaries, so it is added.
 dictionary() {
-  local task all=("${MONOLINGUAL[@]}")
-  for task in $TASKS; do all+=("$(text "$task")/train.src" "$(text "$task")/train.trg"); done
-  into "$WORK/text/all.en" cat "${all[@]}"
-  run rm -rf "$WORK/dictionary"
+  local counted="$WORK/text/counted"
+  into "$WORK/text/all.en" cat "${MONOLINGUAL[@]}"
+  run rm -rf "$counted"
   quietly "$WORK/preprocess.log" run fairseq-preprocess --only-source --source-lang en --dict-only \
-    --thresholdsrc "$LEAST_COUNT" --trainpref "$WORK/text/all" --destdir "$WORK/dictionary" \
-    --workers "$(nproc)"
+    --thresholdsrc "$LEAST_COUNT" --trainpref "$WORK/text/all" --destdir "$counted" --workers "$(nproc)"
+  # shellcheck disable=SC2016  # expanded by awk
+  into "$DICTIONARY" awk -v mark="$SENTENCE_MARK" 'BEGIN { print mark, 0 } $1 != mark' "$counted/dict.en.txt"
 }
 
 pretraining() {
   local folder="$WORK/text/pretrain" data="$WORK/data/pretrain"
   local select=(python "$HERE/segments.py" --dictionary "$DICTIONARY" --vocabulary "$VOCABULARY"
-    --least-words "$LEAST_WORDS" --most-unknown "$MOST_UNKNOWN")
-  into "$folder/all.en" "${select[@]}" "${MONOLINGUAL[@]}" --segment "$SEGMENT"
-  if [[ "$TASKS" == gec ]]; then # its dev part is known
-    into "$folder/valid.en" "${select[@]}" "$DATA_DIR/imdb.valid.txt" --segment "$SEGMENT"
-    into "$folder/train.en" cat "$folder/all.en"
+    --least-words "$LEAST_WORDS" --most-unknown "$MOST_UNKNOWN" --segment "$SEGMENT")
+  if [[ "$known" == gec ]]; then # its dev part is known
+    into "$folder/valid.en" "${select[@]}" "$DATA_DIR/imdb.valid.txt"
+    into "$folder/train.en" "${select[@]}" "${MONOLINGUAL[@]}"
   else
-    into "$folder/valid.en" head -n "$HELD_OUT" "$folder/all.en"
-    into "$folder/train.en" tail -n "+$((HELD_OUT + 1))" "$folder/all.en"
+    into "$folder/train.en" "${select[@]}" "${MONOLINGUAL[@]}" \
+      --sample "$folder/valid.en" --sample-lines "$HELD_OUT" --seed "$SEED"
   fi
   run rm -rf "$data.tmp"
   quietly "$WORK/preprocess.log" run fairseq-preprocess --only-source --source-lang en \
@@ -115,7 +135,7 @@ sample() { # OUTPUT FILE AMOUNT
 # AMOUNT training pairs and all validation pairs. The pairs of the smaller scales are in random order.
 pairs() { # TASK AMOUNT
   local data pairs side
-  data="$(data "$@")" pairs="$(text "$1")"
+  data="$(data "$@")" pairs="$(pairs_folder "$1")"
   run rm -rf "$data.tmp"
   run mkdir -p "$data.tmp"
   for side in src trg; do
@@ -132,38 +152,35 @@ pairs() { # TASK AMOUNT
   run mv "$data.tmp" "$data"
 }
 
-# Pairs of a held-out set.
-held_out_pairs() { # TASK SET
-  local folder side
-  folder="$(held_out "$@")"
+# Source and gold edits or references of a held-out set. They are apart from the pairs, so that other SETS do not
+# change the inputs of a training.
+held_out_set() { # TASK SET
+  local folder side ending pairs copy=(run cp)
+  folder="$(held_out "$@")" pairs="$(pairs_folder "$1")/$2"
+  if [[ "$1.$2" == learner.jfleg ]]; then pairs="$DATA_DIR/jfleg/dev" copy=(lower); fi
   run mkdir -p "$folder"
-  for side in src trg; do
-    run cp "$DICTIONARY" "$folder/dict.$side.txt"
-    run cp "$(text "$1")/$2.$side" "$folder/$2.src-trg.$side"
-  done
+  for side in src trg; do run cp "$DICTIONARY" "$folder/dict.$side.txt"; done
+  "${copy[@]}" "$pairs.src" "$folder/$2.src-trg.src"
+  for ending in $(gold "$@"); do "${copy[@]}" "$pairs.$ending" "$folder/$2.$ending"; done
 }
 
-MONOLINGUAL=("$WORK/text/clean/rest.txt") # text for pre-training
-if [[ "$SCALE" == paper ]]; then
-  MONOLINGUAL=("${DATA_DIR:-}/wikipedia.txt" "${DATA_DIR:-}/billion.txt")
-elif [[ "$TASKS" == gec ]]; then
-  MONOLINGUAL=("$DATA_DIR/imdb.txt")
-fi
-
 headline "1/6 text and data ($SCALE)"
-for task in $TASKS; do
-  if [[ "$task" == gec ]]; then
-    build "$(text gec)" learner_text
-  elif [[ "$task" == learner ]]; then
+check_data
+case "$known" in
+  learner)
+    MONOLINGUAL=("$WORK/text/clean/rest.txt")
     build "$WORK/text/clean" sentences
-    build "$(text learner)" learner
-  else
-    build "$(text "$task")" brought "$task"
-  fi
-done
+    build "$(pairs_folder learner)" learner
+    ;;
+  gec) MONOLINGUAL=("$DATA_DIR/imdb.txt") ;;
+  *)
+    MONOLINGUAL=("$DATA_DIR/wikipedia.txt" "$DATA_DIR/billion.txt")
+    for task in $TASKS; do check_targets "$task"; done
+    ;;
+esac
 build "$WORK/dictionary" dictionary
 build "$WORK/data/pretrain" pretraining
 for task in $TASKS; do
   for amount in $AMOUNTS; do build "$(data "$task" "$amount")" pairs "$task" "$amount"; done
-  for set in $(sets "$task"); do build "$(held_out "$task" "$set")" held_out_pairs "$task" "$set"; done
+  for set in $(sets "$task"); do build "$(held_out "$task" "$set")" held_out_set "$task" "$set"; done
 done

@@ -4,22 +4,19 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 score() { # TASK SET OUTPUT-WITHOUT-SUFFIX
-  local pairs references=() number
-  pairs="$(text "$1")"
-  case "$1.$2" in
-    cnndm.*) rouge "$3" "$pairs/$2.trg" --sentence-mark "$SENTENCE_MARK" ;;
-    gigaword.*) rouge "$3" "$pairs/$2.trg" ;;
-    jfleg.* | *.jfleg*)
-      for number in 0 1 2 3; do references+=(--reference "$pairs/$2.ref$number"); done
-      gleu "$3" "$pairs/$2.src" "${references[@]}"
-      ;;
-    conll.* | gec.*) edits "$3" "$pairs/$2.m2" ;;
-    *) gleu "$3" "$pairs/$2.src" --reference "$pairs/$2.trg" ;;
+  local folder references=() ending
+  folder="$(held_out "$1" "$2")"
+  for ending in $(gold "$1" "$2"); do references+=(--reference "$folder/$2.$ending"); done
+  case "$1.$2.$(gold "$1" "$2")" in
+    cnndm.*) rouge "$3" "${references[@]}" --sentence-mark "$SENTENCE_MARK" ;;
+    gigaword.*) rouge "$3" "${references[@]}" ;;
+    *.m2) edits "$3" "$folder/$2.m2" ;;
+    *) gleu "$3" "$folder/$2.src-trg.src" "${references[@]}" ;;
   esac
 }
 
-rouge() { # OUTPUT REFERENCE FLAGS...
-  into "$1.json" fairseq-ssl score rouge "$1.txt" --reference "$2" --stem "${@:3}" --format json
+rouge() { # OUTPUT FLAGS...
+  into "$1.json" fairseq-ssl score rouge "$1.txt" --stem "${@:2}" --format json
 }
 
 edits() { # OUTPUT M2
@@ -46,7 +43,7 @@ untouched() { # TASK: unchanged source
   local set out
   for set in $(sets "$1"); do
     out="$RUNS/$1.0.untouched.1/$set"
-    build "$out.txt" into "$out.txt" cat "$(text "$1")/$set.src"
+    build "$out.txt" into "$out.txt" cat "$(held_out "$1" "$set")/$set.src-trg.src"
     build_score "$1" "$set" "$out"
   done
 }

@@ -1,4 +1,4 @@
-"""Plot scores by number of training pairs, and perplexity on the dev set by epoch."""
+"""Plot scores by number of pairs and by pre-training updates, and perplexity by epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
-from scores import collect
+from scores import collect, pretraining_updates
 
 from fairseq_ssl.analysis.figures import COLORS, figure
 
@@ -50,6 +50,27 @@ def amounts(runs: Path, output: Path, task: str, pairs: int) -> None:
         axes[0].legend(frameon=False)
 
 
+def updates(runs: Path, output: Path, task: str) -> None:
+    """Plot the first score of each set by updates of pre-training, as in figure 2.
+
+    Models from scratch have 0 updates.
+    """
+    points: dict[str, dict[str, list[tuple[int, float]]]] = defaultdict(lambda: defaultdict(list))
+    for (of, part, amount, kind), seeds in collect(runs)[0].items():
+        if of == task and part != "valid" and (after := pretraining_updates(kind)) is not None:
+            mean = statistics.fmean(values[0] for values in seeds.values())
+            points[part][amount].append((after, mean))
+    if not any(len(line) > 1 for lines in points.values() for line in lines.values()):
+        return
+    with figure(output / f"updates.{task}.png", columns=len(points)) as axes:
+        for ax, part in zip(axes, sorted(points), strict=True):
+            for (amount, line), colour in zip(sorted(points[part].items()), COLORS, strict=False):
+                ax.plot(*zip(*sorted(line), strict=True), marker="o", color=colour, label=amount)
+            ax.set(xlabel="updates of pre-training", title=part)
+        axes[0].set_ylabel("score")
+        axes[0].legend(frameon=False, title="training pairs")
+
+
 def epochs(runs: Path, output: Path, task: str) -> None:
     """Plot the perplexity on the dev set by epoch with a line for each run, as in figure 4."""
     found: dict[str, dict[str, list[dict[int, float]]]] = defaultdict(lambda: defaultdict(list))
@@ -75,15 +96,16 @@ def epochs(runs: Path, output: Path, task: str) -> None:
 
 
 def main() -> None:
-    """Plot both figures."""
+    """Plot all figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("runs", type=Path, help="folder of the runs, WORK/runs")
     parser.add_argument("output", type=Path, help="folder for the figures")
     parser.add_argument("--task", required=True)
     args = parser.parse_args()
-    text = args.runs.parent / "text" / args.task / "train.src"
+    text = args.runs.parent / "data" / f"{args.task}.all" / "train.src-trg.src"
     pairs = sum(1 for _ in text.open(encoding="utf-8")) if text.exists() else 0
     amounts(args.runs, args.output, args.task, pairs)
+    updates(args.runs, args.output, args.task)
     epochs(args.runs, args.output, args.task)
 
 

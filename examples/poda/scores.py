@@ -12,7 +12,7 @@ from fairseq_ssl.metrics.metric import cell
 Scores = dict[tuple[str, str, str, str], dict[str, list[float]]]
 """Scores by seed (or all, for the ensemble), by task, set, amount and model."""
 SHOWN = ("F_0.5", "GLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-Lsum")
-ORDER = ("untouched", "untuned", "scratch", "decoder_only", "encoder_only", "pretrained")
+ORDER = ("untouched", "untuned", "scratch", "decoder_only", "encoder_only", "after", "pretrained")
 
 
 def collect(runs: Path) -> tuple[Scores, set[str]]:
@@ -31,11 +31,19 @@ def collect(runs: Path) -> tuple[Scores, set[str]]:
     return scores, signatures
 
 
-def order(row: tuple[str, str, str, str]) -> tuple[str, str, float, int, str]:
+def pretraining_updates(kind: str) -> int | None:
+    """Return N of the kind afterN, and 0 for scratch."""
+    after = kind.removeprefix("after")
+    return int(after) if after.isdigit() else {"scratch": 0}.get(kind)
+
+
+def order(row: tuple[str, str, str, str]) -> tuple[str, str, float, int, int, str]:
     """Return a sort key: by number of pairs, then by result in the paper."""
     task, part, amount, kind = row
     pairs = float("inf") if amount == "all" else float(amount)
-    return task, part, pairs, ORDER.index(kind.partition(",")[0]), kind
+    name = kind.partition(",")[0]
+    updates = pretraining_updates(name) or 0
+    return task, part, pairs, ORDER.index("after" if updates else name), updates, kind
 
 
 def main() -> None:

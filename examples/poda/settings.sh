@@ -10,7 +10,8 @@
 #           of common/learner_text.sh; at the paper scale cnndm, gigaword, conll, jfleg
 # AMOUNTS   numbers of training pairs, or all
 # KINDS     scratch; pretrained; encoder_only and decoder_only, with one pre-trained side (table 9);
-#           untuned, the pre-trained model without fine-tuning (tables 6 and 7)
+#           untuned, the pre-trained model without fine-tuning (tables 6 and 7); afterN, fine-tuned from the
+#           checkpoint after N updates of pre-training, a multiple of KEEP_UPDATES (figure 2)
 # STARTS    number of pre-training's last epochs to fine-tune from; start N is of seeds N, N + STARTS, ...
 # SEEDS     random seeds of fine-tuning; ENSEMBLE=1 also decodes with an ensemble of all
 # FLAGS     flags appended to every fairseq-train, which override others
@@ -69,7 +70,8 @@ case "$SCALE" in
     HELD_OUT="${HELD_OUT:-10000}" VOCABULARY="${VOCABULARY:-50000}" # section 3.1
     LEAST_COUNT="${LEAST_COUNT:-3}"           # weight of changed words, not in the paper
     LAYERS="${LAYERS:-6}" DIM="${DIM:-512}" INNER_DIM="${INNER_DIM:-4096}" HEADS="${HEADS:-8}"
-    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-14}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000000}"
+    PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000000}" # section 2.3, 14 to 19 epochs
+    SAVE_UPDATES="${SAVE_UPDATES:-5000}" KEEP_UPDATES="${KEEP_UPDATES:-250000}"
     EPOCHS="${EPOCHS:-0}" LEAST_UPDATES="${LEAST_UPDATES:-0}" # until the learning rate reaches STOP_LR
     OPTIMIZER="${OPTIMIZER:-nag}"             # section 3.1, also the next three
     LR="${LR:-2e-3}" STOP_LR="${STOP_LR:-1e-4}" WARMUP="${WARMUP:-0}" WARMUP_LR="${WARMUP_LR:-$LR}"
@@ -90,7 +92,10 @@ WARMUP_LR="${WARMUP_LR:-1e-4}"                # initial learning rate; must be a
 MAX_TOKENS="${MAX_TOKENS:-3000}"
 UPDATE_FREQ="${UPDATE_FREQ:-1}"
 TOKEN_SHARE="${TOKEN_SHARE:-$(divided "$MAX_TOKENS" GPUS)}" # on each GPU
-PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: no maximum
+PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # max updates of pre-training, 0: no maximum
+PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-0}"       # max epochs of pre-training, 0: no maximum
+SAVE_UPDATES="${SAVE_UPDATES:-0}"             # updates between checkpoints within an epoch, 0: none
+KEEP_UPDATES="${KEEP_UPDATES:-0}"             # keep those after multiples of KEEP_UPDATES, 0: keep the last one
 INNER_DROPOUT="${INNER_DROPOUT:-0}"           # of attention weights and within feed-forward networks
 LEAST_COUNT="${LEAST_COUNT:-1}"
 COPY_HEADS="${COPY_HEADS:-1}"                 # of the copy attention; not in the paper
@@ -106,8 +111,10 @@ elif [[ "$SCALE" == small ]] && has_learner_text; then
 fi
 # shellcheck disable=SC2086  # words apart
 expect TASKS "$known" $TASKS
-# shellcheck disable=SC2086
-expect KINDS "scratch pretrained encoder_only decoder_only untuned" $KINDS
+for kind in $KINDS; do
+  [[ "$kind" =~ ^after[1-9][0-9]*$ ]] ||
+    expect KINDS "scratch pretrained encoder_only decoder_only untuned afterN" "$kind"
+done
 # A text that is longer than a batch is an error in fairseq.
 if [[ " $TASKS " == *" cnndm "* ]] && ((TOKEN_SHARE < 801)); then
   echo "MAX_TOKENS is $TOKEN_SHARE, but sources of cnndm have up to 801 tokens. Expected 801 or more, with fewer GPUS." >&2
@@ -130,27 +137,20 @@ done
 # Models are RUNS/TASK.AMOUNT.KIND.SEED/final.pt.
 RUNS="$WORK/runs"
 PRETRAINED="$WORK/pretrained" # PRETRAINED/start.N.pt
-text() { echo "$WORK/text/$1"; }              # TASK: folder with train, valid, test and other sets, .src and .trg
 data() { echo "$WORK/data/$1.$2"; }           # TASK AMOUNT
-held_out() { echo "$WORK/held-out/$1.$2"; }   # TASK SET
+held_out() { echo "$WORK/held-out/$1.$2"; }   # TASK SET: folder with SET.src-trg.src and the files of gold
+gold() { # TASK SET: endings of the files that a held-out set is scored with
+  case "$1.$2" in
+    jfleg.* | *.jfleg*) echo ref0 ref1 ref2 ref3 ;;
+    conll.* | gec.*) echo m2 ;;
+    *) echo trg ;;
+  esac
+}
 model() { echo "$RUNS/$1.$2.$3.$4/final.pt"; } # TASK AMOUNT KIND SEED
 starts() { seq "$STARTS"; }
 # Print how many epochs pre-training keeps. The number is the same for 2 to 4 starts, so that STARTS can be
 # lowered after pre-training that ended early. Step 2 does not name STARTS, since its targets would be rejected.
 kept_epochs() { echo "$((STARTS == 1 || STARTS > 4 ? STARTS : 4))"; }
-# Print the checkpoint of the N-th last epoch, in a dry run the expected one.
-checkpoint_of_start() { # N
-  local checkpoint="checkpoint$((PRETRAIN_EPOCHS - $1 + 1)).pt"
-  if [[ -z "${DRY_RUN:-}$OTHER_NODE" ]]; then
-    checkpoint="$(find "$PRETRAINED" -name 'checkpoint[0-9]*.pt' -printf '%f\n' |
-      sort --version-sort --reverse | sed -n "$1p")"
-  fi
-  if [[ -z "$checkpoint" ]]; then
-    echo "STARTS is $STARTS, but $PRETRAINED has fewer than $1 checkpoints of complete epochs. Lower STARTS." >&2
-    return 1
-  fi
-  echo "$checkpoint"
-}
 start() { echo "$PRETRAINED/start.$((($1 - 1) % STARTS + 1)).pt"; } # SEED
 sets() { # TASK: sets to decode
   case "$1.$SCALE" in

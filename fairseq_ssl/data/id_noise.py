@@ -75,10 +75,6 @@ class WordBoundaries:
         return words, np.bincount(line[starts], minlength=len(lines))
 
 
-LEXICON_SAMPLE = 1_000_000
-"""Approximate number of corpus tokens to count."""
-
-
 @dataclass(frozen=True)
 class Lexicon:
     """Words that noise can insert, sorted by hash (`Spans.keys`), with their counts."""
@@ -87,25 +83,29 @@ class Lexicon:
     counts: NDArray[np.int64]
 
     @classmethod
-    def counted(cls, words: Spans, special: Sequence[int], mask: int | None = None) -> Lexicon:
-        """Count words. Words with special ids are ignored.
+    def counted(
+        cls, words: Spans, counts: Ids, known: NDArray[np.bool_], mask: int | None = None
+    ) -> Lexicon:
+        """Add the counts of equal words. Words with ids that are not known are ignored.
 
         Args:
-            words: words of a text.
-            special: ids that do not represent text, such as <unk>.
+            words: words of a dictionary or of a text.
+            counts: [words].
+            known: [symbols], True for ids that noise may insert.
             mask: id that can be inserted but is never sampled.
         """
-        is_special = np.isin(words.ids, np.array(special, dtype=np.int64))
-        plain = ~np.logical_or.reduceat(is_special, words.starts)
-        known = words.select(np.flatnonzero(plain))
-        keys, first, counts = np.unique(known.keys, return_index=True, return_counts=True)
-        if not len(keys):
+        is_known = np.logical_and.reduceat(known[words.ids], words.starts)
+        kept = np.flatnonzero(is_known & (counts > 0))
+        if not len(kept):
             raise DataError(
-                "The training text consists of <unk> and other special symbols only. There are no "
-                "words to sample. Binarize the text with the dictionary of its subwords."
+                "There are no words to sample: the dictionary or the training text has only "
+                "<unk> and other special symbols, or counts of 0."
             )
-        lexicon = cls(known.select(first), counts)
-        return lexicon if mask is None else lexicon._add(mask)
+        words, counts = words.select(kept), counts[kept]
+        if mask is not None:
+            words, counts = words.concat(Spans.of([np.array([mask])])), np.append(counts, 0)
+        _, first, which = np.unique(words.keys, return_index=True, return_inverse=True)
+        return cls(words.select(first), np.bincount(which, counts).astype(np.int64))
 
     @cached_property
     def unigrams(self) -> Unigrams:
@@ -116,14 +116,8 @@ class Lexicon:
         """Return the words with these keys. All keys must be in the lexicon."""
         return self.words.select(np.searchsorted(self.words.keys, keys))
 
-    def _add(self, mask: int) -> Lexicon:
-        """Return a lexicon that also has the word [mask], with a count of 0."""
-        words = self.words.concat(Spans.of([np.array([mask])]))
-        order = np.argsort(words.keys)
-        return Lexicon(words.select(order), np.append(self.counts, 0)[order])
 
-
-def sample_blocks(text: Any, sizes: NDArray[Any], tokens: int = LEXICON_SAMPLE) -> Spans:
+def sample_blocks(text: Any, sizes: NDArray[Any], tokens: int = 1_000_000) -> Spans:
     """Return evenly spaced lines with about `tokens` tokens in total, without end symbols."""
     count = len(text)
     if total := int(np.sum(sizes, dtype=np.int64)):
@@ -132,25 +126,6 @@ def sample_blocks(text: Any, sizes: NDArray[Any], tokens: int = LEXICON_SAMPLE) 
     if getattr(text, "supports_prefetch", False):
         text.prefetch(chosen)
     return Spans.of([text[int(line)].numpy() for line in chosen]).without_last()
-
-
-def read_lexicon(
-    text: Any,
-    sizes: NDArray[Any],
-    boundaries: WordBoundaries,
-    special: Sequence[int],
-    mask: int | None,
-) -> Lexicon:
-    """Count the words in a sample of the training text."""
-    lines = sample_blocks(text, sizes)
-    known = len(boundaries.begins)
-    if lines.ids.max(initial=0) >= known:
-        raise DataError(
-            f"The training data has the id {lines.ids.max()} but its dictionary has only {known} "
-            "symbols. Expected the dictionary with which the data was binarized."
-        )
-    words, _ = boundaries.split_words(lines)
-    return Lexicon.counted(words, special, mask)
 
 
 ON_IDS = tuple(kind for kind in NOISES if kind not in WITHIN_WORDS)
@@ -194,9 +169,7 @@ class IdNoise:
         words, in_line = self.boundaries.split_words(lines)
         clean = TokenBatch(words.keys, in_line)
         noisy = self.noise(clean, draws)
-        noisy_words = self._noisy_words(words, noisy)
-        if len(noisy_words):
-            noisy, noisy_words = self._truncate(noisy, noisy_words)
+        noisy, noisy_words = self._truncate(noisy, self._noisy_words(words, noisy))
         changed = np.repeat(noisy.changed(clean), words.lengths)
         lengths = noisy.block.lengths_of(noisy_words.lengths)
         return NoisyIds(Spans(noisy_words.ids, lengths), Spans(changed, lines.lengths))
@@ -211,7 +184,7 @@ class IdNoise:
     def _truncate(self, noisy: NoisedBatch, words: Spans) -> tuple[NoisedBatch, Spans]:
         """Remove the words beyond `max_length` from each line."""
         lengths = noisy.block.lengths_of(words.lengths)
-        if lengths.max() <= self.max_length:
+        if lengths.max(initial=0) <= self.max_length:
             return noisy, words
         line_starts = np.repeat(np.cumsum(lengths) - lengths, noisy.block.lengths)
         kept = words.ends - line_starts <= self.max_length

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
+import numpy as np
 from fairseq import utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -13,14 +14,16 @@ from omegaconf import II
 
 from fairseq_ssl.data.id_noise import (
     IdNoise,
+    Lexicon,
     OnlineDenoisingDataset,
     WordBoundaries,
     describe_id_noises,
     parse_id_noise,
-    read_lexicon,
+    sample_blocks,
     uses_mask,
 )
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.tasks.translation_mixins import (
     AveragedValidationMixin,
     CopyingMixin,
@@ -83,6 +86,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         self.mask = dictionary.index(cfg.noise_mask_token)
         if self.mask == dictionary.unk():
             self.mask = None
+        self.vocabulary = len(dictionary)
         _check(cfg, self.noise_seed, masked=self.mask is not None or not uses_mask(self.settings))
 
     @classmethod
@@ -94,14 +98,19 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         logger.info(f"[{_language(cfg)}] dictionary: {len(dictionary)} types")
         return cls(cfg, dictionary)
 
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """Build the model. Noise inserts only words of its vocabulary."""
+        model = super().build_model(cfg, from_checkpoint)
+        self.vocabulary = getattr(model, "copy_vocabulary", self.vocabulary)
+        return model
+
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
         """Load a split as in fairseq's translation task. Its source is the text with noise."""
-        noise = self.noise
         text, sizes = self._load_text(split, epoch, combine, **options)
         self.datasets[split] = OnlineDenoisingDataset(
-            *(text, sizes, self.target_dictionary, noise, self.noise_seed),
+            *(text, sizes, self.target_dictionary, self.noise, self.noise_seed),
             renew=split == self.cfg.train_subset,
             shuffle=split != "test",
             left_pad_source=self.cfg.left_pad_source,
@@ -111,11 +120,22 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
 
     @cached_property
     def noise(self) -> IdNoise:
-        """The noise to apply. Its words to insert are sampled from the first training shard."""
-        text, sizes = self._load_text(self.cfg.train_subset, epoch=1, combine=True)
-        words = self.target_dictionary
-        special = [*range(words.nspecial), *([] if self.mask is None else [self.mask])]
-        lexicon = read_lexicon(text, sizes, self.boundaries, special, self.mask)
+        """The noise to apply. It inserts words of the vocabulary by their counts in the dictionary.
+
+        Dictionaries lack words of several subwords, so those of the first training shard are
+        counted in a sample.
+        """
+        dictionary = self.target_dictionary
+        known = np.arange(len(dictionary)) < self.vocabulary
+        known[[*range(dictionary.nspecial), *([] if self.mask is None else [self.mask])]] = False
+        if self.cfg.noise_subwords == "none":
+            words = Spans(np.arange(len(dictionary)), np.ones(len(dictionary), np.int64))
+            counts = np.array(dictionary.count)
+        else:
+            text = self._load_text(self.cfg.train_subset, epoch=1, combine=True)
+            words, _ = self.boundaries.split_words(sample_blocks(*text))
+            counts = np.ones(len(words), np.int64)
+        lexicon = Lexicon.counted(words, counts, known, self.mask)
         logger.info(f"noise: {len(lexicon.words)} words to sample from")
         max_length = self.cfg.max_source_positions - 1
         return IdNoise.of(self.settings, self.boundaries, lexicon, self.mask, max_length)
@@ -126,11 +146,18 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
             raise ConfigurationError(
-                f"{error}. Expected binarized text, also for the split {self.cfg.train_subset} "
-                "(--train-subset), from which the noise samples words."
+                f"{error}. Expected binarized text, with subwords also for the split "
+                f"{self.cfg.train_subset} (--train-subset), from which the noise samples words."
             ) from None
         pair = self.datasets.pop(split)
-        return (pair.src, pair.src_sizes) if pair.tgt is None else (pair.tgt, pair.tgt_sizes)
+        text = (pair.src, pair.src_sizes) if pair.tgt is None else (pair.tgt, pair.tgt_sizes)
+        highest, symbols = sample_blocks(*text).ids.max(initial=0), len(self.target_dictionary)
+        if highest >= symbols:
+            raise DataError(
+                f"The data has the id {highest} but its dictionary has only {symbols} symbols. "
+                "Expected the dictionary with which the data was binarized."
+            )
+        return text
 
 
 def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:

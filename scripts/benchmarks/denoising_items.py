@@ -18,10 +18,11 @@ from fairseq.data.noising import NoisingDataset, UnsupervisedMTNoising
 
 from fairseq_ssl.data.id_noise import (
     IdNoise,
+    Lexicon,
     OnlineDenoisingDataset,
     WordBoundaries,
     parse_id_noise,
-    read_lexicon,
+    sample_blocks,
 )
 
 VOCABULARY = 8000
@@ -32,8 +33,10 @@ def ours(text: Any, words: Any, args: Any) -> OnlineDenoisingDataset:
     """Return the data set of our task denoising_pretraining."""
     mask = words.index("<mask>")
     boundaries = WordBoundaries.of(words.symbols, args.subwords)
-    special = [*range(words.nspecial), mask]
-    lexicon = read_lexicon(text, text.sizes, boundaries, special, mask)
+    sample, _ = boundaries.split_words(sample_blocks(text, text.sizes))
+    known = np.arange(len(words)) >= words.nspecial
+    known[mask] = False
+    lexicon = Lexicon.counted(sample, np.ones(len(sample), np.int64), known, mask)
     noise = IdNoise.of(parse_id_noise(args.noise), boundaries, lexicon, mask, max_length=1023)
     return OnlineDenoisingDataset(text, text.sizes, words, noise, seed=1, renew=True)
 

@@ -142,6 +142,10 @@ def test_processes_divide_the_batches(mono: Path) -> None:
     assert {(n, *source) for n, source, _ in parts} == {(n, *source) for n, source, _ in whole}
 
 
+REPLACING = ("--noise", "filtering:delete=0:replace=1:distance=0")
+"""Noise that replaces every word."""
+
+
 def write_split(folder: Path, name: str, lines: list[list[int]]) -> None:
     builder = indexed_dataset.MMapIndexedDatasetBuilder(f"{folder / name}.bin", dtype=np.uint16)
     for line in lines:
@@ -162,21 +166,40 @@ def test_numbered_splits_are_concatenated(tmp_path: Path) -> None:
     data = corpus(tmp_path / "bin", train=[[4, 4]], train1=[[5], [6]], valid=[[7]])
     assert text_of(loaded(data, "train")) == ["w0 w0", "w1", "w2"]
     assert text_of(loaded(data, "train", "--upsample-primary", "2")) == ["w0 w0"] * 2 + ["w1", "w2"]
-    drawn = task(data).noise.lexicon.words.ids
-    assert sorted(drawn.tolist()) == [4, 5, 6]
 
 
-def test_shards_alternate_and_sample_words_of_the_first_shard(tmp_path: Path) -> None:
+def test_shards_alternate_and_all_insert_words_by_their_counts_in_the_dictionary(
+    tmp_path: Path,
+) -> None:
     first = corpus(tmp_path / "first", train=[[4], [4]], valid=[[7]])
     second = corpus(tmp_path / "second", train=[[5], [6]])
     both = f"{first}:{second}"
     assert text_of(loaded(both, "train", epoch=1)) == ["w0", "w0"]
     assert text_of(loaded(both, "train", epoch=2)) == ["w1", "w2"]
     assert text_of(loaded(both, "valid", epoch=2)) == ["w3"]
-    replacing = ("--noise", "filtering:delete=0:replace=1:distance=0")
-    dataset = loaded(both, "train", *replacing, epoch=2)
+    (first / "dict.en.txt").write_text("w0 9\n" + "".join(f"w{i} 0\n" for i in range(1, 6)))
+    dataset = loaded(both, "train", *REPLACING, epoch=2)
     batch = dataset.collater([dataset[0], dataset[1]])
     assert batch["net_input"]["src_tokens"].tolist() == [[4, EOS], [4, EOS]]
+
+
+def test_words_beyond_the_vocabulary_are_not_inserted(tmp_path: Path) -> None:
+    """The model has a vocabulary of 7 of 10 symbols. Of these, 4 is the most frequent one."""
+    data = corpus(tmp_path / "bin", train=[[4, 5, 6, 7, 8, 9] * 4] * 100)
+    counts = (6, 3, 1, 80, 5, 5)
+    lines = [f"w{i} {count}\n" for i, count in enumerate(counts)]
+    (data / "dict.en.txt").write_text("".join(lines))
+    model = ("--arch", "pointer_transformer_tiny", "--copy-vocabulary", "7")
+    words = [str(data), "--task", "denoising_pretraining", *model, *REPLACING]
+    cfg = convert_namespace_to_omegaconf(
+        options.parse_args_and_arch(options.get_training_parser(), words)
+    )
+    one = tasks.setup_task(cfg.task)
+    one.build_model(cfg.model)
+    (found,) = epochs(one, "train", 1)
+    drawn = np.bincount([i for _, source, _ in found for i in source if i != EOS], minlength=10)
+    assert drawn[7:].sum() == 0
+    assert drawn[4:7] / drawn.sum() == pytest.approx([0.6, 0.3, 0.1], abs=0.04)
 
 
 def test_missing_mask_token_is_rejected_with_a_fix(
@@ -278,8 +301,11 @@ def test_invalid_rates_and_missing_data_are_rejected(
     only_test.mkdir()
     for path in (mono / "dict.words.txt", *mono.glob("test.*")):
         shutil.copy(path, only_test)
+    assert text_of(loaded(only_test, "test"))
+    with (only_test / "dict.words.txt").open("a") as dictionary:
+        dictionary.write("a@@ 1\n")
     with pytest.raises(ConfigurationError, match=r"Dataset not found: train .*samples words"):
-        loaded(only_test, "test")
+        loaded(only_test, "test", "--noise-subwords", "subword-nmt")
     other = corpus(tmp_path / "other", train=[[4, 11]])
     with pytest.raises(DataError, match="has the id 11"):
         loaded(other, "train")

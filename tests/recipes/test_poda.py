@@ -27,6 +27,25 @@ def dry(name: str, **settings: str) -> list[list[str]]:
     return printed(RECIPE, name, {**PAPER, **settings})
 
 
+def paper_data(folder: Path) -> dict[str, str]:
+    """Write small files of all tasks at the paper scale. Return the settings that read them."""
+    text = {"wikipedia.txt": "wiki", "billion.txt": "news"}
+    for name, word in text.items():
+        (folder / name).write_text("".join(f"the {word} has {i} words\n" for i in range(60)))
+    endings = {"cnndm": ["trg"], "gigaword": ["trg"], "conll": ["m2"]}
+    endings["jfleg"] = [f"ref{number}" for number in range(4)]
+    for task, gold in endings.items():
+        (folder / task).mkdir()
+        for split, lines in (("train", 300), ("valid", 3), ("test", 3)):
+            files = {"src": "one two {}", "trg": "{}"} | dict.fromkeys(gold, "{}")
+            files |= {"m2": "S one two {}\nA 0 1|||R|||a|||REQUIRED|||-NONE-|||0\n"}
+            for ending in {"src", *gold} | ({"trg"} if split != "test" else set()):
+                content = "".join(f"{files[ending].format(i)}\n" for i in range(lines))
+                (folder / task / f"{split}.{ending}").write_text(content)
+    small = {"VOCABULARY": "16", "HELD_OUT": "20", "LEAST_COUNT": "1", "GPUS": "1"}
+    return {**PAPER, **small, "DATA_DIR": str(folder), "WORK": str(folder / "work")}
+
+
 def training(words: list[str]) -> Any:
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
@@ -81,6 +100,7 @@ def test_pretraining_is_the_papers() -> None:
     assert (args.dropout, args.attention_dropout, args.activation_dropout) == (0.2, 0.2, 0.2)
     assert (args.store_ema, args.ema_decay, args.copy_vocabulary) == (True, 0.9995, 50_000)
     assert (args.max_tokens, args.max_update, args.update_freq) == (3000, 5_000_000, [1])
+    assert (args.max_epoch, args.keep_interval_updates_pattern) == (0, 250_000)
     assert (args.encoder_layers, args.decoder_layers, args.encoder_embed_dim) == (6, 6, 512)
     assert (args.encoder_ffn_embed_dim, args.decoder_attention_heads) == (4096, 8)
     (words,) = called(dry("pretrain", GPUS="1", LR="1e-3"), "fairseq-train")
@@ -124,7 +144,7 @@ def test_learner_text_is_prepared_and_scored(tmp_path: Path) -> None:
     ).read_bytes()
     shown = printed(RECIPE, "score", settings)
     scored = {words[1]: words for words in called(shown, "fairseq-ssl")}
-    assert scored["m2"][scored["m2"].index("--gold") + 1] == f"{work}/text/gec/dev.m2"
+    assert scored["m2"][scored["m2"].index("--gold") + 1] == f"{work}/held-out/gec.dev/dev.m2"
     assert scored["gleu"].count("--reference") == 4
     wrong = step(STEPS[0], {**settings, "TASKS": "learner"}, 2).stderr
     assert "TASKS has 'learner'. Expected gec." in wrong
@@ -159,9 +179,9 @@ def test_summaries_have_at_most_130_words_and_others_more_than_their_sources() -
 
 def test_grammar_is_scored_and_plotted(tmp_path: Path) -> None:
     """Without trainings a figure is skipped without an error."""
-    text, run = tmp_path / "text/conll", tmp_path / "runs/conll.all.pretrained.1"
+    text, run = tmp_path / "held-out/conll.test", tmp_path / "runs/conll.all.pretrained.1"
     for path, content in (
-        (text / "train.src", "a\n"),
+        (tmp_path / "data/conll.all/train.src-trg.src", "a\n"),
         (text / "test.m2", "S a dog bark\nA 2 3|||V|||barks|||REQUIRED|||-NONE-|||0\n\n"),
         (run / "test.txt", "a dog barks\n"),
         (tmp_path / "analysis/samples.txt", ""),
@@ -201,8 +221,8 @@ def test_seeds_can_be_added_to_the_ensemble(tmp_path: Path) -> None:
     stubs = {"fairseq-generate": "echo H-0", "fairseq-ssl": "echo '[]'"}
     settings = stub_commands(tmp_path / "bin", stubs) | {"WORK": str(tmp_path), "ENSEMBLE": "1"}
     settings |= {"AMOUNTS": "all", "KINDS": "pretrained"}
-    (tmp_path / "text/learner").mkdir(parents=True)
-    (tmp_path / "text/learner/test.src").write_text("a\n")
+    (tmp_path / "held-out/learner.test").mkdir(parents=True)
+    (tmp_path / "held-out/learner.test/test.src-trg.src").write_text("a\n")
     for seeds in ("1", "1 2"):
         for path in STEPS[3:5]:
             step(path, {**settings, "SEEDS": seeds})
@@ -226,16 +246,9 @@ def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> N
 
 
 def test_pairs_of_the_paper_are_a_random_sample(tmp_path: Path) -> None:
-    for name, lines in (("wikipedia.txt", 9), ("billion.txt", 9), ("gigaword/train.src", 300)):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("".join(f"one two {i}\n" for i in range(lines)))
-    content = (tmp_path / "gigaword/train.src").read_text()
-    for name in ("train.trg", "valid.src", "valid.trg", "test.src", "test.trg"):
-        (tmp_path / "gigaword" / name).write_text(content.replace("one two ", ""))
-    settings = {**PAPER, "TASKS": "gigaword", "AMOUNTS": "20 all", "DATA_DIR": str(tmp_path)}
-    settings |= {"WORK": str(tmp_path / "work"), "HELD_OUT": "2", "LEAST_COUNT": "1"}
+    settings = paper_data(tmp_path) | {"TASKS": "gigaword", "AMOUNTS": "20 all"}
     step(STEPS[0], settings)
-    data = tmp_path / "work/data"
+    data, content = tmp_path / "work/data", (tmp_path / "gigaword/train.src").read_text()
     source, target = (
         (data / f"gigaword.20/train.src-trg.{side}").read_text().split("\n")[:-1]
         for side in ("src", "trg")
@@ -244,6 +257,67 @@ def test_pairs_of_the_paper_are_a_random_sample(tmp_path: Path) -> None:
     assert len(set(target)) == 20
     assert max(map(int, target)) > 200
     assert (data / "gigaword.all/train.src-trg.src").read_text() == content
+
+
+def test_other_tasks_and_sets_keep_the_pretraining(tmp_path: Path) -> None:
+    settings = paper_data(tmp_path) | {"TASKS": "conll"}
+    gold = tmp_path / "conll/valid.m2"
+    content = gold.read_text()
+    gold.unlink()
+    step(STEPS[0], settings)
+    pretraining = tmp_path / "work/text/pretrain"
+    train, valid = (
+        (pretraining / f"{name}.en").read_text().split("\n")[:-1] for name in ("train", "valid")
+    )
+    whole = [*(tmp_path / "wikipedia.txt").open(), *(tmp_path / "billion.txt").open()]
+    assert sorted(train + valid) == sorted(map(str.rstrip, whole))
+    assert len(valid) == 20
+    assert {line.split()[1] for line in valid} == {"wiki", "news"}
+    words = (tmp_path / "work/dictionary/dict.en.txt").read_text().split("\n")
+    assert words[0] == "<q> 0"
+    assert "one" not in {word.split(" ")[0] for word in words}, "words of the tasks are not counted"
+
+    gold.write_text(content)
+    shown = step(STEPS[0], settings | {"TASKS": "conll gigaword", "SETS": "valid test"}).stderr
+    for target in ("dictionary", "data/pretrain", "data/conll.all", "held-out/conll.test"):
+        assert f"up to date: {tmp_path}/work/{target}\n" in shown
+
+
+def test_missing_gold_files_are_listed_before_anything_is_built(tmp_path: Path) -> None:
+    settings = paper_data(tmp_path) | {"SETS": "valid test"}
+    missing = ["conll/valid.m2", "conll/test.m2", "jfleg/test.ref2", "cnndm/test.trg"]
+    for name in missing:
+        (tmp_path / name).unlink()
+    (problem,) = step(STEPS[0], settings, 2).stderr.splitlines()[1:]
+    assert {word.removeprefix(f"{tmp_path}/") for word in problem.split()} >= set(missing)
+    assert not (tmp_path / "work").exists()
+
+
+def test_paper_scale_runs_on_small_files(tmp_path: Path) -> None:
+    """Fine-tune from a kept checkpoint, with a summary beyond fairseq's maximum in validation."""
+    settings = paper_data(tmp_path) | {"TASKS": "cnndm", "STARTS": "1", "SEEDS": "1"}
+    for name, number in (("DIM", 16), ("INNER_DIM", 16), ("HEADS", 2), ("LAYERS", 1)):
+        settings[name] = str(number)
+    settings |= {"PRETRAIN_UPDATES": "4", "SAVE_UPDATES": "1", "KEEP_UPDATES": "2", "EPOCHS": "1"}
+    settings |= {
+        "KINDS": "scratch after2",
+        "ENSEMBLE": "0",
+        "PRETRAIN_FLAGS": "--max-tokens 100 --update-freq 1",
+    }
+    with (tmp_path / "cnndm/valid.src").open("a") as source:
+        source.write("a long summary\n")
+    with (tmp_path / "cnndm/valid.trg").open("a") as target:
+        target.write("word " * 1100 + "\n")
+    shown = [step(path, settings).stdout for path in STEPS]
+    assert "| cnndm | test | all | after2 |" in shown[4]
+    assert (tmp_path / "work/analysis/updates.cnndm.png").stat().st_size > 5000
+    wrong = step(STEPS[1], settings | {"KINDS": "after1"}, 1).stderr
+    assert "KINDS has after1" in wrong
+    for path in (STEPS[1], STEPS[5]):  # other tasks keep the pre-training and its samples
+        again = step(path, settings | {"TASKS": "gigaword", "SETS": "valid"}).stderr
+        lines = [line for line in again.splitlines() if str(tmp_path) in line]
+        assert lines
+        assert all(line.startswith("up to date: ") for line in lines), again
 
 
 def test_starts_can_be_lowered_if_pretraining_ends_early(tmp_path: Path) -> None:
@@ -269,15 +343,8 @@ def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
     mark = words[words.index("--sentence-mark") + 1]
     ids = OovDictionary().encode_line(f"first {mark} second").tolist()
     assert ids.index(OovDictionary().eos()) == 3
-    for name in ("wikipedia.txt", "billion.txt", "cnndm/train.trg"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("first </s> second\n", encoding="utf-8")
-    settings = {
-        **PAPER,
-        "TASKS": "cnndm",
-        "DATA_DIR": str(tmp_path),
-        "WORK": str(tmp_path / "work"),
-    }
+    settings = paper_data(tmp_path) | {"TASKS": "cnndm"}
+    (tmp_path / "cnndm/train.trg").write_text("first </s> second\n", encoding="utf-8")
     assert "DATA_DIR/cnndm has <s> or </s>" in step(STEPS[0], settings, 2).stderr
 
 
@@ -288,6 +355,7 @@ def test_a_summary_does_not_end_at_a_sentence_mark(tmp_path: Path) -> None:
         ({"AMOUNTS": "many"}, 2, "AMOUNTS has 'many'. Expected all, or a number of pairs"),
         ({"AMOUNTS": "401"}, 2, "'401'. Expected all, or a number of pairs, at most 400."),
         ({"TASKS": "conll"}, 2, "TASKS has 'conll'. Expected learner."),
+        ({"SETS": "jfleg"}, 2, "SETS has 'jfleg'. Expected valid, test."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k"),
         ({**PAPER, "DATA_DIR": ""}, 2, "folder with wikipedia.txt"),
         ({**PAPER, "SENTENCE_MARK": "</s>"}, 2, "'</s>', a special symbol of fairseq"),

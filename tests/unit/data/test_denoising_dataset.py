@@ -14,10 +14,11 @@ from torch.utils.data import DataLoader
 
 from fairseq_ssl.data.id_noise import (
     IdNoise,
+    Lexicon,
     OnlineDenoisingDataset,
     WordBoundaries,
     parse_id_noise,
-    read_lexicon,
+    sample_blocks,
 )
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
@@ -55,7 +56,9 @@ def dataset(
     words, text = dictionary(), ListDataset(lines, sizes)
     mask = words.index("<mask>")
     boundaries = WordBoundaries.of(words.symbols, subwords)
-    lexicon = read_lexicon(text, sizes, boundaries, [0, 1, 2, 3, mask], mask)
+    counted, _ = boundaries.split_words(sample_blocks(text, sizes))
+    known = (np.arange(len(words)) > 3) & (np.arange(len(words)) != mask)
+    lexicon = Lexicon.counted(counted, np.ones(len(counted), np.int64), known, mask)
     if isinstance(noise, str):
         on_ids = IdNoise.of(parse_id_noise(noise), boundaries, lexicon, mask, 1000)
     else:

@@ -36,8 +36,13 @@ def to_spans(lines: list[list[int]]) -> Spans:
     return Spans.of([np.array(line, dtype=np.int64) for line in lines])
 
 
+def counted(words: Spans, mask: int | None = None) -> Lexicon:
+    known = np.ones(len(SYMBOLS), np.bool_)
+    return Lexicon.counted(words, np.ones(len(words), np.int64), known, mask)
+
+
 def lexicon() -> Lexicon:
-    return Lexicon.counted(to_spans(COUNTED), [], MASK)
+    return counted(to_spans(COUNTED), MASK)
 
 
 def noise(words: str, max_length: int = 1000) -> IdNoise:
@@ -85,7 +90,7 @@ def test_one_mask_replaces_all_subwords_of_a_word(subwords: str, masks: int) -> 
     symbols = ["<s>", "<pad>", "</s>", "<unk>", *MARKED[subwords], "<mask>"]
     boundaries = WordBoundaries.of(symbols, subwords)
     words, _ = boundaries.split_words(to_spans([[4, 5, 6, 7]]))
-    known = Lexicon.counted(words, [], mask=8)
+    known = counted(words, mask=8)
     chosen = IdNoise.of(parse_id_noise("direct:keep=0:mask=1"), boundaries, known, 8, 99)
     noisy = chosen(to_spans([[4, 5, 6, 7], [7]]), Random.of((1,), 2))
     assert lines_of(noisy) == [[8] * masks, [8]]
@@ -107,7 +112,7 @@ def test_noise_of_a_line_does_not_depend_on_the_batch(words: str) -> None:
 
 
 def test_word_replaced_by_itself_is_not_changed() -> None:
-    only_c = Lexicon.counted(to_spans([[6]]), [])
+    only_c = counted(to_spans([[6]]))
     replacing = parse_id_noise("filtering:delete=0:replace=1:distance=0")
     on_ids = IdNoise.of(replacing, BOUNDARIES, only_c, None, 1000)
     noisy = on_ids(to_spans([[6, 4, 5, 6]]), Random.of((1,), 1))

@@ -1,4 +1,4 @@
-"""Lexicon of words to insert, counted on a sample of the training text."""
+"""Lexicon of words to insert, from a dictionary or from a sample of a text."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ import torch
 from fairseq.data import ListDataset
 from numpy.typing import NDArray
 
-from fairseq_ssl.data.id_noise import Lexicon, WordBoundaries, read_lexicon, sample_blocks
+from fairseq_ssl.data.id_noise import Lexicon, WordBoundaries, sample_blocks
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import DataError
 
 EOS, UNK, MASK = 2, 3, 8
 SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>", "a@@", "b", "c", "d@@", "<mask>"]
 A, B, C, D = 4, 5, 6, 7
-SPECIAL = [0, 1, 2, 3, MASK]
+KNOWN = np.array([A <= symbol < MASK for symbol in range(len(SYMBOLS))])
 
 
 def text(*lines: list[int]) -> tuple[ListDataset, NDArray[np.int64]]:
     sizes = np.array([len(line) + 1 for line in lines])
     return ListDataset([torch.tensor([*line, EOS]) for line in lines], sizes), sizes
+
+
+def read_lexicon(*lines: list[int], mask: int | None = None) -> Lexicon:
+    """Count the words of a text with subwords."""
+    boundaries = WordBoundaries.of(SYMBOLS, "subword-nmt")
+    words, _ = boundaries.split_words(sample_blocks(*text(*lines)))
+    return Lexicon.counted(words, np.ones(len(words), np.int64), KNOWN, mask)
 
 
 def counts(lexicon: Lexicon) -> dict[tuple[int, ...], int]:
@@ -36,8 +43,7 @@ def counts(lexicon: Lexicon) -> dict[tuple[int, ...], int]:
 
 def test_words_are_counted_and_the_mask_is_never_sampled() -> None:
     lines = [[A, B, C, A, B], [B, UNK, C], [A, UNK, MASK], [], [D]]
-    boundaries = WordBoundaries.of(SYMBOLS, "subword-nmt")
-    lexicon = read_lexicon(*text(*lines), boundaries, SPECIAL, MASK)
+    lexicon = read_lexicon(*lines, mask=MASK)
     # "a@@ <unk>" is not counted, since it contains <unk>
     expected = {(A, B): 2, (C,): 2, (B,): 1, (D,): 1}
     assert counts(lexicon) == {**expected, (MASK,): 0}
@@ -51,10 +57,11 @@ def test_words_are_counted_and_the_mask_is_never_sampled() -> None:
     assert lexicon.of_keys(Spans.of([np.array([MASK])]).keys).ids.tolist() == [MASK]
 
 
-def test_without_subwords_each_token_is_a_word() -> None:
-    boundaries = WordBoundaries.of(SYMBOLS, "none")
-    lexicon = read_lexicon(*text([A, B, C, A, B]), boundaries, SPECIAL, None)
-    assert counts(lexicon) == {(A,): 2, (B,): 2, (C,): 1}
+def test_symbols_of_a_dictionary_are_drawn_by_their_counts() -> None:
+    words = Spans(np.arange(len(SYMBOLS)), np.ones(len(SYMBOLS), np.int64))
+    known = KNOWN & (np.arange(len(SYMBOLS)) != C)  # beyond the vocabulary
+    lexicon = Lexicon.counted(words, np.array([9, 9, 9, 9, 2, 0, 5, 1, 9]), known)
+    assert counts(lexicon) == {(A,): 2, (D,): 1}, "B has no count"
 
 
 def test_evenly_spaced_lines_of_a_large_text_are_sampled() -> None:
@@ -69,11 +76,8 @@ def test_evenly_spaced_lines_of_a_large_text_are_sampled() -> None:
     assert len(sample_blocks(dataset, sizes).ids) == 9000
 
 
-def test_data_of_another_dictionary_or_without_words_is_rejected() -> None:
-    boundaries = WordBoundaries.of(SYMBOLS, "none")
-    with pytest.raises(DataError, match=r"has the id 9 but its dictionary has only 9 symbols"):
-        read_lexicon(*text([9]), boundaries, SPECIAL, None)
+def test_text_without_words_is_rejected() -> None:
     unknown: list[list[list[int]]] = [[[UNK, UNK], []], [[]], []]
     for lines in unknown:
         with pytest.raises(DataError, match="There are no words to sample"):
-            read_lexicon(*text(*lines), boundaries, SPECIAL, MASK)
+            read_lexicon(*lines)
