@@ -141,18 +141,15 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a folder with transformers."""
-    return _load(_transformers(folder).AutoTokenizer, folder)
-
-
-def check_ids(tokenizer: Any, model: Any, folder: Path) -> None:
-    """Raise DataError if a tokenizer has ids without an embedding in a model of the same folder."""
+    tokenizer = _load(_transformers(folder).AutoTokenizer, folder)
     largest = max(tokenizer.get_vocab().values(), default=0)
-    rows = model.get_input_embeddings().num_embeddings
-    if largest >= rows:
+    size = read_config(folder).get("vocab_size")
+    if isinstance(size, int) and largest >= size:
         raise DataError(
-            f"The tokenizer in {folder} has ids up to {largest}. Expected ids below {rows}, the "
-            "number of embeddings of the model."
+            f"The tokenizer in {folder} has ids up to {largest}. Expected ids below {size}, the "
+            f"vocab_size in {CONFIG}."
         )
+    return tokenizer
 
 
 def subword_segmenter(folder: Path) -> SubwordSegmenter:

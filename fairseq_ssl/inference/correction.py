@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import change_probabilities, token_edits
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
@@ -167,7 +167,11 @@ class Corrector(loading.ConfiguredModel):
         """Load the models of a config. Call `fairseq_ssl.register` first."""
         self.config = config
         self._segment = LineSegmenter.of(config.tokenizer, config.language)
-        self._annotator = _annotator(config.spacy_model) if config.explain else None
+        self._annotator: Any = None
+        if config.explain:
+            from fairseq_ssl.metrics.edit_extraction import Annotator
+
+            self._annotator = Annotator(config.spacy_model)
         self._spelling = spelling_corrector(config.spelling)
         self._tagger = _load_tagger(config)
 
@@ -239,21 +243,6 @@ class Corrector(loading.ConfiguredModel):
             (TokenEdit(edit.start, edit.end, tuple(edit.correction.split())), edit.type)
             for edit in self._annotator.edits(" ".join(source), " ".join(target))
         ]
-
-
-def _annotator(model: str) -> Any:
-    from fairseq_ssl.metrics.edit_extraction import Annotator
-
-    try:
-        return Annotator(model)
-    except MissingPackageError as error:
-        if isinstance(error.__cause__, ImportError):  # a package is missing, not the pipeline
-            raise
-        raise DataError(
-            f"{model} is not an installed or readable spaCy pipeline, which the types of edits "
-            f"need. Install one: python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to "
-            "the folder of a pipeline."
-        ) from None
 
 
 def _edit(

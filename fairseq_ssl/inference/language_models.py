@@ -133,8 +133,6 @@ class FolderModels:
         device = torch_device(scoring.device, worker)
         dtype = torch.float16 if scoring.fp16 else torch.float32
         models = [pretrained.load_model(folder, has_head=True) for folder in folders]
-        for folder, model in zip(folders, models, strict=True):
-            pretrained.check_ids(self.tokenizer, model, folder)
         self.loaded = LoadedModels(
             [model.to(device=device, dtype=dtype) for model in models], None, device
         )

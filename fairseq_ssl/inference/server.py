@@ -43,7 +43,7 @@ PAGE = "correction_page.html"
 LINE_END = re.compile(r"(\r\n|\n|\r)")
 EXPECTED = 'Expected an object with the string "text" or the list of strings "lines".'
 DISCONNECTED = "The client disconnected."
-STOPPED = "The server cannot correct text any more. Restart it."
+STOPPED = "The server does not correct texts any more. Restart it."
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 STOP_SECONDS = 30
 """Seconds that running requests have to end after SIGTERM or Ctrl-C."""
@@ -127,14 +127,13 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
     """
     uvicorn = import_optional("uvicorn", PURPOSE, EXTRA)
     limits = limits or ServerLimits()
-    log = logging.getLogger("asyncio")
-    log.setLevel(logging.WARNING)
-    log.addFilter(_is_new_message())
+    # Without free file descriptors, asyncio would log thousands of errors per second.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
         app,
         http=_connection_class(limits),
         ws="none",
-        backlog=max(1, limits.max_connections // 4),  # asyncio accepts so many before it closes any
+        backlog=max(1, limits.max_connections // 4),  # accepted together, before any is rejected
         lifespan="on",
         log_config=None,
         log_level=logging.CRITICAL,
@@ -149,21 +148,6 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
         uvicorn.Server(config).run([listener])
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _is_new_message() -> Callable[[logging.LogRecord], bool]:
-    """Return a filter of log records that drops messages with the first line of an earlier one.
-
-    asyncio repeats the same message thousands of times if a process is out of file descriptors.
-    """
-    seen: set[str] = set()
-
-    def is_new(record: logging.LogRecord) -> bool:
-        before = len(seen)
-        seen.add(record.getMessage().partition("\n")[0])
-        return len(seen) > before
-
-    return is_new
 
 
 def _connection_class(limits: ServerLimits) -> Any:
@@ -254,7 +238,6 @@ class _Endpoints:
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Run the batcher while the server runs."""
         self._batches = asyncio.create_task(self._batcher.run())
-        self._batches.add_done_callback(_log_failure)
         try:
             yield
         finally:
@@ -266,14 +249,9 @@ class _Endpoints:
         return response
 
     async def health(self, request: Request) -> Response:
-        """Return how many requests are active and wait for a batch, or 503 if no batch ends."""
-        if self._batches.done():
+        """Return the numbers of active and of waiting requests, or 503 if no batch would end."""
+        if self._batches.done() or self._batcher.seconds > self._limits.batch_seconds:
             return self._error(503, STOPPED)
-        if self._batcher.seconds > self._limits.batch_seconds:
-            seconds = f"{self._limits.batch_seconds:g} seconds"
-            return self._error(
-                503, f"A batch is not corrected after {seconds}. Restart the server."
-            )
         counts = {"active": self._active, "waiting": self._batcher.waiting}
         return self._json({"status": "ok", **counts})
 
@@ -480,13 +458,13 @@ class RequestBatcher:
                         await self._complete([part], compute)
 
     def _correct_all(self, lines: list[str]) -> list[CorrectedLine]:
-        """Return a corrected line for each line. Each failure is a `_BatchError`."""
+        """Return a corrected line for each line. Each failure is a RuntimeError without text."""
         try:
             corrected = self.compute(lines)
             if len(corrected) != len(lines):
                 raise ValueError(f"There are {len(corrected)} results for {len(lines)} lines.")
         except BaseException as error:  # the exception of a panic in Rust is not an `Exception`
-            raise _BatchError(_place(error)) from None
+            raise RuntimeError(_place(error)) from None
         return corrected
 
     def _next_batch(self) -> list[_Part]:
@@ -512,7 +490,7 @@ class RequestBatcher:
         corrected: list[CorrectedLine] = []
         try:
             corrected = await compute(lines) if lines else []
-        except _BatchError as error:
+        except RuntimeError as error:
             if len(batch) > 1:
                 return False
             logger.error("A request failed: %s", error)
@@ -529,17 +507,7 @@ class RequestBatcher:
         return True
 
 
-class _BatchError(Exception):
-    """A failed correction of a batch. The message is the type and the place of the failure."""
-
-
 def _place(error: BaseException) -> str:
     """Return the type and place of an exception, without its message, which can contain text."""
     *_, frame = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__} in {frame.filename}:{frame.lineno}"
-
-
-def _log_failure(batches: asyncio.Task[None]) -> None:
-    error = None if batches.cancelled() else batches.exception()
-    if error is not None:
-        logger.critical("%s %s", STOPPED, _place(error))

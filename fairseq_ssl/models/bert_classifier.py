@@ -89,7 +89,6 @@ class BertClassifier(TextClassifier):
             )
         model = cls(cfg, encoder, len(symbols), classes)
         tokenizer = pretrained.load_tokenizer(folder)
-        pretrained.check_ids(tokenizer, encoder, folder)
         start, end = pretrained.ends(tokenizer)
         model.start.fill_(start)
         model.rows.copy_(torch.tensor(_map_symbols(symbols, tokenizer, end, folder)))

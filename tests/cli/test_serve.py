@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import signal
 import socket
@@ -30,7 +29,6 @@ from fairseq_ssl.inference.server import (
     RequestBatcher,
     ServerLimits,
     _connection_class,
-    _is_new_message,
     correction_app,
     open_listener,
 )
@@ -362,13 +360,6 @@ def post_or_none(server: ServerProcess) -> str | None:
     except httpx.TransportError:
         return None
     return answer.json()["text"] if answer.status_code == 200 else None
-
-
-def test_repeated_messages_are_logged_once() -> None:
-    is_new = _is_new_message()
-    messages = ["accept\nsocket 1", "accept\nsocket 2", "other", "accept"]
-    records = [logging.makeLogRecord({"msg": message}) for message in messages]
-    assert list(map(is_new, records)) == [True, False, True, False]
 
 
 class RecordedTimers:

@@ -9,12 +9,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from fairseq_ssl.checkpoints.pretrained import (
-    check_ids,
-    load_model,
-    load_tokenizer,
-    subword_segmenter,
-)
+from fairseq_ssl.checkpoints.pretrained import load_tokenizer, subword_segmenter
 from fairseq_ssl.errors import DataError
 from tests import pretrained
 from tests.pretrained import bert
@@ -45,8 +40,7 @@ def test_panics_of_a_tokenizer_are_reported(tmp_path: Path) -> None:
 
 def test_ids_without_an_embedding_are_rejected(tmp_path: Path) -> None:
     folder = bert(tmp_path / "bert")
-    model = load_model(folder)
-    check_ids(load_tokenizer(folder), model, folder)
+    load_tokenizer(folder)
     pretrained.change_tokenizer(folder, lambda json: json["model"]["vocab"].update(zebra=1000))
     with pytest.raises(DataError, match=r"bert has ids up to 1000\. Expected ids below 60"):
-        check_ids(load_tokenizer(folder), model, folder)
+        load_tokenizer(folder)
