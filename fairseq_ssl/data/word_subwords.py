@@ -56,7 +56,8 @@ class WordTokenizer:
     def size(self) -> int:
         """The size of the vocabulary: the number after the largest id."""
         ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
-        return 1 + max(*ids, *self.start, *self.end)
+        size: int = 1 + max(*ids, *self.start, *self.end)
+        return size
 
     @property
     def padding(self) -> int:

@@ -157,34 +157,28 @@ def _connection_class(limits: ServerLimits) -> Any:
     """
     protocols = import_optional("uvicorn.protocols.http.h11_impl", PURPOSE, EXTRA)
 
-    class Connection(protocols.H11Protocol):  # type: ignore[name-defined, misc]
+    class Connection(protocols.H11Protocol):  # type: ignore[name-defined]
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             if len(self.connections) > limits.max_connections:
                 transport.write(BUSY)
                 transport.close()
-            self._expect_request()
+            self._watch()
 
         def on_response_complete(self) -> None:
-            self._expect_request()
+            self._watch()
             super().on_response_complete()  # can begin the next request
 
-        def _expect_request(self) -> None:
-            """Close the connection later, unless the headers of another request are complete."""
-            previous = self.cycle
-            self.loop.call_later(
-                limits.idle_seconds, lambda: self._abort_if(self.cycle is previous)
-            )
+        def _watch(self) -> None:
+            unsent = self.transport.get_write_buffer_size()
+            self.loop.call_later(limits.idle_seconds, self._close_if_idle, self.cycle, unsent)
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self.loop.call_later(
-                limits.idle_seconds, lambda: self._abort_if(self.flow.write_paused)
-            )
-
-        def _abort_if(self, is_idle: bool) -> None:
-            if is_idle:
-                self.transport.abort()
+        def _close_if_idle(self, previous: Any, unsent: int) -> None:
+            if self.cycle is previous:  # no headers of another request are complete
+                if self.transport.get_write_buffer_size() in (0, unsent):
+                    self.transport.abort()
+                else:
+                    self._watch()
 
     return Connection
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -369,7 +370,7 @@ class RecordedTimers:
         self.timers: list[Any] = []
 
     def call_later(self, delay: float, function: Any, *args: Any) -> Any:
-        self.timers.append((delay, function))
+        self.timers.append((delay, partial(function, *args)))
         return MagicMock()
 
     def create_task(self, coroutine: Any, **options: Any) -> Any:
@@ -393,6 +394,7 @@ def test_only_idle_connections_are_closed() -> None:
     connection_class = _connection_class(ServerLimits(idle_seconds=IDLE))
     loop, transport = RecordedTimers(), MagicMock()
     transport.is_closing.return_value = False
+    transport.get_write_buffer_size.return_value = 0
 
     async def serve() -> None:  # events need a loop in Python 3.10
         connection = connection_class(config, ServerState(), {}, _loop=loop)
@@ -406,11 +408,14 @@ def test_only_idle_connections_are_closed() -> None:
         loop.run_timers()
         transport.abort.assert_called_once()  # those of the next request did not
         transport.abort.reset_mock()
-        connection.pause_writing()
-        connection.resume_writing()
-        loop.run_timers()
-        transport.abort.assert_not_called()
-        connection.pause_writing()
+        connection.data_received(REQUEST[9:])
+        connection.cycle.response_complete = True
+        transport.get_write_buffer_size.return_value = 30
+        connection.on_response_complete()
+        for unsent in (20, 10):
+            transport.get_write_buffer_size.return_value = unsent
+            loop.run_timers()
+            transport.abort.assert_not_called()  # the client is slow, but reads
         loop.run_timers()
         transport.abort.assert_called_once()  # the client does not read
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-import srsly
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -148,6 +147,8 @@ def test_damaged_pipelines_are_reported_in_one_line(
 
 
 def test_pickles_in_arrays_are_not_loaded(tmp_path: Path) -> None:
+    msgpack: Any = import_module("srsly.msgpack")
+
     class Canary:
         def __reduce__(self) -> Any:
             return open, (str(tmp_path / "CANARY"), "w")
@@ -155,7 +156,7 @@ def test_pickles_in_arrays_are_not_loaded(tmp_path: Path) -> None:
     data = pickle.dumps(Canary())
     array = {b"nd": True, b"type": "|O", b"kind": b"O", b"shape": (1,), b"data": data}
     path = small_pipeline(tmp_path)
-    (path / "attribute_ruler/patterns").write_bytes(srsly.msgpack.packb(array, use_bin_type=True))
+    (path / "attribute_ruler/patterns").write_bytes(msgpack.packb(array, use_bin_type=True))
     (path / "vocab/vectors").write_bytes(b"\x93NUMPY\x01\x00")
     np.save(path / "vocab/vectors.npy", np.array([Canary()], dtype=object), allow_pickle=True)
     (path / "vocab/vectors.npy").replace(path / "vocab/vectors")
@@ -172,7 +173,8 @@ def test_a_missing_component_is_named(tmp_path: Path) -> None:
 
 def test_tags_that_errant_does_not_know_are_reported(tmp_path: Path) -> None:
     pipeline = spacy.load(small_pipeline(tmp_path))
-    pipeline.get_pipe("attribute_ruler").add([[{"LOWER": "sits"}]], {"TAG": "FOO"})
+    ruler: Any = pipeline.get_pipe("attribute_ruler")
+    ruler.add([[{"LOWER": "sits"}]], {"TAG": "FOO"})
     pipeline.to_disk(tmp_path / "other")
     with pytest.raises(DataError, match=r"tags of the Penn Treebank: 'FOO'"):
         Annotator(str(tmp_path / "other")).edits("the cat sit .", "the cat sits .")
