@@ -403,7 +403,8 @@ def _pipeline(spacy: Any, model: str) -> Any:
         raise MissingPackageError(
             model,
             "Classifying errors by ERRANT",
-            f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to a pipeline's folder",
+            f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to the folder of a "
+            "pipeline. Edits without types need no pipeline.",
         )
     with library_errors(f"{model} is not a readable spaCy pipeline"):
         # numpy's matrix products are faster than those of blis.

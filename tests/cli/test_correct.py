@@ -222,7 +222,7 @@ def test_ensembles_of_different_encoders(folder: Path, corpus: Path, model: Path
         (["--spacy-model", "x"], 2, "--spacy-model needs --explain"),
         (["--tokenized", "--tokenizer", "spacy"], 2, "--tokenizer cannot be used with --tokenized"),
         (["--tokenized", "--lang", "de"], 2, "--lang cannot be used with --tokenized"),
-        (["--explain", "--spacy-model", "none"], 1, "Or set --spacy-model to a pipeline's folder"),
+        (["--explain", "--spacy-model", "none"], 1, "Or set --spacy-model to the folder"),
         (["--json", "--diff"], 2, "not allowed with"),
         (["--keep-bias", "2"], 2, "2 is out of range. Expected -1 to 1."),
         (["--lang", "xx_none"], 2, "--lang is 'xx_none', for which spaCy has no"),
