@@ -62,6 +62,31 @@ class MissingPackageError(FairseqSslError):
         return f"{needed_for} needs the package {package}. Install it with: {install}"
 
 
+RUST_PANICS = "pyo3_runtime"
+"""Module of the exceptions of panics in Rust. They are not subclasses of `Exception`."""
+
+
+@contextmanager
+def library_errors(message: str) -> Iterator[None]:
+    """Raise DataError if another package fails in the block, for example with a panic in Rust.
+
+    Rust prints the message of a panic to the file descriptor 2 before the exception is raised.
+    Python cannot prevent this, and redirecting the descriptor would lose output of other threads.
+
+    Args:
+        message: what failed, to which the first line of the package's message is added.
+    """
+    try:
+        yield
+    except FairseqSslError:
+        raise
+    except BaseException as error:  # each package has its own exception types
+        if not isinstance(error, Exception) and type(error).__module__ != RUST_PANICS:
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{message}: {reason}") from None
+
+
 def one_line(text: str) -> str:
     """Return a message with its line ends and control characters escaped.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,32 @@ def bert(folder: Path, seed: int = 1) -> Path:
     transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
     config = transformers.BertConfig(vocab_size=len(pieces) + 3, **SIZES)
     return _saved(transformers.BertForMaskedLM, config, folder, seed)
+
+
+PANIC = "a" * 40 + "!"
+"""A word for which the expression of `add_panic` needs too many steps, so that Rust panics."""
+DAMAGED_MAP = {"type": "Precompiled", "precompiled_charsmap": "AQ=="}
+"""A normalizer that panics when it is loaded."""
+
+
+def add_panic(tokenizer: dict[str, Any]) -> None:
+    """Let a tokenizer.json of the BERT panic at `PANIC`."""
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": "(a+)+$|(a|aa)+b"},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+    parts = [split, tokenizer["pre_tokenizer"]]
+    tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
+
+
+def change_tokenizer(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the tokenizer.json in a folder."""
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text("utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), "utf-8")
 
 
 def electra(folder: Path, seed: int = 1) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.bert import DEFAULTS, FLAGS, KINDS, first_position
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, check_settings, read_config
-from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.errors import DataError, import_optional, library_errors
 from fairseq_ssl.io.text_files import parse_json, read_lines
 
 PERMUTED = ("xlnet",)
@@ -133,17 +133,23 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
     check_settings(given, "The configuration of a BERT in the checkpoint")
     kind = _check_kind(given.get("model_type"), "The configuration of a BERT in the checkpoint")
     settings = {name: value for name, value in given.items() if name != "model_type"}
-    try:
+    with library_errors(f"The {kind} of the checkpoint cannot be built"):
         settings = loaders.AutoConfig.for_model(kind, **settings)
         model = getattr(loaders, loader).from_config(settings, trust_remote_code=False)
-    except Exception as error:  # each model raises its own exceptions
-        raise DataError(f"The {kind} of the checkpoint cannot be built: {_line(error)}") from None
     return _freeze_untrained(model)
 
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a folder with transformers."""
-    return _load(_transformers(folder).AutoTokenizer, folder)
+    tokenizer = _load(_transformers(folder).AutoTokenizer, folder)
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    size = read_config(folder).get("vocab_size")
+    if isinstance(size, int) and largest >= size:
+        raise DataError(
+            f"The tokenizer in {folder} has ids up to {largest}. Expected ids below {size}, the "
+            f"vocab_size in {CONFIG}."
+        )
+    return tokenizer
 
 
 def subword_segmenter(folder: Path) -> SubwordSegmenter:
@@ -151,12 +157,8 @@ def subword_segmenter(folder: Path) -> SubwordSegmenter:
     tokenizer = load_tokenizer(folder)
 
     def segment(text: str) -> list[str]:
-        try:
+        with library_errors(f"The tokenizer in {folder} cannot tokenize {text[:40]!r}"):
             tokens: list[str] = tokenizer.tokenize(text)
-        except Exception as error:  # tokenizers raises plain Exception
-            raise DataError(
-                f"The tokenizer in {folder} cannot tokenize {text[:40]!r}: {error}."
-            ) from None
         return tokens
 
     return segment
@@ -194,12 +196,10 @@ def _load(loader: Any, folder: Path, **options: Any) -> Any:
             f"{folder} has no {CONFIG}. Expected the output of save_pretrained of transformers."
         )
     _check_kind(read_config(folder).get("model_type"), str(folder / CONFIG))
-    try:
+    with library_errors(f"{folder} cannot be loaded"):
         return loader.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=False, **options
         )
-    except Exception as error:  # each format raises its own exceptions
-        raise DataError(f"{folder} cannot be loaded: {_line(error)}") from None
 
 
 def _check_kind(kind: Any, where: str) -> str:
@@ -215,7 +215,3 @@ def _check_kind(kind: Any, where: str) -> str:
             "of transformers, such as BERT or RoBERTa."
         )
     return kind
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

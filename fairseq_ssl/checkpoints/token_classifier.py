@@ -17,7 +17,7 @@ from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.checkpoints.bert import DEFAULTS, LAYER, WORDS, first_position
 from fairseq_ssl.checkpoints.hugging_face import CONFIG
 from fairseq_ssl.checkpoints.model_folder import check_replaceable
-from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.errors import DataError, import_optional, library_errors
 from fairseq_ssl.io.outputs import atomic_folder
 
 HEAD = "classifier"
@@ -148,7 +148,8 @@ def _tokenizer(text: str) -> Any:
     """Return a tokenizer of transformers, for words as well as for text."""
     transformers = import_optional("transformers", "Export to Hugging Face", "bert")
     tokenizers = import_optional("tokenizers", "Export to Hugging Face", "bert")
-    tokenizer = tokenizers.Tokenizer.from_str(text)
+    with library_errors("The tokenizer cannot be read"):
+        tokenizer = tokenizers.Tokenizer.from_str(text)
     special = {
         kind: next((name for name in names if tokenizer.token_to_id(name) is not None), None)
         for kind, names in SPECIAL.items()

@@ -61,4 +61,4 @@ def run(args: argparse.Namespace) -> None:
         listener.listen()
         host, port = listener.getsockname()[:2]
         print_lines(f"serving on http://{f'[{host}]' if ':' in host else host}:{port}")
-        run_app(app, listener)
+        run_app(app, listener, limits)

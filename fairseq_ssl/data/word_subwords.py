@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Ids, Spans
-from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.errors import DataError, import_optional, library_errors
 
 PROBE = "the"
 """A word that shows how a tokenizer treats the start of a text."""
@@ -38,15 +38,13 @@ class WordTokenizer:
         """Build a tokenizer from the content of tokenizer.json."""
         self.text = text
         tokenizers = import_optional("tokenizers", "An encoder of words", "bert")
-        try:
+        with library_errors("The tokenizer cannot be read"):
             self._tokenizer = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # tokenizers raises Exception itself
-            raise DataError(f"The tokenizer cannot be read: {error}") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._space = self._space_before_words()
-        self.start, self.end = self._start_and_end()
-        self.unknown = self._unknown()
+            self._tokenizer.no_truncation()
+            self._tokenizer.no_padding()
+            self._space = self._space_before_words()
+            self.start, self.end = self._start_and_end()
+            self.unknown = self._unknown()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"text": self.text}
@@ -56,8 +54,10 @@ class WordTokenizer:
 
     @property
     def size(self) -> int:
-        """The size of the vocabulary."""
-        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+        """The size of the vocabulary: the number after the largest id."""
+        ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
+        size: int = 1 + max(*ids, *self.start, *self.end)
+        return size
 
     @property
     def padding(self) -> int:
@@ -70,14 +70,14 @@ class WordTokenizer:
         found = map(self._tokenizer.id_to_token, range(size))
         return [name or f"madeupword{row:04d}" for row, name in enumerate(found)]
 
-    def encode(self, words: Sequence[str], longest: int) -> Spans:
-        """Return up to `longest` subwords of each word, or the unknown subword if it has none."""
-        texts = [f"{self._space}{word}" for word in words]
-        try:
-            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        except Exception as error:  # tokenizers raises Exception itself
-            raise DataError(f"The tokenizer of the encoder failed: {error}") from None
-        return Spans.of([np.array(one.ids[:longest] or [self.unknown]) for one in encoded])
+    def encode(self, word: str, longest: int) -> list[int]:
+        """Return up to `longest` subwords of a word, or the unknown subword if it has none.
+
+        Raises:
+            DataError: if the tokenizer fails for this word.
+        """
+        with library_errors(f"The tokenizer of the encoder cannot tokenize {word[:40]!r}"):
+            return self._ids(f"{self._space}{word}")[:longest] or [self.unknown]
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -130,13 +130,24 @@ class WordSubwords:
             vocabulary: the size of the encoder's vocabulary.
             positions: the maximum number of subwords of a sentence. A word has at most a quarter
                 of them; the encoder does not see the rest of a longer word.
+
+        Raises:
+            DataError: if the encoder has no embedding for an id of the tokenizer or the padding.
         """
+        if tokenizer.size > vocabulary or not 0 <= padding < vocabulary:
+            raise DataError(
+                f"The tokenizer of the encoder has ids up to {tokenizer.size - 1} and the padding "
+                f"{padding}. Expected ids below {vocabulary}, the vocabulary size of the encoder."
+            )
         self.tokenizer = tokenizer
         self.dictionary = dictionary
         self.padding = padding
         self.vocabulary = vocabulary
         self.limit(positions)
         self._table = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
+        """The subwords of each word. Words that cannot be tokenized have none."""
+        self._failures: dict[int, str] = {}
+        """The errors of the words that cannot be tokenized, by the id of the word."""
 
     def limit(self, positions: int) -> None:
         """Set the maximum number of subwords of a sentence, before the first word is tokenized."""
@@ -155,10 +166,14 @@ class WordSubwords:
         """Forget the subwords of words outside the vocabulary."""
         vocabulary = min(len(self._table), len(self.dictionary.symbols))
         self._table = self._table.select(np.arange(vocabulary))
+        self._failures = {word: why for word, why in self._failures.items() if word < vocabulary}
 
     def grams(self, grams: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the subword ids of each q-gram, concatenated over its words."""
-        return [self.tokenizer.encode(gram, self.longest).ids.tolist() for gram in grams]
+        return [
+            [number for word in gram for number in self.tokenizer.encode(word, self.longest)]
+            for gram in grams
+        ]
 
     @property
     def ends(self) -> int:
@@ -198,16 +213,30 @@ class WordSubwords:
         return SubwordBatch(*(part.to(tokens.device) for part in batch))
 
     def _table_for(self, words: Ids) -> Spans:
-        """Return the table, after adding the words that it lacks."""
+        """Return the table, after adding the words that it lacks.
+
+        Raises:
+            DataError: if one of the words cannot be tokenized.
+        """
         if int(words.max(initial=0)) >= len(self._table):
             self._add_words()
+        if self._failures:
+            failed = words[self._table.lengths[words] == 0]
+            if len(failed):
+                raise DataError(self._failures[int(failed[0])])
         return self._table
 
     def _add_words(self) -> None:
         """Tokenize the words of the dictionary that are not in the table."""
         known, symbols = len(self._table), self.dictionary.symbols
-        words = [*symbols, *self.dictionary.surfaces][known:]
-        added = self.tokenizer.encode(words, self.longest)
+        rows = []
+        for number, word in enumerate([*symbols, *self.dictionary.surfaces][known:], known):
+            try:
+                rows.append(self.tokenizer.encode(word, self.longest))
+            except DataError as error:
+                self._failures[number] = str(error)
+                rows.append([])
+        added = Spans.of([np.array(row, np.int64) for row in rows])
         if not known:
             added = self._with_symbols(added)
         self._table = self._table.concat(added)

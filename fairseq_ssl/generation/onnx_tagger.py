@@ -25,7 +25,7 @@ from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.errors import ConfigurationError, DataError, import_optional
+from fairseq_ssl.errors import ConfigurationError, DataError, import_optional, library_errors
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.modules.edit_layers import EditLogits
 
@@ -122,11 +122,8 @@ class OnnxTagger(nn.Module):
             positions: expected number of positions in the outputs.
             inputs: the inputs of the graph by name.
         """
-        try:
+        with library_errors(f"The model in {self.folder} failed"):
             outputs = self.session.run(None, inputs)
-        except Exception as error:  # onnxruntime has many exception types
-            line = (str(error).splitlines() or [type(error).__name__])[0]
-            raise DataError(f"The model in {self.folder} failed: {line}") from None
         shapes = [(positions, self.labels), (positions,)]
         if [one.shape for one in outputs] != shapes[: len(outputs)]:
             raise format_error(self.folder, "the outputs of the model have wrong shapes")
@@ -246,14 +243,12 @@ def _dictionary(folder: Path, config: OnnxConfig, given: OovDictionary | None) -
 
 def _subwords(folder: Path, config: OnnxConfig, dictionary: OovDictionary) -> WordSubwords:
     try:
-        tokenizer = WordTokenizer("\n".join(read_lines(folder / TOKENIZER)))
-    except DataError:
-        raise format_error(folder, f"{TOKENIZER} is damaged") from None
-    if tokenizer.size > config.vocabulary:
-        raise format_error(
-            folder,
-            f"{TOKENIZER} has {tokenizer.size} subwords but the model {config.vocabulary}",
+        return WordSubwords(
+            WordTokenizer("\n".join(read_lines(folder / TOKENIZER))),
+            dictionary,
+            config.padding,
+            config.vocabulary,
+            config.max_source_positions,
         )
-    return WordSubwords(
-        tokenizer, dictionary, config.padding, config.vocabulary, config.max_source_positions
-    )
+    except DataError as error:
+        raise format_error(folder, f"{TOKENIZER}: {error}") from None

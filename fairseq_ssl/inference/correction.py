@@ -13,9 +13,9 @@ from typing import IO, Any, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import change_probabilities, token_edits
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
-from fairseq_ssl.io.blocks import ByteBlock, block_lines
+from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.jobs import (
     Chunks,
@@ -167,7 +167,11 @@ class Corrector(loading.ConfiguredModel):
         """Load the models of a config. Call `fairseq_ssl.register` first."""
         self.config = config
         self._segment = LineSegmenter.of(config.tokenizer, config.language)
-        self._annotator = _annotator(config.spacy_model) if config.explain else None
+        self._annotator: Any = None
+        if config.explain:
+            from fairseq_ssl.metrics.edit_extraction import Annotator
+
+            self._annotator = Annotator(config.spacy_model)
         self._spelling = spelling_corrector(config.spelling)
         self._tagger = _load_tagger(config)
 
@@ -241,21 +245,6 @@ class Corrector(loading.ConfiguredModel):
         ]
 
 
-def _annotator(model: str) -> Any:
-    from fairseq_ssl.metrics.edit_extraction import Annotator
-
-    try:
-        return Annotator(model)
-    except MissingPackageError as error:
-        if isinstance(error.__cause__, ImportError):  # a package is missing, not the pipeline
-            raise
-        raise DataError(
-            f"{model} is not an installed or readable spaCy pipeline, which the types of edits "
-            f"need. Install one: python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to "
-            "the folder of a pipeline."
-        ) from None
-
-
 def _edit(
     line: str, sentence: Sentence, change: TokenEdit, kind: str | None, probability: float
 ) -> Edit:
@@ -303,11 +292,28 @@ class BlockCorrector:
     def __call__(self, block: ByteBlock) -> CorrectedBlock:
         """Return the corrected lines of a block."""
         lines = block_lines(block, self.source)
-        corrected = _corrector(self.config, worker_number(), self.files).correct(lines)
+        corrected = self._correct(block, lines)
         edits = [len(one.edits) for one in corrected]
         counts = Counter(lines=len(lines), changed=sum(map(bool, edits)), edits=sum(edits))
         output = "".join(f"{self.format_line(one)}\n" for one in corrected).encode("utf-8")
         return CorrectedBlock(compress_chunk(output, self.compressed), block.end, counts)
+
+    def _correct(
+        self, block: ByteBlock, lines: Sequence[str], first: int = 0
+    ) -> list[CorrectedLine]:
+        """Correct lines of a block from the index `first`. An error has the place of its line."""
+        corrector = _corrector(self.config, worker_number(), self.files)
+        try:
+            return corrector.correct(lines)
+        except DataError as error:
+            if len(lines) == 1:
+                place = line_place(block, self.source, first)
+                raise DataError(f"{place}: {error}") from None
+        half = len(lines) // 2
+        return [
+            *self._correct(block, lines[:half], first),
+            *self._correct(block, lines[half:], first + half),
+        ]
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fairseq_ssl.checkpoints import pretrained
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, library_errors
 from fairseq_ssl.inference.loading import (
     LoadedModels,
     load_scoring_models,
@@ -121,7 +121,8 @@ class FolderModels:
 
         set_threads(scoring.threads)
         folders = path_list(scoring.models)
-        self.tokenizer = pretrained.load_tokenizer(folders[0])
+        self.folder = folders[0]
+        self.tokenizer = pretrained.load_tokenizer(self.folder)
         symbols = self.tokenizer.get_vocab()
         for folder in folders[1:]:
             if pretrained.load_tokenizer(folder).get_vocab() != symbols:
@@ -153,9 +154,10 @@ class FolderModels:
         if not sentences:
             return []
         texts = [" ".join(sentence) for sentence in sentences]
-        ids: list[list[int]] = self.tokenizer(
-            texts, add_special_tokens=False, return_attention_mask=False, verbose=False
-        )["input_ids"]
+        with library_errors(f"The tokenizer in {self.folder} cannot tokenize a sentence"):
+            ids: list[list[int]] = self.tokenizer(
+                texts, add_special_tokens=False, return_attention_mask=False, verbose=False
+            )["input_ids"]
         return ids
 
     def longest(self) -> int:

@@ -13,8 +13,10 @@ import hashlib
 import json
 import logging
 import re
+import resource
 import signal
 import socket
+import time
 import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -41,6 +43,8 @@ PAGE = "correction_page.html"
 LINE_END = re.compile(r"(\r\n|\n|\r)")
 EXPECTED = 'Expected an object with the string "text" or the list of strings "lines".'
 DISCONNECTED = "The client disconnected."
+STOPPED = "The server does not correct texts any more. Restart it."
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 STOP_SECONDS = 30
 """Seconds that running requests have to end after SIGTERM or Ctrl-C."""
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -68,11 +72,23 @@ class ServerLimits:
     """Seconds that a request waits for others before its batch begins."""
     body_seconds: float = 30.0
     """Max number of seconds for receiving the body of a request."""
+    idle_seconds: float = 10.0
+    """Max number of seconds for receiving the headers of a request, and for which a client can stop
+    reading an answer."""
+    batch_seconds: float = 600.0
+    """Max number of seconds of a batch. After that, the health check fails."""
 
     @property
     def max_bytes(self) -> int:
         """Max size of the body: JSON can escape a character as 12 bytes."""
         return 12 * self.max_length + 1024
+
+    @property
+    def max_connections(self) -> int:
+        """Max number of connections. With more, the process could run out of file descriptors."""
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        connections = 2 * self.max_requests + 100
+        return connections if files == resource.RLIM_INFINITY else min(connections, files // 3)
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -98,18 +114,26 @@ def open_listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def run_app(app: Starlette, listener: socket.socket) -> None:
+def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. Running requests are completed.
+
+    Args:
+        app: the application.
+        listener: the result of `open_listener`.
+        limits: the limits of connections.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C.
     """
     uvicorn = import_optional("uvicorn", PURPOSE, EXTRA)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    limits = limits or ServerLimits()
+    # Without free file descriptors, asyncio would log thousands of errors per second.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=_connection_class(limits),
         ws="none",
+        backlog=max(1, limits.max_connections // 4),  # accepted together, before any is rejected
         lifespan="on",
         log_config=None,
         log_level=logging.CRITICAL,
@@ -124,6 +148,39 @@ def run_app(app: Starlette, listener: socket.socket) -> None:
         uvicorn.Server(config).run([listener])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _connection_class(limits: ServerLimits) -> Any:
+    """Return uvicorn's class of a connection with limits of their number and of slow clients.
+
+    uvicorn only closes a connection if a client sends nothing after a response.
+    """
+    protocols = import_optional("uvicorn.protocols.http.h11_impl", PURPOSE, EXTRA)
+
+    class Connection(protocols.H11Protocol):  # type: ignore[name-defined]
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > limits.max_connections:
+                transport.write(BUSY)
+                transport.close()
+            self._watch()
+
+        def on_response_complete(self) -> None:
+            self._watch()
+            super().on_response_complete()  # can begin the next request
+
+        def _watch(self) -> None:
+            unsent = self.transport.get_write_buffer_size()
+            self.loop.call_later(limits.idle_seconds, self._close_if_idle, self.cycle, unsent)
+
+        def _close_if_idle(self, previous: Any, unsent: int) -> None:
+            if self.cycle is previous:  # no headers of another request are complete
+                if self.transport.get_write_buffer_size() in (0, unsent):
+                    self.transport.abort()
+                else:
+                    self._watch()
+
+    return Connection
 
 
 def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None) -> Starlette:
@@ -174,11 +231,11 @@ class _Endpoints:
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Run the batcher while the server runs."""
-        task = asyncio.create_task(self._batcher.run())
+        self._batches = asyncio.create_task(self._batcher.run())
         try:
             yield
         finally:
-            task.cancel()
+            self._batches.cancel()
 
     async def page(self, request: Request) -> Response:
         """Return the page to type into."""
@@ -186,7 +243,9 @@ class _Endpoints:
         return response
 
     async def health(self, request: Request) -> Response:
-        """Return that the server runs, and how many requests are active and wait for a batch."""
+        """Return the numbers of active and of waiting requests, or 503 if no batch would end."""
+        if self._batches.done() or self._batcher.seconds > self._limits.batch_seconds:
+            return self._error(503, STOPPED)
         counts = {"active": self._active, "waiting": self._batcher.waiting}
         return self._json({"status": "ok", **counts})
 
@@ -231,12 +290,15 @@ class _Endpoints:
         return body
 
     async def _corrected(self, request: Request, lines: list[str]) -> list[CorrectedLine]:
-        """Return the corrected lines. Stop if the client disconnects."""
+        """Return the corrected lines. Stop if the client disconnects or no batch is corrected."""
         corrected = asyncio.ensure_future(self._batcher.correct(lines))
         disconnected = asyncio.ensure_future(request.receive())
+        ends = {corrected, disconnected, self._batches}
         try:
-            await asyncio.wait({corrected, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if not corrected.done():
+                if self._batches.done():
+                    raise _RequestError(500, STOPPED)
                 raise _RequestError(400, DISCONNECTED)
             return corrected.result()
         finally:
@@ -341,11 +403,17 @@ class RequestBatcher:
     """Seconds that a request waits for others before its batch begins."""
     _parts: deque[_Part] = field(default_factory=deque, init=False)
     _has_parts: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _begin: float | None = field(default=None, init=False)
 
     @property
     def waiting(self) -> int:
         """The number of requests that wait for a batch."""
         return sum(not part.corrected.done() for part in self._parts)
+
+    @property
+    def seconds(self) -> float:
+        """The number of seconds since the current batch began."""
+        return 0.0 if self._begin is None else time.monotonic() - self._begin
 
     async def correct(self, lines: list[str]) -> list[CorrectedLine]:
         """Return a corrected line for each line.
@@ -370,15 +438,28 @@ class RequestBatcher:
             loop = asyncio.get_running_loop()
 
             def compute(lines: list[str]) -> Awaitable[list[CorrectedLine]]:
-                return loop.run_in_executor(thread, self.compute, lines)
+                return loop.run_in_executor(thread, self._correct_all, lines)
 
             while True:
+                self._begin = None
                 await self._has_parts.wait()
                 await asyncio.sleep(self.delay)
                 batch = self._next_batch()
+                self._begin = time.monotonic()
                 if not await self._complete(batch, compute):
                     for part in batch:
+                        self._begin = time.monotonic()
                         await self._complete([part], compute)
+
+    def _correct_all(self, lines: list[str]) -> list[CorrectedLine]:
+        """Return a corrected line for each line. Each failure is a RuntimeError without text."""
+        try:
+            corrected = self.compute(lines)
+            if len(corrected) != len(lines):
+                raise ValueError(f"There are {len(corrected)} results for {len(lines)} lines.")
+        except BaseException as error:  # the exception of a panic in Rust is not an `Exception`
+            raise RuntimeError(_place(error)) from None
+        return corrected
 
     def _next_batch(self) -> list[_Part]:
         """Remove parts that fit into a batch from the queue, and parts without a client."""
@@ -403,12 +484,10 @@ class RequestBatcher:
         corrected: list[CorrectedLine] = []
         try:
             corrected = await compute(lines) if lines else []
-            if len(corrected) != len(lines):
-                raise ValueError(f"There are {len(corrected)} results for {len(lines)} lines.")
-        except Exception as error:
+        except RuntimeError as error:
             if len(batch) > 1:
                 return False
-            logger.error("A request failed: %s", _place(error))
+            logger.error("A request failed: %s", error)
             failure = _RequestError(500, "The correction of this text failed.")
         done = iter(corrected)
         for part in batch:
@@ -422,7 +501,7 @@ class RequestBatcher:
         return True
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Return the type and place of an exception, without its message, which can contain text."""
     *_, frame = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__} in {frame.filename}:{frame.lineno}"

@@ -76,14 +76,18 @@ def block_lines(block: ByteBlock, path: Path | None) -> list[str]:
     try:
         return block.data.removesuffix(b"\n").decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        number = 1 + block.data.count(b"\n", 0, error.start)
-        after = f", after byte {block.start}" if path is None and block.start else ""
-        if path is not None:
-            with open_text(path) as file:
-                before = byte_blocks(file, 0, block.start)
-                number += sum(one.data.count(b"\n") for one in before)
-        place = f"{path or 'stdin'}:{number}{after}"
+        place = line_place(block, path, block.data.count(b"\n", 0, error.start))
         raise utf8_error(place, block.data, error.start) from None
+
+
+def line_place(block: ByteBlock, path: Path | None, index: int) -> str:
+    """Return ``FILE:LINE`` of the line with an index in a block of a file (None: stdin)."""
+    number = 1 + index
+    if path is None:
+        return f"stdin:{number}{f', after byte {block.start}' if block.start else ''}"
+    with open_text(path) as file:
+        number += sum(before.data.count(b"\n") for before in byte_blocks(file, 0, block.start))
+    return f"{path}:{number}"
 
 
 def read_block(path: Path, number: int) -> ByteBlock | None:

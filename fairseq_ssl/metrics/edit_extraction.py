@@ -8,6 +8,7 @@ alignment table.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,7 +22,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import MissingPackageError, import_optional
+from fairseq_ssl.errors import (
+    DataError,
+    MissingPackageError,
+    import_optional,
+    library_errors,
+)
 from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
@@ -33,12 +39,23 @@ log = logging.getLogger(__name__)
 
 UNTYPED = "NA"
 PURPOSE = "Extracting edits by ERRANT"
+UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Treebank"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
 """Costs of a substitution by another lemma, and by another part of speech: between two open classes
 and otherwise."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that need torch."""
+
+NEEDED = {"TAG": "tagger", "POS": "attribute_ruler", "DEP": "parser", "LEMMA": "lemmatizer"}
+"""Attributes of tokens that ERRANT reads, and a component that sets each of them."""
+FACTORIES = {
+    *("tok2vec", "tagger", "morphologizer", "parser", "senter", "sentencizer"),
+    *("attribute_ruler", "lemmatizer", "trainable_lemmatizer"),
+}
+"""Factories of components that set these attributes or sentences."""
+SAFE_NAME = re.compile(r"[\w-]+|@architectures = spacy(-legacy)?\.(?!Torch)\w+\.v\d+")
+"""Names of components, which are also folders, and functions in the settings of a pipeline."""
 
 READ = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
 """Attributes of tokens that cached rules may read."""
@@ -61,7 +78,8 @@ class Annotator:
 
     Args:
         model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
-            speech, edits have no types, and some are merged differently.
+            speech, edits have no types, and some are merged differently. Of a folder, only the
+            components in `FACTORIES` are loaded.
     """
 
     def __init__(self, model: str | None) -> None:
@@ -116,7 +134,10 @@ class Annotator:
         """Return the error type of each edit span."""
         with self._one_thread():
             before, after = self._parse_source(source), self._errant.parse(corrected)
-        edits = (self._errant.import_edit(before, after, list(span), min=False) for span in spans)
+        with library_errors(UNKNOWN_TAG):
+            edits = [
+                self._errant.import_edit(before, after, list(span), min=False) for span in spans
+            ]
         return [edit.type for edit in edits]
 
     def parse_text(self, text: str) -> Any:
@@ -143,7 +164,8 @@ class Annotator:
         """Return the edits between two parsed sentences."""
         steps = align_documents(before, after)
         edits = self._errant.merge(_Alignment(before, after, steps))
-        return [_m2_edit(self._errant.classify(edit) if self.typed else edit) for edit in edits]
+        with library_errors(UNKNOWN_TAG):
+            return [_m2_edit(self._errant.classify(edit) if self.typed else edit) for edit in edits]
 
 
 class _CachedRules:
@@ -376,21 +398,64 @@ def _blank_pipeline(spacy: Any) -> Any:
 def _pipeline(spacy: Any, model: str) -> Any:
     thinc = import_optional("thinc.api", PURPOSE, "gec")
     is_cpu = thinc.get_current_ops().name == "numpy"
-    try:
+    is_package = spacy.util.is_package(model)
+    if not is_package and not Path(model).exists():
+        raise MissingPackageError(
+            model,
+            "Classifying errors by ERRANT",
+            f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to the folder of a "
+            "pipeline. Edits without types need no pipeline.",
+        )
+    with library_errors(f"{model} is not a readable spaCy pipeline"):
         # numpy's matrix products are faster than those of blis.
         with thinc.use_ops("numpy", use_blis=False) if is_cpu else nullcontext():
-            return spacy.load(model, disable=["ner"])
-    except OSError as error:
-        if Path(model).exists():
-            reason = f"a readable spaCy pipeline ({model} is not one)"
-        else:
-            reason = model
-        raise MissingPackageError(
-            reason,
-            "Classifying errors by ERRANT",
-            f"python -m spacy download {SPACY_MODEL}. Or set `model` to the folder of a pipeline, "
-            "or `untyped` for edits without types",
-        ) from error
+            load = partial(spacy.load, disable=["ner"]) if is_package else _load_folder
+            pipeline = load(model)
+        document = pipeline("It is.")
+    for attribute, component in NEEDED.items():
+        if not document.has_annotation(attribute):
+            raise DataError(
+                f"{model} has no component that sets {attribute}, such as {component}. ERRANT "
+                f"needs a pipeline with {', '.join(NEEDED.values())}."
+            )
+    return pipeline
+
+
+def _load_folder(folder: str) -> Any:
+    """Load the components of a folder that annotate what ERRANT reads.
+
+    The settings of a pipeline can call any function that an installed package registers, for
+    example to read a file. Only layers of spaCy are called. Other sections of the settings are
+    dropped.
+    """
+    util = import_optional("spacy.util", PURPOSE, "gec")
+    config = util.load_config(Path(folder) / "config.cfg", interpolate=True)
+    components = {
+        name: {key: value for key, value in config["components"][name].items() if key != "scorer"}
+        for name in config["nlp"]["pipeline"]
+        if config["components"][name].get("factory") in FACTORIES
+        and name not in config["nlp"].get("disabled", [])
+    }
+    for name in (*components, *_functions(components)):
+        if not SAFE_NAME.fullmatch(name):
+            raise DataError(
+                f"{folder} was rejected: its config.cfg has {name[:80]!r}. Expected only layers "
+                "of spaCy. Install the pipeline as a package if you trust it."
+            )
+    settings = {"lang": config["nlp"]["lang"], "pipeline": list(components)}
+    config = {"nlp": settings, "components": components}
+    return util.load_model_from_config(config, auto_fill=True).from_disk(folder)
+
+
+def _functions(settings: Any) -> Iterator[str]:
+    """Yield the registered functions in settings, as ``@REGISTRY = NAME``."""
+    if isinstance(settings, list):
+        settings = dict(enumerate(settings))
+    if isinstance(settings, dict):
+        for key, value in settings.items():
+            if str(key).startswith("@"):
+                yield f"{key} = {value}"
+            yield from _functions(value)
 
 
 @dataclass(frozen=True)

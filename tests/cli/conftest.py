@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -22,10 +23,33 @@ FAKE = (sys.executable, str(ROOT / "tests/cli/fake_correction_server.py"))
 class ServerProcess:
     """The process of a server, and what it has printed."""
 
-    def __init__(self, folder: Path, *flags: str, command: Sequence[str] = FAKE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *flags: str,
+        command: Sequence[str] = FAKE,
+        files: int | None = None,
+        **variables: str,
+    ) -> None:
+        """Start the server.
+
+        Args:
+            folder: working directory.
+            flags: options of the command.
+            command: the command.
+            files: max number of open files.
+            variables: environment variables.
+        """
         self.folder = folder
         self.out, self.err = folder / "out", folder / "err"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+
+        def prepare() -> None:
+            # background processes of a script, and their children, ignore Ctrl-C
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            if files is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
         with self.out.open("w") as out, self.err.open("w") as err:
             self.process = subprocess.Popen(
                 [*command, *flags],
@@ -33,8 +57,7 @@ class ServerProcess:
                 stdout=out,
                 stderr=err,
                 env=environment,
-                # background processes of a script, and their children, ignore Ctrl-C
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+                preexec_fn=prepare,
             )
         until(lambda: self.url != "" or self.process.poll() is not None, 120)
 
@@ -67,10 +90,10 @@ class ServerProcess:
 def start_server(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
     started: list[ServerProcess] = []
 
-    def start(*flags: Any) -> ServerProcess:
+    def start(*flags: Any, **options: Any) -> ServerProcess:
         folder = tmp_path / f"server{len(started)}"
         folder.mkdir()
-        started.append(ServerProcess(folder, *map(str, flags)))
+        started.append(ServerProcess(folder, *map(str, flags), **options))
         return started[-1]
 
     yield start

@@ -1,21 +1,26 @@
 """`fairseq-ssl serve` with rules in place of a model: python fake_correction_server.py [OPTION...].
 
 Each call of the corrector prints its lines as JSON. A line that contains "wait" is corrected when
-the file `gate` exists in the working directory. A line that contains "fail" raises an exception.
+the file `gate` exists in the working directory. A line that contains "fail" raises an exception,
+and one that contains "panic" an exception that is not a subclass of `Exception`. The environment
+variable IDLE_SECONDS sets `ServerLimits.idle_seconds`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import fairseq_ssl
 from fairseq_ssl.cli import options, serve
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference.correction import CorrectedLine, CorrectionConfig, Edit
+from fairseq_ssl.inference.server import ServerLimits
 from fairseq_ssl.text.raw_text import LineSegmenter, TokenEdit, apply_line_edits, line_edits
 
 RULES = {
@@ -41,6 +46,8 @@ class FakeCorrector:
             time.sleep(0.005)
         if any("fail" in line for line in lines):
             raise ValueError(f"a message with the text: {lines}")
+        if any("panic" in line for line in lines):
+            raise BaseException(f"a message with the text: {lines}")
         return [self.correct_line(line) for line in lines]
 
     def correct_line(self, line: str) -> CorrectedLine:
@@ -64,7 +71,9 @@ class FakeCorrector:
 
 
 if __name__ == "__main__":
+    idle = float(os.environ.get("IDLE_SECONDS", "1000"))
     vars(serve)["Corrector"] = FakeCorrector
+    vars(serve)["ServerLimits"] = partial(ServerLimits, idle_seconds=idle)
     options.one_device = lambda name: "cpu"
     fairseq_ssl.register = lambda: None
     sys.exit(main(["serve", "--model", "none", "--port", "0", *sys.argv[1:]]))

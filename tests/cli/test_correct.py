@@ -277,6 +277,60 @@ def test_input_that_is_not_utf8(
     assert "text:1 is not valid UTF-8: byte 5 of the line is 0xff" in capsys.readouterr().err
 
 
+def with_tokenizer(model: Path, path: Path, change: Any) -> Path:
+    """Write a checkpoint with another tokenizer."""
+    state = torch.load(model, weights_only=False)
+    encoder = state["task_state"]["edit_encoder"]
+    content = json.loads(encoder["tokenizer"])
+    change(content)
+    encoder["tokenizer"] = json.dumps(content)
+    torch.save(state, path)
+    return path
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_line_that_cannot_be_tokenized_is_named(
+    jobs: str, folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = with_tokenizer(model, folder / "hostile.pt", pretrained.add_panic)
+    line = f"the cat {pretrained.PANIC} x"
+    Path("text").write_text("\n".join(["a b"] * 300 + [line] + ["c"] * 7) + "\n")
+    words = ["correct", "text", "--model", str(hostile), "--tokenized", "--iterations", "1"]
+    assert main([*words, "--jobs", jobs, "--block", "1", "-o", "out"]) == 1
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert f"text:301: The tokenizer of the encoder cannot tokenize '{'a' * 40}'" in shown
+    Path("text").write_text("the cat\n")
+    assert correct(hostile, "text", "--tokenized", "-o", "out", "--force") == 0
+    assert Path("out").read_text() == "THE CAT\n"
+
+
+def test_a_text_that_cannot_be_tokenized_does_not_affect_later_ones(
+    model: Path, tmp_path: Path
+) -> None:
+    hostile = with_tokenizer(model, tmp_path / "hostile.pt", pretrained.add_panic)
+    one = corrector(hostile, tokenizer=None)
+    for _ in range(2):
+        with pytest.raises(DataError, match="cannot tokenize"):
+            one.correct(["new word", pretrained.PANIC])
+        assert [line.text for line in one.correct(["new word", "other"])] == ["NEW WORD", "OTHER"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["model"]["vocab"].update(zebra=10**6),
+        lambda content: content.update(normalizer=pretrained.DAMAGED_MAP),
+    ],
+    ids=["ids beyond the vocabulary", "panic while loading"],
+)
+def test_checkpoints_with_an_unusable_tokenizer_are_rejected(
+    change: Any, folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert correct(with_tokenizer(model, folder / "hostile.pt", change), "text") == 1
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert "okenizer" in shown
+
+
 def test_long_lines_use_windows(folder: Path, model: Path) -> None:
     Path("text").write_text("the cat and the dog, " * 200 + "\n")
     assert correct(model, "text", "-o", "out") == 0

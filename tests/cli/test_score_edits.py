@@ -383,7 +383,7 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
         (
             ["errant", "right", "--gold", "gold.m2", "--model", "m"],
             1,
-            "Or set --spacy-model to the folder of a pipeline, or --untyped for",
+            "Or set --spacy-model to the folder of a pipeline. Edits without types need no",
         ),
         (
             ["errant", "right", "--gold", "gold.m2", "--untyped", "--by", "type"],

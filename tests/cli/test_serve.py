@@ -13,11 +13,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
@@ -25,6 +29,7 @@ from fairseq_ssl.inference.correction import CorrectedLine
 from fairseq_ssl.inference.server import (
     RequestBatcher,
     ServerLimits,
+    _connection_class,
     correction_app,
     open_listener,
 )
@@ -269,12 +274,13 @@ def test_a_client_killed_during_its_correction(
     assert server.calls() == [["wait for me"], ["go"]]
 
 
+@pytest.mark.parametrize(("word", "error"), [("fail", "ValueError"), ("panic", "BaseException")])
 def test_an_exception_fails_only_its_request_and_no_text_is_logged(
-    start_server: Start, clients: ThreadPoolExecutor
+    word: str, error: str, start_server: Start, clients: ThreadPoolExecutor
 ) -> None:
     server = start_server()
     first = block(server, clients)
-    texts = ("go", "secret fail", "end")
+    texts = ("go", f"secret {word}", "end")
     answers = []
     for number, text in enumerate(texts, 1):
         answers.append(clients.submit(post, server, {"text": text}))
@@ -286,7 +292,7 @@ def test_an_exception_fails_only_its_request_and_no_text_is_logged(
     assert answers[2].result().json()["text"] == "the end"
     assert server.calls() == [["wait"], [*texts], *([text] for text in texts)]
     log = server.err.read_text()
-    assert re.search(r"\nA request failed: ValueError in .*fake_correction_server.py:\d+\n$", log)
+    assert re.search(rf"\nA request failed: {error} in .*fake_correction_server.py:\d+\n$", log)
     assert "secret" not in log
     assert post(server, {"text": "go"}).json()["text"] == "goes"
 
@@ -304,6 +310,116 @@ def test_too_many_requests_are_rejected_until_some_are_answered(
     server.open_gate()
     assert [one.result().status_code for one in waiting] == [200, 200]
     assert post(server, {"text": "end"}).json()["text"] == "the end"
+
+
+PARTIAL_HEADERS = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+
+
+def test_connections_without_complete_headers_are_closed(start_server: Start) -> None:
+    server = start_server(IDLE_SECONDS="0.05")
+    for sent in (b"", b"GET /hea", PARTIAL_HEADERS):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+            client.sendall(sent)
+            assert closed(client)
+    assert server.err.read_text() == f"serving on {server.url}\n"
+
+
+def closed(client: socket.socket) -> bool:
+    """Wait until a connection is closed. Return False if the server answers."""
+    try:
+        return client.recv(1000) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_idle_connections_leave_file_descriptors_for_others(start_server: Start) -> None:
+    server = start_server(files=60)
+    idle = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(90)]
+    for client in idle:
+        client.sendall(PARTIAL_HEADERS)
+    # those beyond a third of the files are rejected, or reset as the headers were not read
+    for client in idle[20:]:
+        client.settimeout(60)
+        assert read_or_reset(client).startswith((b"HTTP/1.1 503 ", b"reset"))
+    for client in idle:
+        client.close()
+    until(lambda: post_or_none(server) == "goes")
+    assert server.err.read_text() == f"serving on {server.url}\n"
+
+
+def read_or_reset(client: socket.socket) -> bytes:
+    try:
+        return client.recv(1000)
+    except ConnectionResetError:
+        return b"reset"
+
+
+def post_or_none(server: ServerProcess) -> str | None:
+    """Return the corrected text, or None if the server accepts no more connections."""
+    try:
+        answer = post(server, {"text": "go"})
+    except httpx.TransportError:
+        return None
+    return answer.json()["text"] if answer.status_code == 200 else None
+
+
+class RecordedTimers:
+    """The part of an event loop that a connection uses, with timers that the test runs."""
+
+    def __init__(self) -> None:
+        self.timers: list[Any] = []
+
+    def call_later(self, delay: float, function: Any, *args: Any) -> Any:
+        self.timers.append((delay, partial(function, *args)))
+        return MagicMock()
+
+    def create_task(self, coroutine: Any, **options: Any) -> Any:
+        coroutine.close()
+        return MagicMock()
+
+    def run_timers(self) -> None:
+        """Run the timers of idle connections."""
+        due, self.timers = self.timers, []
+        for delay, function in due:
+            if delay == IDLE:
+                function()
+
+
+IDLE = 1234.5
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def test_only_idle_connections_are_closed() -> None:
+    config = uvicorn.Config(correction_app(NoCorrector()), log_config=None)
+    connection_class = _connection_class(ServerLimits(idle_seconds=IDLE))
+    loop, transport = RecordedTimers(), MagicMock()
+    transport.is_closing.return_value = False
+    transport.get_write_buffer_size.return_value = 0
+
+    async def serve() -> None:  # events need a loop in Python 3.10
+        connection = connection_class(config, ServerState(), {}, _loop=loop)
+        connection.connection_made(transport)
+        connection.data_received(REQUEST)
+        loop.run_timers()
+        transport.abort.assert_not_called()  # the headers came in time
+        connection.cycle.response_complete = True
+        connection.on_response_complete()
+        connection.data_received(REQUEST[:9])
+        loop.run_timers()
+        transport.abort.assert_called_once()  # those of the next request did not
+        transport.abort.reset_mock()
+        connection.data_received(REQUEST[9:])
+        connection.cycle.response_complete = True
+        transport.get_write_buffer_size.return_value = 30
+        connection.on_response_complete()
+        for unsent in (20, 10):
+            transport.get_write_buffer_size.return_value = unsent
+            loop.run_timers()
+            transport.abort.assert_not_called()  # the client is slow, but reads
+        loop.run_timers()
+        transport.abort.assert_called_once()  # the client does not read
+
+    asyncio.run(serve())
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -353,6 +469,56 @@ def test_a_slow_body_is_rejected() -> None:
     assert start["status"] == 408
     error = "The body was not received within 0.01 seconds."
     assert json.loads(body["body"]) == {"error": error}
+
+
+def test_health_is_503_if_no_request_would_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stop(batcher: RequestBatcher) -> None:
+        await batcher._has_parts.wait()
+        raise MemoryError("secret")
+
+    async def answers() -> list[httpx.Response]:
+        app = correction_app(NoCorrector())
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client,
+        ):
+            requests = [client.post("/correct", json={"text": "a"}) for _ in range(2)]
+            healthy = await client.get("/healthz")
+            return [healthy, *await asyncio.gather(*requests), await client.get("/healthz")]
+
+    monkeypatch.setattr(RequestBatcher, "run", stop)
+    found = asyncio.run(answers())
+    assert [answer.status_code for answer in found] == [200, 500, 500, 503]
+    assert all(answer.json().keys() == {"error"} for answer in found[1:])
+
+
+def test_health_is_503_if_a_batch_takes_too_long() -> None:
+    class Stuck:
+        def correct(self, lines: Any) -> Any:
+            begun.set()
+            end.wait(60)
+            return echo(lines)
+
+    async def answers() -> list[int]:
+        app = correction_app(Stuck(), ServerLimits(batch_seconds=0))
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client,
+        ):
+            request = asyncio.create_task(client.post("/correct", json={"text": "a"}))
+            while not begun.is_set():
+                await asyncio.sleep(0.001)
+            stuck = await client.get("/healthz")
+            end.set()
+            answer = await request
+            return [
+                stuck.status_code,
+                answer.status_code,
+                (await client.get("/healthz")).status_code,
+            ]
+
+    begun, end = threading.Event(), threading.Event()
+    assert asyncio.run(answers()) == [503, 200, 200]
 
 
 def echo(lines: list[str]) -> list[CorrectedLine]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,3 +90,59 @@ def test_a_tokenizer_can_be_pickled_for_workers(tmp_path: Path) -> None:
 def test_a_damaged_tokenizer_is_rejected(content: str) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         WordTokenizer(content)
+
+
+def test_a_panic_while_loading_is_a_data_error(tmp_path: Path) -> None:
+    folder = pretrained.bert(tmp_path / "bert")
+    pretrained.change_tokenizer(folder, lambda json: json.update(normalizer=pretrained.DAMAGED_MAP))
+    with pytest.raises(DataError, match="cannot be read: Precompiled"):
+        table(folder)
+
+
+def test_a_word_that_cannot_be_tokenized_fails_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = pretrained.bert(tmp_path / "bert")
+    pretrained.change_tokenizer(folder, pretrained.add_panic)
+    subwords = table(folder)
+    word = subwords.dictionary.index
+    numbers = np.array([word("abc"), word(pretrained.PANIC), word("film")])
+    expected = f"cannot tokenize '{pretrained.PANIC[:40]}': Onig: Regex search error"
+    for _ in range(2):
+        with pytest.raises(DataError, match=expected):
+            subwords.subwords(numbers)
+    assert subwords.lengths(numbers[[0, 2]]).tolist() == [3, 1]
+    assert capfd.readouterr().err.count("panicked at") == 1
+    with pytest.raises(DataError, match=expected):
+        subwords.grams([("abc", pretrained.PANIC)])
+    subwords.forget_unknown()
+    subwords.dictionary.forget_unknown()
+    assert subwords.lengths(np.array([word("ab")])).tolist() == [2]
+
+
+def sparse_id(content: dict[str, Any]) -> None:
+    content["model"]["vocab"]["zebra"] = 10**6
+
+
+def added_token(content: dict[str, Any]) -> None:
+    token = {**content["added_tokens"][0], "content": "[NEW]", "id": len(content["model"]["vocab"])}
+    content["added_tokens"].append(token)
+
+
+def start_symbol(content: dict[str, Any]) -> None:
+    content["post_processor"]["special_tokens"]["[CLS]"]["ids"] = [777]
+
+
+@pytest.mark.parametrize("change", [sparse_id, added_token, start_symbol])
+def test_ids_beyond_the_vocabulary_are_rejected(
+    change: Callable[[dict[str, Any]], None], tmp_path: Path
+) -> None:
+    folder = pretrained.bert(tmp_path / "bert")
+    before = table(folder).tokenizer
+    pretrained.change_tokenizer(folder, change)
+    after = WordTokenizer((folder / "tokenizer.json").read_text("utf-8"))
+    assert after.size > before.size
+    with pytest.raises(DataError, match=f"ids up to {after.size - 1} .* below {before.size}"):
+        WordSubwords(after, OovDictionary(), before.padding, before.size, 200)
+    with pytest.raises(DataError, match="the padding -1"):
+        WordSubwords(before, OovDictionary(), -1, before.size, 200)

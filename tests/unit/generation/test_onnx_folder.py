@@ -15,6 +15,7 @@ import fairseq_ssl
 from fairseq_ssl.checkpoints.model_folder import CHECKSUMS
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
+from tests.pretrained import change_tokenizer
 from tests.unit.generation import random_taggers
 
 onnx = pytest.importorskip("onnx")
@@ -135,6 +136,10 @@ def with_function(model: Any) -> None:
     model.functions.add(name="f", domain="d")
 
 
+def tokenizer_with_a_large_id(folder: Path) -> None:
+    change_tokenizer(folder, lambda content: content["model"]["vocab"].update(zebra=10**6))
+
+
 DAMAGES: dict[str, Damage] = {
     **{f"no {name}": without(name) for name in ("edits.txt", "model.onnx", "tokenizer.json")},
     "no config.json": without("config.json"),
@@ -156,6 +161,7 @@ DAMAGES: dict[str, Damage] = {
     "edits of another format": text("edits.txt", "KEEP\n"),
     "fewer edits": text("edits.txt", "fairseq-ssl edit dictionary, form 1\nlongest 2\n"),
     "tokenizer that is not JSON": text("tokenizer.json", "x"),
+    "tokenizer with ids beyond the vocabulary": tokenizer_with_a_large_id,
     "NaN": graph(with_nan),
     "truncated weight": graph(shorter_raw_data),
     "huge weight": graph(huge_shape),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from spacy.lookups import Lookups
 from spacy.tokens import Doc
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fairseq_ssl.metrics import Errant, score_systems
+from fairseq_ssl.metrics import Errant, edit_extraction, score_systems
 from fairseq_ssl.metrics.edit_extraction import Annotator, align_documents
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 from tests.unit.metrics.small_pipeline import TABLE, small_pipeline
@@ -46,6 +47,15 @@ def count_threads(document: Any) -> Any:
         library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
     )
     return document
+
+
+@pytest.fixture(scope="module", autouse=True)
+def counting_components() -> Iterator[None]:
+    """Load the components of this file from folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        names = {"count_parses", "count_threads"}
+        patch.setattr(edit_extraction, "FACTORIES", edit_extraction.FACTORIES | names)
+        yield
 
 
 @pytest.fixture(scope="module")

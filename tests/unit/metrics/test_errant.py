@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -9,11 +10,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import spacy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.errors import DataError, MissingPackageError
 from fairseq_ssl.metrics.edit_extraction import Annotator, packages
 from fairseq_ssl.metrics.errant import (
     TIERS,
@@ -63,14 +66,118 @@ def test_a_blank_pipeline_finds_edits_without_types() -> None:
     assert packages().startswith("errant-")
 
 
-@pytest.mark.parametrize("model", ["no_such_model", "."])
-def test_missing_model_is_reported(model: str) -> None:
+def test_missing_model_is_reported() -> None:
     with pytest.raises(MissingPackageError) as caught:
-        Annotator(model)
+        Annotator("no_such_model")
     message = str(caught.value)
     assert "python -m spacy download en_core_web_sm" in message
-    assert "`untyped`" in message
-    assert ("no_such_model" in message) == (model != ".")
+    assert "no_such_model" in message
+
+
+READER = '@readers = "srsly.read_json.v1"\npath = "CANARY"\n'
+WRITER = '@loggers = "spacy.ConsoleLogger.v3"\noutput_file = "CANARY"\n'
+TORCH = '@architectures = "spacy.TorchBiLSTMEncoder.v1"\nwidth = 8\ndepth = 1\ndropout = 0\n'
+SETTINGS = "\n[nlp]\nlang = 'en'\npipeline = ['%s']\n[components]\n"
+RULER = f"{SETTINGS % 'ruler'}[components.ruler]\nfactory = 'attribute_ruler'\n"
+LISTED = '[{"@readers": "srsly.read_json.v1", "path": "CANARY"}]'
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        f"{RULER}[components.ruler.x]\n{READER}",
+        f"{RULER}[components.ruler.x]\n{WRITER}",
+        f"{RULER}[components.ruler.model]\n{TORCH}",
+        f"{RULER}x = {LISTED}\n",
+        f"{RULER}x = ${{training.x}}\n[training]\n[training.x]\n{READER}",
+        f"{SETTINGS % '../x'}../x = {{'factory': 'attribute_ruler'}}\n",
+    ],
+    ids=["reader", "writer", "torch", "list", "another section", "path"],
+)
+def test_pipelines_that_call_functions_or_leave_the_folder_are_rejected(
+    config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = small_pipeline(tmp_path)
+    (path / "config.cfg").write_text(config.replace("'", '"'))
+    with pytest.raises(DataError, match=r"small_pipeline was rejected: its config.cfg has '"):
+        Annotator(str(path))
+    assert not (tmp_path / "CANARY").exists()
+
+
+SECTIONS = ("nlp.before_creation", "nlp.after_creation", "training.logger", "initialize.tokenizer")
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("function", [READER, WRITER])
+def test_functions_in_other_sections_are_not_called(
+    section: str, function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = small_pipeline(tmp_path)
+    parent, _, name = section.partition(".")
+    content = (path / "config.cfg").read_text().replace(f"\n{name} = null\n", "\n")
+    content = content.replace(f"[{section}]\n", f"[{parent}.unused]\n")
+    (path / "config.cfg").write_text(f"{content}\n[{section}]\n{function}")
+    assert Annotator(str(path)).edits("the cat sit .", "the cat sits .")
+    assert not (tmp_path / "CANARY").exists()
+
+
+DAMAGES = {
+    "config.cfg": [b"", b"[nlp]\n", b"\xff", b"[nlp]\nlang = 5\npipeline = 3\n[components]\n"],
+    "meta.json": [b"", b"[]", b"\xff"],
+    "tokenizer": [b"", b"\xc1", b"\x81\xa1a"],
+    "vocab/strings.json": [b"{", b"\xff"],
+    "vocab/lookups.bin": [b"\xc1"],
+    "attribute_ruler/patterns": [b"\xc1", b"\x93\x01\x02\x03"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [(name, content) for name in DAMAGES for content in DAMAGES[name]]
+)
+def test_damaged_pipelines_are_reported_in_one_line(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    path = small_pipeline(tmp_path)
+    (path / name).write_bytes(content)
+    with pytest.raises(DataError, match="small_pipeline") as caught:
+        Annotator(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_pickles_in_arrays_are_not_loaded(tmp_path: Path) -> None:
+    msgpack: Any = import_module("srsly.msgpack")
+
+    class Canary:
+        def __reduce__(self) -> Any:
+            return open, (str(tmp_path / "CANARY"), "w")
+
+    data = pickle.dumps(Canary())
+    array = {b"nd": True, b"type": "|O", b"kind": b"O", b"shape": (1,), b"data": data}
+    path = small_pipeline(tmp_path)
+    (path / "attribute_ruler/patterns").write_bytes(msgpack.packb(array, use_bin_type=True))
+    (path / "vocab/vectors").write_bytes(b"\x93NUMPY\x01\x00")
+    np.save(path / "vocab/vectors.npy", np.array([Canary()], dtype=object), allow_pickle=True)
+    (path / "vocab/vectors.npy").replace(path / "vocab/vectors")
+    with pytest.raises(DataError, match="small_pipeline"):
+        Annotator(str(path))
+    assert not (tmp_path / "CANARY").exists()
+
+
+def test_a_missing_component_is_named(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(DataError, match=r"blank has no component that sets TAG, such as tagger"):
+        Annotator(str(tmp_path / "blank"))
+
+
+def test_tags_that_errant_does_not_know_are_reported(tmp_path: Path) -> None:
+    pipeline = spacy.load(small_pipeline(tmp_path))
+    ruler: Any = pipeline.get_pipe("attribute_ruler")
+    ruler.add([[{"LOWER": "sits"}]], {"TAG": "FOO"})
+    pipeline.to_disk(tmp_path / "other")
+    with pytest.raises(DataError, match=r"tags of the Penn Treebank: 'FOO'"):
+        Annotator(str(tmp_path / "other")).edits("the cat sit .", "the cat sits .")
 
 
 def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
