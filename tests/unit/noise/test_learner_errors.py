@@ -156,18 +156,6 @@ def test_invalid_files_are_rejected(content: object, message: str, tmp_path: Pat
     assert str(path) in str(error.value)
 
 
-def test_files_that_are_not_json_are_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "words.json"
-    with pytest.raises(DataError, match=r"does not exist\. Create it with: fairseq-ssl"):
-        LearnerErrors.read(path)
-    path.write_text('{\n "deleted": {,}}')
-    with pytest.raises(DataError, match=r"words.json is not JSON: .*line 2 column 14"):
-        LearnerErrors.read(path)
-    path.write_bytes(b"\xff")
-    with pytest.raises(DataError, match="cannot be read"):
-        LearnerErrors.read(path)
-
-
 def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
