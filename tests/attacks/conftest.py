@@ -20,5 +20,5 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def scene(models: Path, tmp_path: Path) -> Scene:
-    return Scene(models, tmp_path / "canary")
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    return Scene(lambda: request.getfixturevalue("models"), tmp_path / "canary")

@@ -22,10 +22,14 @@ from tests.conftest import Attack
 class Scene:
     """Paths that the content of an attack depends on."""
 
-    models: Path
-    """Folder of `small_models`."""
+    build_models: Callable[[], Path]
     canary: Path
     """File that executed code would create."""
+
+    @property
+    def models(self) -> Path:
+        """Folder of `small_models`, which is built when a test needs it."""
+        return self.build_models()
 
 
 Write = Callable[[Scene], bytes]
@@ -38,7 +42,7 @@ def as_pickle(scene: Scene) -> bytes:
 
 def as_checkpoint(scene: Scene) -> bytes:
     content = io.BytesIO()
-    state = torch.load(scene.models / "t.pt", weights_only=False)
+    state = {"args": None, "cfg": {"model": {"_name": "transformer"}}, "model": {}}
     torch.save({**state, "gift": Attack(scene.canary)}, content)
     return content.getvalue()
 
