@@ -123,7 +123,12 @@ def test_no_file_of_a_command_runs_code(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     monkeypatch.setattr(fuzz, "models", lambda: scene.models)
-    for number, name in enumerate(ALL[target].files):
+    # One index and one .bin file are enough, since all of them have the same reader.
+    names = {
+        Path(name).suffix if name.endswith((".bin", ".idx")) else name: name
+        for name in ALL[target].files
+    }
+    for number, name in enumerate(names.values()):
         folder = tmp_path / str(number)
         folder.mkdir()
         words = fuzz.words_of(ALL[target], folder, None)
