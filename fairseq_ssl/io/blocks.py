@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import (
-    file_on_disk,
-    open_text,
-    read_line,
-    read_lines,
-    utf8_error,
-)
+from fairseq_ssl.io.text_files import file_on_disk, open_text, read_line, read_lines, utf8_error
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
