@@ -30,7 +30,7 @@ from fairseq_ssl.data.two_view_dataset import (
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_integer, check_positive
 from fairseq_ssl.inference.loading import load_models, torch_device
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
-from fairseq_ssl.io.text_files import line_list, parse_json
+from fairseq_ssl.io.text_files import line_list, read_json
 from fairseq_ssl.modules.window_classifiers import Imitators
 from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.labeled_text import word_view
@@ -219,15 +219,13 @@ class TextClassifierPipeline:
 
     def _settings(self) -> dict[str, Any]:
         path = self.folder / VIEWS_FILE
-        try:
-            settings: dict[str, Any] = parse_json(path.read_bytes())
-            if not all(isinstance(settings[key], kind) for key, kind in SETTINGS.items()):
-                raise ValueError
-        except (OSError, ValueError, KeyError, TypeError):
+        content = read_json(path)
+        settings: dict[str, Any] = content if isinstance(content, dict) else {}
+        if not all(isinstance(settings.get(key), kind) for key, kind in SETTINGS.items()):
             raise DataError(
-                f"{path} cannot be read. Expected the tokenization settings in a data folder of "
+                f"{path} does not have the tokenization settings of a data folder of "
                 "`fairseq-ssl classify prepare`."
-            ) from None
+            )
         return settings
 
     def _batches(

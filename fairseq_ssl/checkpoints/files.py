@@ -18,7 +18,7 @@ from fairseq_ssl.checkpoints.options import check_options
 from fairseq_ssl.checkpoints.safe_values import plain_globals
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.outputs import atomic_path
-from fairseq_ssl.io.text_files import decode_file_name
+from fairseq_ssl.io.text_files import decode_file_name, require_file
 
 State = dict[str, Any]
 """A checkpoint in the format of fairseq, with model, cfg, extra_state and more."""
@@ -47,11 +47,9 @@ def read_checkpoint(path: str | Path) -> State:
 
     Options are checked, and options that name files are dropped; see `checkpoints.options`.
     """
-    try:
-        # torch cannot map files written before version 1.6 or names it cannot decode.
-        mapped = zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
-    except OSError:
-        mapped = False  # `load_checkpoint` reports the error
+    require_file(path, "a checkpoint of fairseq-train, such as checkpoint_best.pt")
+    # torch cannot map files written before version 1.6 or names it cannot decode.
+    mapped = zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
     state = load_checkpoint(path, path, mmap=mapped)
     if not isinstance(state.get("model"), dict):
         raise DataError(f"{path} is not a fairseq checkpoint: it has no model.")
@@ -70,13 +68,6 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
     try:
         with plain_globals():
             state = torch.load(source, weights_only=True, **options)
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist. Expected a fairseq checkpoint.") from None
-    except IsADirectoryError:
-        raise DataError(
-            f"{path} is a folder. Expected a fairseq checkpoint, a file such as "
-            f"{Path(path) / 'checkpoint_best.pt'}."
-        ) from None
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, import_optional
 from fairseq_ssl.io.outputs import atomic_lines
-from fairseq_ssl.io.text_files import parse_json, read_lines
+from fairseq_ssl.io.text_files import read_json, read_lines
 from fairseq_ssl.text.vocabulary import RESERVED
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check_model_folder(folder: Path) -> None:
             _check_index(path)
         elif path.name.endswith("config.json"):
             # data_config.json of sentence-transformers is a list
-            check_settings(_read_json(path), str(path))
+            check_settings(read_json(path), str(path))
 
 
 def check_settings(settings: Any, where: str) -> None:
@@ -112,20 +112,10 @@ def _iterate_settings(settings: Any) -> Iterator[tuple[str, Any]]:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Read a JSON file. Raise DataError if its content is not an object."""
-    settings = _read_json(path)
+    settings = read_json(path)
     if not isinstance(settings, dict):
         raise DataError(f"{path} is not a JSON object with names and values. Copy it again.")
     return settings
-
-
-def _read_json(path: Path) -> Any:
-    """Return the content of a JSON file."""
-    try:
-        return parse_json(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError:
-        raise DataError(f"{path} is not JSON. Copy it again.") from None
 
 
 CONFIG = "config.json"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
+import os
 import re
 import signal
 import sys
@@ -175,8 +177,10 @@ class _Interrupt:
         raise KeyboardInterrupt
 
 
-def _failed(error: OSError, called: str) -> int:
+def _failed(error: OSError | MemoryError, called: str) -> int:
     """Print an operating system error and return 1. Ignore a broken pipe and return 0."""
+    if isinstance(error, MemoryError):
+        error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if error.filename == STDOUT_NAME:
         drop_stdout()
     if isinstance(error, BrokenPipeError):
@@ -222,7 +226,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         if isinstance(error, UsageError):
             print(f"See {called} --help.", file=sys.stderr)
         return error.exit_code
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         if args.debug:
             raise
         return _failed(error, called)

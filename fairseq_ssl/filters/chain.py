@@ -25,7 +25,7 @@ from fairseq_ssl.filters.rules import (
     LanguageFilter,
     MaxLengthFilter,
 )
-from fairseq_ssl.io.text_files import open_bytes
+from fairseq_ssl.io.text_files import read_document
 from fairseq_ssl.text import specs
 
 FILTERS: dict[str, type[Any]] = {
@@ -341,8 +341,7 @@ def read_filters(path: str | Path) -> list[FilterSpec]:
 
 def _read_yaml(path: str | Path) -> Any:
     yaml = import_optional("yaml", "Reading filters from a YAML file", "wmt")
-    with open_bytes(path) as file:
-        data = file.read()
+    data = read_document(path)
     try:
         _check_events(yaml, data)
         return yaml.safe_load(data)

@@ -29,6 +29,7 @@ from fairseq_ssl.inference.loading import (
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses, option_words
 from fairseq_ssl.io.executors import is_worker
 from fairseq_ssl.io.outputs import build_once, is_done
+from fairseq_ssl.io.text_files import require_file
 from fairseq_ssl.signature import Signature, data_params, file_fingerprint
 
 MODEL_FILE = "model.bin"
@@ -262,13 +263,9 @@ class FairseqDecoder:
     @staticmethod
     def check_model(model: Path) -> None:
         """Raise DataError for a path that is not a file."""
-        if not model.exists():
-            raise DataError(f"{model} does not exist. Expected a checkpoint.")
-        if model.is_dir():
-            hint = "Expected a file."
-            if (model / MODEL_FILE).is_file():
-                hint = "A CTranslate2 model needs the engine ctranslate2."
-            raise DataError(f"{model} is a folder. {hint}")
+        is_exported = (model / MODEL_FILE).is_file()
+        hint = ". A CTranslate2 model needs the engine ctranslate2" if is_exported else ""
+        require_file(model, f"a checkpoint{hint}")
 
     @staticmethod
     def prepare(config: DecodingConfig) -> DecodingConfig:

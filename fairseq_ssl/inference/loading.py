@@ -19,6 +19,7 @@ from fairseq_ssl.errors import (
 )
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
+from fairseq_ssl.io.text_files import require_file
 
 
 def gpu_count() -> int:
@@ -106,12 +107,9 @@ def is_checkpoint(path: str | Path) -> bool:
 def require_checkpoints(paths: Sequence[str | Path]) -> None:
     """Raise DataError for a path that is not a checkpoint, by the first bytes of the file."""
     for path in paths:
-        if Path(path).is_file() and is_checkpoint(path):
-            continue
-        found = "is a folder" if Path(path).is_dir() else "does not exist"
-        if Path(path).is_file():
-            found = "is not a checkpoint"
-        raise DataError(f"{path} {found}. Expected a checkpoint of fairseq-train.")
+        require_file(path, "a checkpoint of fairseq-train")
+        if not is_checkpoint(path):
+            raise DataError(f"{path} is not a checkpoint. Expected one of fairseq-train.")
 
 
 def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any], Any, Any]:

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import (
-    MAX_LINE_BYTES,
-    file_on_disk,
-    open_text,
-    read_lines,
-    utf8_error,
-)
+from fairseq_ssl.io.text_files import file_on_disk, open_text, read_line, read_lines, utf8_error
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
@@ -42,7 +36,11 @@ class ByteBlock:
 
 
 def byte_blocks(
-    file: IO[bytes], position: int = 0, end: int | None = None, size: int | None = None
+    file: IO[bytes],
+    position: int = 0,
+    end: int | None = None,
+    size: int | None = None,
+    name: str = "The text",
 ) -> Iterator[ByteBlock]:
     """Yield the blocks of an open file.
 
@@ -51,6 +49,7 @@ def byte_blocks(
         position: current offset of the file, the start of a line
         end: offset to stop at, the start of a line (default: end of the file)
         size: block size in bytes (default: `BLOCK_SIZE`)
+        name: name of the file in messages
     """
     size = size or BLOCK_SIZE
     while end is None or position < end:
@@ -58,13 +57,7 @@ def byte_blocks(
         stop = (number + 1) * size
         data = file.read((stop if end is None else min(stop, end)) - position)
         if data and not data.endswith(b"\n"):
-            rest = file.readline(MAX_LINE_BYTES)
-            if len(rest) == MAX_LINE_BYTES:
-                raise DataError(
-                    f"A line after byte {position} is longer than {MAX_LINE_BYTES} bytes. Expected "
-                    "a text file."
-                )
-            data += rest
+            data += read_line(file, name)
         if not data:
             return
         yield ByteBlock(number, position, data)
@@ -96,7 +89,7 @@ def read_block(path: Path, number: int) -> ByteBlock | None:
         start = seek_block(file, number)
         if start >= (number + 1) * BLOCK_SIZE:
             return None
-        return next(byte_blocks(file, start), None)
+        return next(byte_blocks(file, start, name=str(path)), None)
 
 
 def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:
@@ -191,11 +184,11 @@ def row_blocks(
         if start:
             file.seek(start)
     begun = share_read(files[0]) if ends[0] else 0.0
-    for block in byte_blocks(files[0], ends[0], None, size):
+    for block in byte_blocks(files[0], ends[0], None, size, names[0]):
         count = block.data.removesuffix(b"\n").count(b"\n") + 1
         data = [block.data]
         for file, name in zip(files[1:], names[1:], strict=True):
-            lines = [_line(file, name) for _ in range(count)]
+            lines = [read_line(file, name) for _ in range(count)]
             if not lines[-1]:
                 raise unequal_lines(name, first + lines.index(b"") - 1, names[0])
             data.append(b"".join(lines))
@@ -203,17 +196,8 @@ def row_blocks(
         yield RowBlock(tuple(names), first, tuple(data), tuple(ends), share_read(files[0], begun))
         first += count
     for file, name in zip(files[1:], names[1:], strict=True):
-        if _line(file, name):
+        if read_line(file, name):
             raise unequal_lines(names[0], first - 1, name)
-
-
-def _line(file: IO[bytes], name: str) -> bytes:
-    line = file.readline(MAX_LINE_BYTES)
-    if len(line) == MAX_LINE_BYTES:
-        raise DataError(
-            f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
-        )
-    return line
 
 
 def share_read(file: Any, begun: float = 0.0) -> float:

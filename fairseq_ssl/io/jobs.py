@@ -298,7 +298,7 @@ class TextInput:
             file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
             start, end = self._seek(file)
             begun = share_read(file) if self.position else 0.0
-            blocks = byte_blocks(file, start, end, self.size)
+            blocks = byte_blocks(file, start, end, self.size, str(self))
             for result in stack.enter_context(open_results(executor, function, blocks)):
                 share = share_read(file, begun) or None
                 if end is not None:

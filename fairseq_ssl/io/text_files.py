@@ -15,6 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeVar, cast
@@ -29,6 +30,8 @@ OTHER_MARKS = {
 }
 MAX_LINE_BYTES = 2**24
 """Max length of a line in bytes. A file with longer lines is probably not text."""
+MAX_DOCUMENT_BYTES = 2**28
+"""Max size in bytes of a JSON or YAML file, which is parsed as a whole."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 BUFFER = 2**16
 """Buffer size of the conversion in bytes."""
@@ -134,7 +137,7 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
         text, which seeks by reading from the beginning, like a gzip file.
     """
     start = file.tell() if file.seekable() else None
-    head = file.readline(MAX_LINE_BYTES)
+    head = read_line(file, name)
     for mark, encoding in OTHER_MARKS.items():
         if head.startswith(mark):
             raise DataError(
@@ -256,9 +259,25 @@ def utf8_error(place: str, data: bytes, start: int) -> DataError:
     )
 
 
-def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+def read_line(file: IO[bytes], name: str) -> bytes:
+    """Read a line, with its newline. `name` is the name of the file in messages."""
+    line = file.readline(MAX_LINE_BYTES)
+    if len(line) == MAX_LINE_BYTES:
+        raise DataError(
+            f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
+        )
+    return line
+
+
+def raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the lines of a file with `read_line`."""
+    while line := read_line(file, name):
+        yield line
+
+
+def decoded_lines(file: IO[bytes], name: str) -> Iterator[str]:
     """Decode lines as UTF-8, without newlines. `name` is the name of the file in messages."""
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(raw_lines(file, name), 1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -335,6 +354,33 @@ def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[
         raise DataError(_reading_error(error, path)) from None
     with file:
         yield cast("IO[bytes]", io.BufferedReader(_CheckedFile(file, path), BUFFER))
+
+
+def require_file(path: str | Path, expected: str) -> None:
+    """Raise DataError unless a path is a regular file. `expected` says what it should be."""
+    path = Path(path)
+    if not path.is_file():
+        found = "is a folder" if path.is_dir() else "is a device or a pipe"
+        found = found if path.exists() else "does not exist"
+        raise DataError(f"{path} {found}. Expected {expected}.")
+
+
+def read_document(path: str | Path) -> bytes:
+    """Return the bytes of a file that is parsed as a whole, such as YAML."""
+    with open_bytes(path) as file:
+        parts = iter(lambda: file.read(2**20), b"")
+        data = b"".join(islice(parts, MAX_DOCUMENT_BYTES // 2**20 + 1))
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise DataError(f"{path} has more than {MAX_DOCUMENT_BYTES} bytes. Expected less.")
+    return data
+
+
+def read_json(path: str | Path) -> Any:
+    """Parse an untrusted JSON file; see `parse_json`. Raise DataError if it is not valid."""
+    try:
+        return parse_json(read_document(path))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}. Write or copy it again.") from None
 
 
 class _CheckedFile(io.RawIOBase):
@@ -419,12 +465,12 @@ def parse_json(text: str | bytes) -> Any:
     Raise ValueError for invalid JSON, deep nesting, integers that are too large for a float, and
     lone surrogates, which cannot be encoded as UTF-8.
     """
+    text = text if isinstance(text, str) else text.decode("utf-8-sig")
     try:
         found = json.loads(text, parse_int=_integer)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    escape = "\\ud" if isinstance(text, str) else b"\\ud"
-    if escape in text.lower():  # type: ignore[operator]
+    if "\\ud" in text.lower():
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     return found
 

@@ -30,7 +30,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
-from fairseq_ssl.io.text_files import compress_chunk, open_text, parse_json, path_list
+from fairseq_ssl.io.text_files import compress_chunk, open_text, path_list, read_json
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
     Phsic,
@@ -341,10 +341,10 @@ def _read_scores(path: Path) -> Iterator[NDArray[np.float64]]:
 def _scores_params(scores: Path) -> dict[str, Any]:
     """Return the parameters from the signature of `score_pairs`, or {} if there is none."""
     try:
-        content = parse_json(signature_path(scores).read_bytes())
+        content = read_json(signature_path(scores))
         names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
         return {name: content[name] for name in names}
-    except (FileNotFoundError, ValueError, LookupError, TypeError):
+    except (DataError, LookupError, TypeError):
         return {}
 
 

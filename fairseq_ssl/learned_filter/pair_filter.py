@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.blocks import RowBlock
-from fairseq_ssl.io.text_files import json_text, parse_json
+from fairseq_ssl.io.text_files import json_text, read_json
 from fairseq_ssl.learned_filter.classifier import PairClassifier, Phsic, Values
 from fairseq_ssl.learned_filter.features import FeatureExtractor, Pairs
 from fairseq_ssl.noise.batch import Random, TokenBatch
@@ -104,15 +104,15 @@ class PairFilter:
     def read(cls, folder: str | Path, computing: Mapping[str, Any]) -> PairFilter:
         """Load a filter. `computing` overrides fields of `ScoringConfig`, such as ``device``."""
         folder = Path(folder)
-        try:
-            content = parse_json((folder / FILTER).read_bytes())
-            features = _features_of_json(content["measures"], folder, computing)
-            classifier = PairClassifier.of_json(content["classifier"])
-        except FileNotFoundError:
+        if not (folder / FILTER).is_file():
             raise DataError(
                 f"{folder} is not a learned filter: it has no {FILTER}. Create one with: "
                 "fairseq-ssl filter learned fit"
-            ) from None
+            )
+        content = read_json(folder / FILTER)
+        try:
+            features = _features_of_json(content["measures"], folder, computing)
+            classifier = PairClassifier.of_json(content["classifier"])
         except (UsageError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise DataError(
                 f"{folder / FILTER} cannot be read: {error!r}. Train the filter again."

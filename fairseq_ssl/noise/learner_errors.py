@@ -15,7 +15,7 @@ from fairseq_ssl.errors import DataError, check_positive, import_optional
 from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import checked_pairs, json_text, open_bytes, parse_json
+from fairseq_ssl.io.text_files import checked_pairs, json_text, read_json
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
 
@@ -314,15 +314,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"{path} does not exist. Create it with: fairseq-ssl learner-errors SOURCE TARGET -o "
             f"{path}"
         )
-    try:
-        with open_bytes(path) as file:
-            content = parse_json(file.read())
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} cannot be read: {error}.") from None
-    except ValueError as error:
-        raise DataError(
-            f"{path} is not JSON: {error}. Expected a file of fairseq-ssl learner-errors."
-        ) from None
+    content = read_json(path)
     if not isinstance(content, dict):
         raise DataError(
             f"{path} contains a {type(content).__name__}. Expected an object with learner errors."

@@ -427,7 +427,7 @@ class _NoiseJob:
         counts: Counter[str] = Counter()
         report = self.progress("count words", "blocks")
         with open_text(path) as file:
-            for block in self.executor.imap(count_words, byte_blocks(file)):
+            for block in self.executor.imap(count_words, byte_blocks(file, name=str(path))):
                 counts.update(block)
                 report(1)
         return counts

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.text_files import parse_json, path_list
+from fairseq_ssl.io.text_files import path_list, read_json
 from fairseq_ssl.metrics.gleu import OF_SINGLE
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
@@ -422,10 +422,7 @@ def _read_json(
     files: ReportFiles, path: Path, name: Path, test_sets: Collection[str]
 ) -> Iterator[LocatedScore]:
     """Yield the scores of a file. Add its comparisons and breakdowns, or its content."""
-    try:
-        content = parse_json(path.read_bytes())
-    except (OSError, ValueError):
-        raise DataError(f"{path} is not JSON. Remove it or write it again.") from None
+    content = read_json(path)
     run, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
     scores = list(parse_scores(content, _test_set(path.name, test_sets), run))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive
-from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, read_lines
+from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, raw_lines, read_lines
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integers
@@ -176,7 +176,7 @@ def _read_table(path: Path, words: Set[str]) -> VectorTable:
             )
         count, dimensions = numbers
         number = 0
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(raw_lines(file, str(path)), 1):
             word = missing.pop(line.partition(b" ")[0], None)
             if word is not None:
                 vectors[word] = _parse_vector(

@@ -18,7 +18,15 @@ TAGGER = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-em
 
 @cache
 def folder() -> Path:
-    """Create the models and the data. Return their folder.
+    """Create the models and the data in a temporary folder, once. Return the folder."""
+    made = Path(tempfile.mkdtemp(prefix="fuzz-models-"))
+    atexit.register(shutil.rmtree, made)
+    build(made)
+    return made
+
+
+def build(made: Path) -> None:
+    """Create the models and the data in a folder.
 
     t.pt, lm.pt, masked.pt, shape.pt and tagger.pt need data/, whose splits train and test are the
     same few lines. classifier.pt needs texts/. pieces.model (sentencepiece), learned/ (a filter),
@@ -28,8 +36,6 @@ def folder() -> Path:
     from tests import pretrained
     from tests.unit.inference import random_models
 
-    made = Path(tempfile.mkdtemp(prefix="fuzz-models-"))
-    atexit.register(shutil.rmtree, made)
     data = random_models.data_folder(made / "data")
     random_models.translation(made / "t.pt", data, 1)
     random_models.language_model(made / "lm.pt", data, 1)
@@ -51,7 +57,6 @@ def folder() -> Path:
     for split in ("train", "test"):
         lines = "b a c\nd a e\nf g a b\n", "u v\nw x y\nz\n"
         random_models.binarized_split(data, split, *lines)
-    return made
 
 
 def _classifier(made: Path) -> None:

@@ -255,7 +255,7 @@ def test_complete_output_is_not_repeated(here: Path, capsys: pytest.CaptureFixtu
             "rejects the options --noisy-beam-beta=6.0 --noisy-beam-granularity=candidate ",
         ),
         (("--model", "nothing.pt"), 1, "nothing.pt does not exist. Expected a checkpoint."),
-        (("--model", "folder"), 1, "folder is a folder. Expected a file."),
+        (("--model", "folder"), 1, "folder is a folder. Expected a checkpoint."),
         (("--model", "ct2"), 1, "A CTranslate2 model needs the engine ctranslate2"),
         ((*CTRANSLATE2, "--model", "nothing"), 1, f"nothing does not exist. {EITHER}"),
         ((*CTRANSLATE2, "--model", "folder"), 1, f"folder is a folder without model.bin. {EITHER}"),

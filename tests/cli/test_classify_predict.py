@@ -278,18 +278,6 @@ def test_damaged_texts_are_reported(
     assert "Run `fairseq-ssl classify prepare` again" in shown or ".idx is damaged" in shown
 
 
-@pytest.mark.parametrize("settings", ["[]", "{}", "[" * 100_000, '{"cut": 1, "lower": false}'])
-def test_damaged_tokenization_record_is_reported(
-    settings: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(folder / "data", tmp_path / "data")
-    (tmp_path / "data/views.json").write_text(settings)
-    (tmp_path / "text").write_text("a film\n")
-    words = (tmp_path / "text", "--data-dir", tmp_path / "data", "-o", tmp_path / "out")
-    assert call(folder, "predict", "expert", *words) == 1
-    assert "views.json cannot be read" in capsys.readouterr().err
-
-
 def test_texts_and_windows_of_the_library_are_checked(folder: Path) -> None:
     expert = TextClassifierPipeline.load(folder / "expert/checkpoint_last.pt", folder / "data")
     assert repr(expert).startswith("TextClassifierPipeline(LstmClassifier, folder='/")

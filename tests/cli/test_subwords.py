@@ -131,7 +131,7 @@ def test_wrong_files(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     message = refused(capsys, 2, "subwords", "encode", tmp_path / "bpe", "--tags", "<BT>", text)
     assert "is a file. Name files before --tags" in message
     message = refused(capsys, 1, "subwords", "encode", tmp_path / "bpe", text)
-    assert "nor does bpe.model or bpe.codes" in message
+    assert "bpe.model or bpe.codes in its folder" in message
     (tmp_path / "other.model").touch()
     for step in (("encode", tmp_path / "other", text), ("dictionary", tmp_path / "other")):
         message = refused(capsys, 2, "subwords", *step, "-o", tmp_path / "other.model")

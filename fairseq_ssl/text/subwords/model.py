@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.outputs import signature_path
-from fairseq_ssl.io.text_files import parse_json
+from fairseq_ssl.io.text_files import read_json
 from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.subwords import (
     VOCABULARY_SUFFIX,
@@ -183,7 +183,7 @@ def model_file(model: str | Path) -> Path:
         raise UsageError(f"Both {paths[0]} and {paths[1]} exist. Pass one of them.")
     if not paths:
         raise DataError(
-            f"{model} does not exist, nor does "
+            f"{model} is not a file, nor is "
             f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} in its folder. Train "
             "a model with `fairseq-ssl subwords train`."
         )
@@ -196,8 +196,8 @@ def _trained_tags(path: Path) -> list[str]:
     if not signature.is_file():
         return []
     try:
-        return [str(tag) for tag in parse_json(signature.read_bytes()).get("tags", [])]
-    except (ValueError, AttributeError):
+        return [str(tag) for tag in read_json(signature).get("tags", [])]
+    except (DataError, AttributeError, TypeError):
         raise DataError(
             f"{signature} is not a signature of `fairseq-ssl subwords train`. Remove it, and set "
             "`tags`."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
-from fairseq_ssl.io.text_files import open_bytes
+from fairseq_ssl.io.text_files import read_document
 from fairseq_ssl.text.subwords import TrainedSubwords, replace_model, with_suffix
 from fairseq_ssl.text.tokenization import MARKER
 
@@ -28,9 +28,9 @@ class SentencepieceModel:
 
     def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
         try:
-            with open_bytes(path) as file:  # sentencepiece cannot open some file names
-                model = file.read()
-            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
+            self._processor = _sentencepiece().SentencePieceProcessor()
+            # sentencepiece cannot open some file names, and accepts an empty `model_proto`.
+            self._processor.LoadFromSerializedProto(read_document(path))
             ids = range(self._processor.get_piece_size())
             self._pieces = list(map(self._processor.id_to_piece, ids))
         except (RuntimeError, UnicodeDecodeError):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io import blocks
+from fairseq_ssl.io import blocks, text_files
 from fairseq_ssl.io.blocks import ByteBlock
 
 
@@ -72,9 +72,9 @@ def test_reading_stops_at_the_start_of_a_line(text: bytes, lines: int, size: int
 
 
 def test_binary_files_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 100)
-    with pytest.raises(DataError, match="byte 3 is longer than 100 bytes"):
-        list(blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3))
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 100)
+    with pytest.raises(DataError, match="it has a line longer than 100 bytes"):
+        list(blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3, name="it"))
 
 
 @pytest.mark.parametrize("size", [1, 4, 8, 100])

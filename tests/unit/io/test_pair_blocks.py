@@ -10,7 +10,7 @@ import pytest
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io import blocks as byte_blocks
 from fairseq_ssl.io import blocks as pair_blocks
-from fairseq_ssl.io import blocks as row_blocks
+from fairseq_ssl.io import text_files
 
 LINES = [("line " * (n % 7), f"zeile {n}\u2028" if n % 5 else "") for n in range(500)]
 
@@ -75,7 +75,7 @@ def test_invalid_utf8_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_very_long_lines_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_blocks, "MAX_LINE_BYTES", 10)
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 10)
     paths = tmp_path / "left", tmp_path / "right"
     paths[0].write_text("a\n")
     paths[1].write_text("a" * 11)

@@ -156,18 +156,6 @@ def test_invalid_files_are_rejected(content: object, message: str, tmp_path: Pat
     assert str(path) in str(error.value)
 
 
-def test_files_that_are_not_json_are_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "words.json"
-    with pytest.raises(DataError, match=r"does not exist\. Create it with: fairseq-ssl"):
-        LearnerErrors.read(path)
-    path.write_text('{\n "deleted": {,}}')
-    with pytest.raises(DataError, match=r"words.json is not JSON: .*line 2 column 14"):
-        LearnerErrors.read(path)
-    path.write_bytes(b"\xff")
-    with pytest.raises(DataError, match="cannot be read"):
-        LearnerErrors.read(path)
-
-
 @pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), 1])
 def test_items_that_are_not_pairs_are_rejected(wrong: Any) -> None:
     with pytest.raises(TypeError, match=re.escape(f"Pair 2 is {wrong!r}. Expected two strings.")):

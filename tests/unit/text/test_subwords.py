@@ -267,7 +267,7 @@ def test_subword_nmt_training_errors(lines: list[str], tmp_path: Path) -> None:
         ("bpe.codes", "#version: 0.3\na b\n", "expected version 0.1 or 0.2"),
         ("bpe.codes", "#version: x\n", "bpe.codes:1 is '#version: x'"),
         ("bpe.codes", "", "bpe.codes:1 is ''"),
-        ("other", "", "bpe does not exist, nor does bpe.model or bpe.codes"),
+        ("other", "", "bpe is not a file, nor is bpe.model or bpe.codes"),
     ],
 )
 def test_malformed_model_is_rejected(name: str, content: str, message: str, tmp_path: Path) -> None:
