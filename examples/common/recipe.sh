@@ -5,7 +5,7 @@
 #   one_line NAME...          replace line breaks and repeated spaces in these settings by single spaces
 #   expect NAME "A B" WORD... exit with an error if a word of the setting NAME is not A or B
 #   enough_checkpoints NAME COUNT   exit with an error unless the setting NAME is a number, at most COUNT
-#   data_dir WHAT FILE...     exit with an error unless DATA_DIR has all FILEs, and none is empty
+#   data_dir WHAT FILE...     exit with an error that lists the FILEs that DATA_DIR does not have or that are empty
 #   prepared                  exit with an error if WORK is not usable, or a step after the first runs without it
 #   made FILE...              exit with an error unless a previous step has made all FILEs
 #   await FILE                wait until the first node has made FILE, if this is another node
@@ -79,7 +79,7 @@ enough_checkpoints() { # before a training that saves COUNT, of which NAME are a
 }
 
 data_dir() {
-  local file
+  local file problems=()
   if [[ -z "${DATA_DIR:-}" ]]; then
     echo "DATA_DIR is not set. Expected a folder with $1." >&2
     exit 2
@@ -90,13 +90,15 @@ data_dir() {
   [[ -z "${DRY_RUN:-}" ]] || return 0
   for file in "${@:2}"; do
     if [[ ! -e "$DATA_DIR/$file" ]]; then
-      echo "DATA_DIR: $DATA_DIR/$file does not exist. Expected a folder with $1." >&2
-      exit 2
+      problems+=("$DATA_DIR/$file does not exist.")
     elif [[ -f "$DATA_DIR/$file" && ! -s "$DATA_DIR/$file" ]]; then
-      echo "DATA_DIR: $DATA_DIR/$file is empty." >&2
-      exit 2
+      problems+=("$DATA_DIR/$file is empty.")
     fi
   done
+  if ((${#problems[@]})); then
+    echo "DATA_DIR: ${problems[*]} Expected a folder with $1." >&2
+    exit 2
+  fi
 }
 
 prepared() {

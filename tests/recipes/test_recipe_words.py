@@ -378,12 +378,14 @@ def test_wrong_data_folder_is_reported_first(path: Path, tmp_path: Path) -> None
     assert "Traceback" not in shown
 
 
-def test_an_empty_file_of_the_data_folder_is_rejected(tmp_path: Path) -> None:
+def test_all_missing_and_empty_files_of_the_data_folder_are_listed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "train").touch()
-    done = shell("data_dir folder folder; data_dir train train; echo on", DATA_DIR=str(tmp_path))
+    files = "folder train valid"
+    done = shell(f"data_dir folder folder; data_dir text {files}; echo on", DATA_DIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"DATA_DIR: {tmp_path}/train is empty.\n"
+    problems = f"{tmp_path}/train is empty. {tmp_path}/valid does not exist."
+    assert done.stderr == f"DATA_DIR: {problems} Expected a folder with text.\n"
 
 
 def test_a_data_folder_with_an_apostrophe_is_rejected(tmp_path: Path) -> None:
