@@ -4,6 +4,7 @@
 #   has_learner_text              succeed if DATA_DIR is the output of learner_text.sh
 #   grammar_data WHAT FILE...     exit with an error unless DATA_DIR has all FILEs and GEC_SETS with references, the
 #                                 text is tokenized, and SET.src has the sentences of SET.m2
+#   check_tokens FILE...          exit with an error if a text of DATA_DIR is not tokenized
 #   count_errors                  count the learner errors in DATA_DIR/train.src and .trg, if NOISE needs them
 #   add_errors TEXT OUTPUT SEED   write TEXT with NOISE to OUTPUT
 #   score_m2 M2 NAME=TEXT...      print precision, recall and F0.5 of each system by MaxMatch, with the gold
@@ -18,7 +19,7 @@ one_line METRICS
 has_learner_text() { [[ -e "${DATA_DIR:-}/learner_text.json" ]]; }
 
 grammar_data() { # WHAT FILE...
-  local set file line files=() sources=()
+  local set line files=() sources=()
   for set in $GEC_SETS; do
     sources+=("$set.src")
     case "$set" in
@@ -27,13 +28,8 @@ grammar_data() { # WHAT FILE...
     esac
   done
   data_dir "$1" "${@:2}" "${sources[@]}" "${files[@]}"
+  check_tokens "${@:2}" "${sources[@]}"
   [[ -z "${DRY_RUN:-}$OTHER_NODE" ]] || return 0
-  for file in "${@:2}" "${sources[@]}"; do
-    if _untokenized "$DATA_DIR/$file"; then
-      echo "DATA_DIR: $DATA_DIR/$file is not tokenized. Expected the tokens of the M2 files, separated by spaces." >&2
-      exit 2
-    fi
-  done
   for set in $GEC_SETS; do
     [[ -e "$DATA_DIR/$set.m2" ]] || continue
     line="$(_first_difference "$DATA_DIR/$set.m2" "$DATA_DIR/$set.src")"
@@ -45,9 +41,17 @@ grammar_data() { # WHAT FILE...
   done
 }
 
-# Succeed if more sentences end with a period that follows a letter than with a period that follows a space.
-_untokenized() { # TEXT
-  head -n 10000 "$1" | awk '/[[:alpha:]][.?!]$/ { joined++ } / [.?!]$/ { apart++ } END { exit joined <= apart }'
+# Untokenized sentences end with a period that follows a letter.
+check_tokens() { # FILE...
+  local file
+  [[ -z "${DRY_RUN:-}$OTHER_NODE" ]] || return 0
+  for file in "$@"; do
+    if head -n 10000 "$DATA_DIR/$file" | awk '/[[:alpha:]][.?!]$/ { joined++ } / [.?!]$/ { apart++ }
+      END { exit joined <= apart }'; then
+      echo "DATA_DIR: $DATA_DIR/$file is not tokenized. Expected the tokens of the M2 files, separated by spaces." >&2
+      exit 2
+    fi
+  done
 }
 
 # Print the number of the first sentence of an M2 file that is not the line of the text with this number.
