@@ -43,13 +43,33 @@ characters() { # FROM TO LINES
     LC_ALL=C.UTF-8 sed "s/./& /g; s/ $//"' characters "$1" "$3"
 }
 
+# Files of DATA_DIR for all tasks.
+check_data() {
+  local task language split files=()
+  for task in $TASKS; do
+    for language in "$SOURCE" "$TARGET"; do
+      case "$task" in
+        memorize) files+=("$(memorized_file "$language")") ;;
+        text) for split in train valid test mono; do files+=("$(text_file "$split" "$language")"); done ;;
+      esac
+    done
+  done
+  ((${#files[@]} == 0)) ||
+    data_dir "multi30k; or memorize, train, mono, valid and test, each .$SOURCE.gz and .$TARGET.gz" "${files[@]}"
+}
+
+memorized_file() { # LANGUAGE
+  if [[ -e "${DATA_DIR:-}/memorize.$1.gz" || "$SCALE" == paper ]]; then
+    echo "memorize.$1.gz"
+  else
+    echo "multi30k/train.$1.gz"
+  fi
+}
+
 memorize() {
-  local text="$WORK/text/memorize" language from
+  local text="$WORK/text/memorize" language
   for language in "$SOURCE" "$TARGET"; do
-    from="memorize.$language.gz"
-    [[ -e "${DATA_DIR:-}/$from" || "$SCALE" == paper ]] || from="multi30k/train.$language.gz"
-    data_dir "memorize.$SOURCE.gz and .$TARGET.gz, or with multi30k" "$from"
-    characters "$DATA_DIR/$from" "$text/train.$language" "$MEMORIZE_PAIRS"
+    characters "$DATA_DIR/$(memorized_file "$language")" "$text/train.$language" "$MEMORIZE_PAIRS"
   done
   run rm -rf "$DATA/memorize" # fairseq-preprocess does not replace a dictionary
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
@@ -72,8 +92,6 @@ raw() {
   if [[ "$SCALE" != paper ]]; then skip="$((PAIRS + 1))"; fi # the lines after the pairs
   for language in "$SOURCE" "$TARGET"; do
     for split in train valid test mono; do
-      data_dir "multi30k; or train, mono, valid and test, each .$SOURCE.gz and .$TARGET.gz" \
-        "$(text_file "$split" "$language")"
       first=1 most=1000000000
       if [[ "$split" == train ]]; then most="$PAIRS"; fi
       if [[ "$split" == mono ]]; then first="$skip" most="$MONO"; fi
@@ -120,6 +138,7 @@ text_characters() {
     --destdir "$DATA/characters" --workers "$(nproc)"
 }
 
+check_data
 for task in $TASKS; do
   headline "1/4 $task ($SCALE): text, binarized"
   case "$task" in

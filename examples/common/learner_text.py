@@ -1,6 +1,7 @@
 """Convert learner corpora and reviews to text without sentences of the held-out sets.
 
     learner_text.py sentences FOLDER...            split and tokenize the .txt files of FOLDERs
+    learner_text.py tokenize FILE                  tokenize sentences, one per line, as in BEA-2019
     learner_text.py pairs M2... -o FOLDER          write FOLDER/train.m2 and FOLDER/valid.m2
     learner_text.py monolingual TEXT -o PREFIX     write PREFIX.txt and PREFIX.valid.txt
     learner_text.py report PREFIX... -o FILE       check and count the written text
@@ -18,6 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2
 
 REVIEWS = 500
 """Number of files per task of a worker process."""
+LINES = 10_000
+"""Number of lines per task of a worker process."""
 EMPTY = "empty"
 """Name for pairs with an empty side, among the reasons for removal."""
 
@@ -99,6 +103,19 @@ def _split_reviews(paths: Sequence[Path]) -> list[str]:
         for sentence in document.sents
         if key(sentence.text)
     ]
+
+
+def tokenize(path: Path, jobs: int) -> Iterator[str]:
+    """Yield the tokens of each line of a text, separated by spaces."""
+    lines = read_lines(path)
+    blocks = iter(lambda: list(islice(lines, LINES)), [])
+    for block in LocalExecutor(jobs).imap(_tokenize_lines, blocks):
+        yield from block
+
+
+def _tokenize_lines(lines: Sequence[str]) -> list[str]:
+    documents = _splitter().tokenizer.pipe(line.translate(PUNCTUATION) for line in lines)
+    return [" ".join(token.text for token in tokens if not token.is_space) for tokens in documents]
 
 
 def _decoded(path: Path) -> str:
@@ -250,6 +267,9 @@ def main() -> None:
     step = steps.add_parser("sentences")
     step.add_argument("folders", type=Path, nargs="+")
     step.add_argument("--jobs", type=int, default=1)
+    step = steps.add_parser("tokenize")
+    step.add_argument("text", type=Path)
+    step.add_argument("--jobs", type=int, default=1)
     for name in ("pairs", "monolingual", "report"):
         step = steps.add_parser(name)
         step.add_argument("inputs", type=Path, nargs="+")
@@ -262,8 +282,13 @@ def main() -> None:
             step.add_argument("--lines", type=int, required=True)
     args = parser.parse_args()
     try:
-        if args.step == "sentences":
-            sys.stdout.writelines(f"{line}\n" for line in sentences(args.folders, args.jobs))
+        if args.step in ("sentences", "tokenize"):
+            lines = (
+                sentences(args.folders, args.jobs)
+                if args.step == "sentences"
+                else tokenize(args.text, args.jobs)
+            )
+            sys.stdout.writelines(f"{line}\n" for line in lines)
             return
         held_out = HeldOut(args.held_out)
         if args.step == "pairs":

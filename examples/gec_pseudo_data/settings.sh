@@ -16,7 +16,7 @@
 #                   mu_mask 0.5, direct@0.1/0.8 also mu_keep 0.8 (figures 4.2 and 4.3). File names
 #                   have an underscore in place of the slash
 #           CORPUS  the seed corpus
-#           AMOUNT  number of its first sentences to use, up to MOST
+#           AMOUNT  number of its first sentences to use, up to MOST; at most 5% above the sentences it has
 # FINAL     the system with right-to-left models, ensembles and re-ranking, or none
 # PAIRS     genuine: training pairs and held-out sets are those of DATA_DIR; synthetic: clean sentences and
 #           errors of a list take their place, valid, test and jfleg are part of the SCALE

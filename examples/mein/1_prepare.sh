@@ -36,12 +36,25 @@ prepare() { # TASK EXPERT
     --subword-vocab-size "$PIECES" --lower --train-test-overlap drop --force -o "$(data "$@")"
 }
 
+# Files of DATA_DIR for all tasks. Texts of pros, or with LABELS of all tasks, become unlabeled.
+check_data() {
+  local task folder files=()
+  for task in $TASKS; do
+    [[ "$task" != toy ]] || continue
+    folder="$(folder "$task")"
+    files+=("$folder/train.tsv")
+    [[ "$task" == pros || -n "$LABELS" || "$(kinds "$task")" == alone ]] || files+=("$folder/unlabelled.txt")
+    [[ "$SCALE.$task" != paper.@(elec|imdb|rcv1) ]] || files+=("$folder/test.tsv")
+    [[ " $(kinds "$task")" != *" extra."* ]] || files+=("$folder/extra.txt")
+  done
+  ((${#files[@]} == 0)) || data_dir "${files[*]}, see README" "${files[@]}"
+}
+
 headline "1/5 preparing: $TASKS"
+check_data
 for task in $TASKS; do
   if [[ "$task" == toy ]]; then
     build "$WORK/text" run python "$HERE/toy_reviews.py" "$WORK/text"
-  else
-    data_dir "$(folder "$task")/train.tsv" "$(folder "$task")/train.tsv"
   fi
   # The LSTMs have one folder.
   for expert in $(tr ' ' '\n' <<<"$EXPERTS" | sed 's/^\(lm\|adv\|vat\)$/lstm/' | sort -u); do

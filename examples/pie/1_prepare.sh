@@ -122,12 +122,15 @@ last_text() { # WORK/text/gec.last: the pairs with LAST_LEVELS
 }
 
 grammar() {
-  local number text="$WORK/text/gec" needed=() set
+  local number text="$WORK/text/gec" needed=()
   : "${BERT:?folder of a BERT as Hugging Face stores it}"
-  for set in $GEC_SETS; do needed+=("$set.src"); done
+  if [[ -z "${DRY_RUN:-}" && ! -d "$BERT" ]]; then
+    echo "BERT is $BERT, which is not a folder. Expected the folder of a BERT in the format of Hugging Face." >&2
+    exit 2
+  fi
   [[ -z "$SYNTHETIC$SPELL_CHECK" ]] || needed+=("$CLEAN")
   [[ -z "$LAST_LEVELS" ]] || needed+=(train.levels)
-  data_dir "train.src, train.trg, valid.src, valid.trg, $CLEAN and the SETS, such as test.src" \
+  grammar_data "train.src, train.trg, valid.src, valid.trg, $CLEAN and the SETS, such as test.src and test.m2" \
     {train,valid}.{src,trg} "${needed[@]}"
   local words="$WORK/dictionary/dict.src.txt"
   local dictionary=(--srcdict "$words" --tgtdict "$words")

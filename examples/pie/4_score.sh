@@ -35,9 +35,6 @@ if [[ " $TASKS " == *" gec "* ]]; then
   data_dir "test.m2, and of other sets SET.m2 or SET.ref0, SET.ref1, ..."
   for set in $GEC_SETS; do
     mapfile -t named < <(systems "$set")
-    if [[ "$set" == test && ! -e "$DATA_DIR/test.ref0" ]]; then
-      data_dir "test.m2 or test.ref0, test.ref1, ..." test.m2
-    fi
     score_set "$set" "${named[@]}"
     [[ -n "${DRY_RUN:-}$OTHER_NODE" ]] || changed "$set"
   done

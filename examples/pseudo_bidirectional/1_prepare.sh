@@ -47,20 +47,16 @@ held_out_text() { # SET: copy it as text, for fairseq-generate
 
 grammar() {
   local set dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
-  local files=()
-  if [[ "$PRETRAIN" == 1 ]]; then
-    files=("$CLEAN" ${BACKTRANSLATED:+"$BACKTRANSLATED.src" "$BACKTRANSLATED.trg"})
-  fi
-  for set in $GEC_SETS; do files+=("$set.src"); done
-  data_dir "train, valid .src and .trg, the GEC_SETS .src, and to pre-train $CLEAN" {train,valid}.{src,trg} \
-    "${files[@]}"
+  local texts=({train,valid}.{src,trg})
+  if pretrains; then texts+=("$CLEAN" ${BACKTRANSLATED:+"$BACKTRANSLATED.src" "$BACKTRANSLATED.trg"}); fi
+  grammar_data "train, valid .src and .trg, the GEC_SETS with their references, and to pre-train $CLEAN" "${texts[@]}"
   build "$WORK/bpe.model" quietly "$WORK/subwords.log" run fairseq-ssl subwords train \
     "$DATA_DIR/train.src" "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY" --force
   build "$WORK/dict.txt" into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
   build "$WORK/text/gec" real_text
   binarize gec "${dictionary[@]}"
   for set in $GEC_SETS; do build "$WORK/data/gec.$set" held_out_text "$set"; done
-  [[ "$PRETRAIN" == 1 ]] || return 0
+  pretrains || return 0
   count_errors
   build "$WORK/text/gec.synthetic" synthetic_text
   binarize gec.synthetic "${dictionary[@]}"

@@ -8,7 +8,7 @@ train() { # TASK FOLD KIND LAYERS
   local folder="$RUNS/$1.$2.$3-$4" last ARCH
   architecture "$1" "$3" "$4"
   if [[ "$1" == gec ]]; then
-    grammar "$folder"
+    grammar "$folder" "$3"
   else
     last="$(updates "$1" "$3")"
     GPUS=1 LAUNCH=single stage "$(learned "$@")" "$folder" --max-tokens "$MAX_TOKENS" --max-update "$last" \
@@ -23,17 +23,18 @@ synthetic() { # FOLDER FLAGS...
     --warmup-updates "$PRETRAIN_WARMUP" --max-update "$PRETRAIN_UPDATES"
 }
 
-# Train on synthetic pairs, then on real pairs.
-grammar() { # FOLDER
-  local start=() batch=(--dropout "$GEC_DROPOUT" --lr-scheduler inverse_sqrt
+# Train on real pairs, or on synthetic pairs and then on real pairs.
+grammar() { # FOLDER KIND
+  local flags batch=(--dropout "$GEC_DROPOUT" --lr-scheduler inverse_sqrt
     --max-tokens "$GEC_MAX_TOKENS" --update-freq "$GEC_UPDATE_FREQ"
     --save-interval-updates 5000 --keep-interval-updates 1)
-  if [[ "$PRETRAIN" == 1 ]]; then
+  flags=(--lr "$GEC_LR" --warmup-updates "$GEC_WARMUP" --max-update "$GEC_UPDATES")
+  if [[ "$2" == pretrained_* ]]; then
     build "$1/synthetic" synthetic "$1/synthetic" "${batch[@]}"
-    start=(--finetune-from-model "$1/synthetic/checkpoint_best.pt")
+    flags=(--lr "$TUNING_LR" --warmup-updates "$TUNING_WARMUP" --max-update "$TUNING_UPDATES"
+      --finetune-from-model "$1/synthetic/checkpoint_best.pt")
   fi
-  stage "$WORK/data/gec" "$1" "${batch[@]}" "${start[@]}" --lr "$GEC_LR" \
-    --warmup-updates "$GEC_WARMUP" --max-update "$GEC_UPDATES"
+  stage "$WORK/data/gec" "$1" "${batch[@]}" "${flags[@]}"
 }
 
 # Select by nll_loss, the logarithm of the perplexity, which fairseq rounds less.

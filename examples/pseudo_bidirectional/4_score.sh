@@ -9,7 +9,6 @@ if [[ " $TASKS " == *" gec "* ]]; then
   for set in $GEC_SETS; do
     systems=()
     for model in $(models gec); do systems+=("$model=$RUNS/gec.all.$model/$set.txt"); done
-    [[ "$set" != conll ]] || data_dir conll.m2 conll.m2
     score_set "$set" "${systems[@]}"
   done
 fi

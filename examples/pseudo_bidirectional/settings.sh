@@ -10,8 +10,10 @@
 # FOLDS     splits of ocr and spell
 # KINDS     transformer; pbd; augmented: pbd trained with additional synthetic errors, as in PIE's
 #           recipe; no_future: pbd without the source as pseudo future; unshared: pbd with separate
-#           layers for encoder and decoder (table 2). Only on request and not in the paper: aligned,
-#           pbd with --pseudo-future-alignment prefix; augmented_transformer, augmented_aligned
+#           layers for encoder and decoder (table 2). Only for gec: pretrained_transformer and
+#           pretrained_pbd, trained on synthetic pairs first (table 1); all others are trained on real
+#           pairs only. Only on request and not in the paper: aligned, pbd with
+#           --pseudo-future-alignment prefix; augmented_transformer, augmented_aligned
 # TRAIN_WORDS  number of training words, the first ones of a fold (default: all)
 # DEPTHS    layers of the encoder, and of the decoder
 # FLAGS     flags appended to every fairseq-train, which override others
@@ -30,7 +32,7 @@ source "$HERE/../common/words.sh"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/pseudo_bidirectional/$SCALE}"
 TASKS="${TASKS:-ocr}"
-KINDS="${KINDS:-transformer pbd augmented no_future unshared}"
+KINDS="${KINDS:-transformer pbd augmented no_future unshared pretrained_transformer pretrained_pbd}"
 SETS="${SETS:-valid test}"
 SEED="${SEED:-1}"
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # not in the paper
@@ -53,7 +55,12 @@ esac
 # shellcheck disable=SC2086  # words apart
 expect TASKS "ocr spell$([[ "$SCALE" == tiny ]] || echo " gec")" $TASKS
 # shellcheck disable=SC2086
-expect KINDS "transformer pbd augmented no_future unshared aligned augmented_transformer augmented_aligned" $KINDS
+expect KINDS "transformer pbd augmented no_future unshared aligned augmented_transformer augmented_aligned \
+pretrained_transformer pretrained_pbd" $KINDS
+if [[ -n "${PRETRAIN:-}" ]]; then
+  echo "PRETRAIN is not a setting. The KINDS pretrained_transformer and pretrained_pbd are pre-trained." >&2
+  exit 2
+fi
 # shellcheck disable=SC2086
 expect SETS "valid test" $SETS
 
@@ -81,7 +88,8 @@ if [[ "$SCALE" == small ]]; then              # sizes and schedule: not tuned
   CLEAN="${CLEAN:-imdb.txt}" NOISE="${NOISE:-learner:listed=true:measured=true}" BACKTRANSLATED="${BACKTRANSLATED-}"
   PRETRAIN_LR="${PRETRAIN_LR:-1e-3}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-1000}"
   PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-10000}"
-  GEC_LR="${GEC_LR:-5e-4}" GEC_WARMUP="${GEC_WARMUP:-400}" GEC_UPDATES="${GEC_UPDATES:-4000}"
+  GEC_LR="${GEC_LR:-1e-3}" GEC_WARMUP="${GEC_WARMUP:-400}" GEC_UPDATES="${GEC_UPDATES:-4000}"
+  TUNING_LR="${TUNING_LR:-5e-4}" TUNING_WARMUP="${TUNING_WARMUP:-400}" TUNING_UPDATES="${TUNING_UPDATES:-4000}"
 fi
 METRICS="${METRICS:-m2}"                      # metrics of sets with gold edits: m2 and errant
 # shellcheck disable=SC2086  # words apart
@@ -90,10 +98,9 @@ CLEAN="${CLEAN:-news.txt}"                    # file of DATA_DIR to add NOISE to
 CLEAN_LINES="${CLEAN_LINES:-30000000}"        # its first lines
 BACKTRANSLATED="${BACKTRANSLATED-backtranslated}" # more pairs, DATA_DIR/NAME.src and .trg, or none
 GEC_DEPTHS="${GEC_DEPTHS:-6 12}"
-GEC_SETS="${GEC_SETS:-bea conll}"             # DATA_DIR/bea.src, conll.src and conll.m2
+GEC_SETS="${GEC_SETS:-bea conll}"             # DATA_DIR/SET.src, with SET.m2 or SET.ref0, SET.ref1, ...
 VOCABULARY="${VOCABULARY:-30000}"             # joint byte-pair encoding
 NOISE="${NOISE:-denoise}"                     # errors in CLEAN; not in the paper
-PRETRAIN="${PRETRAIN:-1}"                     # 0: table 1 without synthetic data
 if [[ " $TASKS " == *" gec "* ]]; then
   gpus "$([[ "$SCALE" == small ]] && echo 1 || echo 8)"
   GEC_BATCH_TOKENS="${GEC_BATCH_TOKENS:-40960}" # 8 GPUs with 5120
@@ -104,7 +111,10 @@ fi
 PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"
 PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-200000}"
 GEC_DROPOUT="${GEC_DROPOUT:-0.2}"
-GEC_LR="${GEC_LR:-1e-4}" GEC_WARMUP="${GEC_WARMUP:-4000}" GEC_UPDATES="${GEC_UPDATES:-50000}"
+TUNING_LR="${TUNING_LR:-1e-4}" TUNING_WARMUP="${TUNING_WARMUP:-4000}" TUNING_UPDATES="${TUNING_UPDATES:-50000}"
+# Training on real pairs only. The paper has no schedule for it: here it is that of pre-training, for as many
+# updates as fine-tuning.
+GEC_LR="${GEC_LR:-$PRETRAIN_LR}" GEC_WARMUP="${GEC_WARMUP:-$PRETRAIN_WARMUP}" GEC_UPDATES="${GEC_UPDATES:-50000}"
 GEC_BEAM="${GEC_BEAM:-12}"
 
 RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND-LAYERS
@@ -113,9 +123,13 @@ depths() { if [[ "$1" == gec ]]; then echo "$GEC_DEPTHS"; else echo "$DEPTHS"; f
 kinds() { # TASK
   local kind
   for kind in $KINDS; do
-    [[ "$1$kind" == gecaugmented* ]] || echo "$kind"
+    case "$1.$kind" in
+      gec.augmented* | ocr.pretrained_* | spell.pretrained_*) ;;
+      *) echo "$kind" ;;
+    esac
   done
 }
+pretrains() { [[ " $KINDS" == *" pretrained_"* ]]; }
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
 learned() { # TASK FOLD KIND: training data
   if [[ "$3" == augmented* ]]; then echo "$(data "$1" "$2").augmented"; else data "$1" "$2"; fi
@@ -133,7 +147,8 @@ architecture() { # TASK KIND LAYERS
   local sizes=()
   local DIM="$DIM" INNER_DIM="$INNER_DIM" HEADS="$HEADS"
   if [[ "$1$SCALE" == gecsmall ]]; then DIM="$GEC_DIM" INNER_DIM="$GEC_INNER_DIM" HEADS="$GEC_HEADS"; fi
-  local kind="${2#augmented_}"
+  local kind="$2"
+  kind="${kind#augmented_}" kind="${kind#pretrained_}"
   if [[ "$kind" == transformer ]]; then
     if [[ "$1$SCALE" == gecpaper ]]; then
       ARCH=(--arch transformer_vaswani_wmt_en_de_big)

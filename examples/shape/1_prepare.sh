@@ -41,9 +41,9 @@ small() {
 
 # The corpus of Ott et al. is already in subwords. The README has its source.
 paper() {
-  local language pair
-  data_dir "what is in wmt16_en_de.tar.gz, see README" \
-    train.tok.clean.bpe.32000.{"$SOURCE","$TARGET"}
+  local language pair files=(train.tok.clean.bpe.32000.{"$SOURCE","$TARGET"})
+  for pair in $SETS; do files+=("${pair#*:}"{.tok.bpe.32000,}.{"$SOURCE","$TARGET"}); done
+  data_dir "what is in wmt16_en_de.tar.gz, see README" "${files[@]}"
   for language in "$SOURCE" "$TARGET"; do
     into "$WORK/text/translation/train.$language" cat "$DATA_DIR/train.tok.clean.bpe.32000.$language"
     for pair in $SETS; do

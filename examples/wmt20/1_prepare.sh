@@ -71,9 +71,24 @@ split_off() { # PREFIX READER SUFFIX
   done
 }
 
+# Files of DATA_DIR, in both languages, for this and all later steps.
+check_corpora() {
+  local set stage name names=(train mono subwords) files=()
+  for set in $SETS; do names+=("${set#*:}"); done
+  # shellcheck disable=SC2206  # words apart
+  if needs "tagged@[0-9]+"; then names+=($FILTER_CLEAN); fi
+  if [[ " $ROWS " == *" "[c-fp]" "* ]]; then
+    for stage in $STAGES; do
+      # shellcheck disable=SC2207
+      [[ "$stage" == genuine:* ]] || names+=($(stage_files "${stage%:*}"))
+    done
+  fi
+  for name in $(printf '%s\n' "${names[@]}" | awk '!seen[$0]++'); do files+=("$name".{"$SOURCE","$TARGET"}); done
+  data_dir "the corpora in both languages that the README lists; only rows c to p of ROWS need those of STAGES" \
+    "${files[@]}"
+}
+
 paper() {
-  data_dir "train, mono, subwords and the held-out sets in both languages, see README" \
-    {train,mono,subwords}.{"$SOURCE","$TARGET"}
   local data language pair
   data="$(realpath -ms "$DATA_DIR")" # the target of a link is relative to the link
   for language in "$SOURCE" "$TARGET"; do
@@ -149,6 +164,7 @@ genuine() {
 }
 
 headline "1/9 the corpora ($SCALE)"
+[[ "$SCALE" != paper ]] || check_corpora
 build "$WORK/raw" "$SCALE"
 
 headline "1/9 filtered"

@@ -8,7 +8,8 @@
 #                  CPU cores
 #           paper  WMT'20 English-German or English-Japanese, 8 GPUs
 # SETS             held-out sets SPLIT:NAME, with fairseq's SPLIT: valid, test, test1, ...
-# ROWS             rows of table 5.5, also arguments of steps 7 to 9; see system.sh
+# ROWS             rows of table 5.5, also arguments of steps 7 to 9; see system.sh. Step 1 checks the files that
+#                  they need in DATA_DIR
 # CHOSEN           best: the best checkpoint on the validation set; or the number of last ones to average
 # FLAGS            flags appended to every fairseq-train, which override others
 # SYSTEMS SEEDS    restrict them to run one cell of the table, for example in a Slurm array
@@ -86,7 +87,11 @@ case "$SCALE" in
       SETS="${SETS:-valid:newsdev2020 test:newstest2020}"   # the official validation set, 5.4
       FILTER_CLEAN="${FILTER_CLEAN:-newsdev2020}"           # 5.5.1
       UPDATES="${UPDATES:-80000}"                           # table 5.1
+      STAGES="${STAGES:-clean:2000 news:200}"               # 5.3.4
+      CLEAN="${CLEAN:-kftt news-commentary}" NEWS="${NEWS:-news-commentary}"
     fi
+    STAGES="${STAGES:-news:200}"
+    NEWS="${NEWS:-$(echo newstest{2008..2018}".orig-$SOURCE")}"
     [[ "$SOURCE-$TARGET" == en-ja ]] && SAMPLE="${SAMPLE:-235000000}"   # of 1,777 million, table 5.3
     # Tables 5.4, 5.7 and 5.8 have 2014, 2018 and 2019; table 5.5 has 2019, table 5.6 has 2020.
     SETS="${SETS:-valid:newstest2019 test:newstest2020 test1:newstest2014 test2:newstest2018}"
@@ -132,9 +137,20 @@ fi
 prepared
 
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
+ROWS="${ROWS:-a b c d e f p}"
 ROW_SETS="${ROW_SETS:-$(for set in $HELD_OUT; do
   if [[ "$SCALE" != paper || "$set" =~ ^(valid|test)$ ]]; then echo "$set"; fi
 done | paste -sd ' ')}"
+# Print the training data of a stage of fine-tuning, files in DATA_DIR. Genuine pairs are in WORK.
+NEWS="${NEWS:-}" CLEAN="${CLEAN:-}"
+stage_files() { # NAME
+  case "$1" in
+    news) echo "${NEWS:-news}" ;;
+    clean) echo "${CLEAN:-clean}" ;;
+    *) echo "$1" ;;
+  esac
+}
+
 RUNS="$WORK/runs" # RUNS/SYSTEM.SEED, and RUNS/reverse.1
 DATA="$WORK/data" # DATA/genuine, DATA/bt, ...
 TEXT="$WORK/text" # text in subwords: TEXT/genuine.L, TEXT/mono.L and the held-out sets

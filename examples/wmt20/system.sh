@@ -9,7 +9,7 @@
 #   e   d, re-ranked by right-to-left models        as many as MEMBERS (5.3.6)
 #   f   both n-best lists, re-ranked                by eight scores, with weights tuned on valid (5.3.7)
 #   p   post-ensemble of d, e and f                 by word vectors (5.3.9)
-ROWS="${*:-${ROWS:-a b c d e f p}}"
+ROWS="${*:-$ROWS}"
 R2L="${R2L-yes}"                       # empty: no right-to-left models and no row e
 NBEST="${NBEST:-$BEAM}"                # n of 5.3.7; not in the thesis
 REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7; an ensemble is PATH:PATH
@@ -57,12 +57,6 @@ case "$SCALE" in
     SYSTEM="${SYSTEM:-deep}" MEMBERS="${MEMBERS:-1 2 3 4}"   # 5.3.5
     RATE=1e-5                                                # 5.3.4
     [[ "$SOURCE-$TARGET" == de-en ]] && RATE=1e-6
-    if [[ "$SOURCE$TARGET" == *ja* ]]; then
-      STAGES="${STAGES:-clean:2000 news:200}"
-      CLEAN="${CLEAN:-kftt news-commentary}" NEWS="${NEWS:-news-commentary}"
-    fi
-    STAGES="${STAGES:-news:200}"
-    NEWS="${NEWS:-$(echo newstest{2008..2018}".orig-$SOURCE")}"
     FINE_TOKENS="${FINE_TOKENS:-2500}"                       # for one GPU, also the next
     FINE_UPDATE_FREQ="$(divided 20000 GPUS FINE_TOKENS)"     # 20k tokens a batch, 5.3.4
     BLOCKS=32 MLM_UPDATE_FREQ="$(divided 2048 GPUS BLOCKS)"
@@ -90,15 +84,6 @@ esac
 # shellcheck disable=SC2086  # words apart
 expect SYSTEM "tagged deep bt ft tagged-ft noisy base" $SYSTEM
 
-# Print the training data of a stage of fine-tuning, files in DATA_DIR. Genuine pairs are in WORK.
-NEWS="${NEWS:-}" CLEAN="${CLEAN:-}"
-stage_files() { # NAME
-  case "$1" in
-    news) echo "${NEWS:-news}" ;;
-    clean) echo "${CLEAN:-clean}" ;;
-    *) echo "$1" ;;
-  esac
-}
 # Each stage has a folder of its name, and averages the last checkpoints.
 for stage in $STAGES; do
   if [[ ! "$stage" =~ ^[^:/]+:[1-9][0-9]{0,8}$ ]]; then

@@ -138,7 +138,7 @@ def test_learner_text_takes_the_place_of_synthetic_errors(tmp_path: Path) -> Non
     data, work = learner_text(tmp_path / "data"), tmp_path / "work"
     settings = {"DATA_DIR": str(data), "WORK": str(work)}
     more = {**settings, "SCALE": "small", "MERGES": "40", "PORTION": "50", "FINAL": "none"}
-    more |= {"SYSTEMS": "baseline joint-direct-imdb-100 joint-spell-imdb-100"}
+    more |= {"SYSTEMS": "baseline joint-direct-imdb-100 joint-spell-imdb-125"}
     step(STEPS[0], more)
     assert lines(work / "words/train.src") == lines(data / "train.src")
     assert lines(work / "sets/dev/dev.levels") == list("ABCN")
@@ -148,10 +148,12 @@ def test_learner_text_takes_the_place_of_synthetic_errors(tmp_path: Path) -> Non
     assert [len(portion) for portion in seeds] == [50, 50, 20]
     step(STEPS[2], more)
     assert (work / "data/direct-imdb-100/train.src-trg.src.bin").exists()
+    rounded = work / "pseudo/spell-imdb-125.all.trg"
+    assert len(lines(rounded)) == 120, "1.4 million sentences are all 1,369,460 of SimpleWiki"
     stopped = step(STEPS[0], {**more, "PAIRS": "synthetic", "SETS": "valid"}, 2).stderr
     assert "SYSTEMS, in joint-direct-imdb-100, has 'imdb'. Expected captions, phrases" in stopped
-    stopped = step(STEPS[0], {**more, "SYSTEMS": "joint-direct-imdb-121"}, 2).stderr
-    assert stopped.endswith("direct-imdb-121, but the seed corpus imdb has only 120 sentences.\n")
+    stopped = step(STEPS[0], {**more, "SYSTEMS": "joint-direct-imdb-130"}, 2).stderr
+    assert stopped.endswith("direct-imdb-130, but the seed corpus imdb has only 120 sentences.\n")
     found = trainings("small", "train", **settings)
     assert "pretrain-noisy-imdb-1000000-sse-r2l.1" in found
     assert found["joint-noisy-imdb-100000.1"].mix_weights.count("train=") == 2
@@ -354,9 +356,9 @@ def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
         (
             {"SETS": "valid mine", "DATA_DIR": ""},
             2,
-            "Expected a folder with mine.m2, for the set mine.",
+            "Expected a folder with mine.m2, see README.",
         ),
-        ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with jfleg/dev.src, for the set jfleg."),
+        ({"SCALE": "small", "DATA_DIR": ""}, 2, "jfleg/dev.src, see README."),
         ({"SCALE": "paper", "CHOSEN": "41"}, 2, "CHOSEN is '41'. Expected a number, at most 40,"),
     ],
 )

@@ -88,6 +88,13 @@ def letters(line: str) -> str:
     return "".join(char for char in line.lower() if char.isalnum())
 
 
+def test_sentences_are_tokenized_as_in_bea(tmp_path: Path) -> None:
+    text = tmp_path / "news"
+    text.write_text("It can\u2019t  rain, he said.\n\nYes!\n", "utf-8")
+    module = script(SCRIPT.with_suffix(".py"))
+    assert list(module.tokenize(text, 1)) == ["It ca n't rain , he said .", "", "Yes !"]
+
+
 def test_text_has_no_held_out_sentence(archives: dict[str, str], tmp_path: Path) -> None:
     work = tmp_path / "work"
     shown = convert(archives, work)

@@ -76,21 +76,28 @@ def test_words_are_trained_equally_at_both_depths() -> None:
 def test_grammar_is_trained_as_in_section_4_1() -> None:
     commands = called(dry("train", **GEC, GPUS="4", LAUNCH="node"), "fairseq-train")
     stages = [training(words) for words in commands]
-    assert len(stages) == 2 * 4 * 2
-    for first, second in zip(stages[::2], stages[1::2], strict=True):
-        assert second.finetune_from_model == f"{first.save_dir}/checkpoint_best.pt"
-        assert first.data.endswith("/data/gec.synthetic")
-        for args, rate, warmup, updates in ((first, 5e-4, 8000, 2e5), (second, 1e-4, 4000, 5e4)):
-            assert (args.lr, args.warmup_updates, args.max_update) == ([rate], warmup, updates)
-            assert args.lr_scheduler == "inverse_sqrt"
-            assert (args.max_tokens * 4 * args.update_freq[0], args.dropout) == (8 * 5120, 0.2)
-            assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (1024, 4096)
-            assert args.best_checkpoint_metric == "nll_loss"  # base-2 logarithm of the perplexity
-            assert not args.maximize_best_checkpoint_metric
-    assert {args.encoder_layers for args in stages} == {6, 12}
-    without = called(dry("train", **GEC, PRETRAIN="0"), "fairseq-train")
-    assert len(without) == 2 * 4
-    assert all(training(words).finetune_from_model is None for words in without)
+    for args in stages:
+        name = Path(args.save_dir).name.removeprefix("gec.all.")
+        schedule = (args.lr, args.warmup_updates, args.max_update)
+        if name == "synthetic":
+            assert args.data.endswith("/data/gec.synthetic")
+            assert schedule == ([5e-4], 8000, 200_000)
+        elif name.startswith("pretrained_"):
+            assert args.finetune_from_model == f"{args.save_dir}/synthetic/checkpoint_best.pt"
+            assert schedule == ([1e-4], 4000, 50_000)
+        else:  # from random weights, as in pre-training
+            assert args.finetune_from_model is None
+            assert schedule == ([5e-4], 8000, 50_000)
+        assert args.lr_scheduler == "inverse_sqrt"
+        assert (args.max_tokens * 4 * args.update_freq[0], args.dropout) == (8 * 5120, 0.2)
+        assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (1024, 4096)
+        assert args.best_checkpoint_metric == "nll_loss"  # base-2 logarithm of the perplexity
+        assert not args.maximize_best_checkpoint_metric
+    kinds = ["transformer", "pbd", "no_future", "unshared"]
+    kinds += ["pretrained_transformer", "pretrained_pbd"]
+    wanted = [f"gec.all.{kind}-{layers}" for kind in kinds for layers in (6, 12)]
+    names = [Path(args.save_dir).name for args in stages]
+    assert sorted(names) == sorted(["synthetic"] * 4 + wanted)
 
 
 def test_grammar_is_prepared_and_decoded_as_in_section_4_1() -> None:
@@ -100,46 +107,52 @@ def test_grammar_is_prepared_and_decoded_as_in_section_4_1() -> None:
     for words in called(commands, "fairseq-preprocess"):
         assert options.get_preprocessing_parser().parse_args(words).srcdict
     decoding = called(dry("decode", SCALE="paper", TASKS="gec ocr", FOLDS="9"), "fairseq-generate")
-    assert len(decoding) == 8 * 2 + 10 * 2
+    assert len(decoding) == 12 * 2 + 10 * 2
     for words in decoding:
         args = options.parse_args_and_arch(options.get_generation_parser(), words)
         wanted = (12, "raw") if "/gec." in args.path else (5, None)
         assert (args.beam, args.dataset_impl) == wanted
 
 
+WRONG = "A dog bark at a cat .\nThe cat sleep .\n"
+RIGHT = "A dog barks at a cat .\nThe cat sleeps .\n"
+
+
+def paper_data(folder: Path) -> dict[str, str]:
+    """Write a DATA_DIR of the paper scale. Return settings for a small model."""
+    folder.mkdir()
+    for split in ("train", "valid"):
+        (folder / f"{split}.src").write_text(WRONG * 10)
+        (folder / f"{split}.trg").write_text(RIGHT * 10)
+    for split in ("bea", "conll"):
+        (folder / f"{split}.src").write_text(WRONG)
+    edits = ("2 3|||V|||barks", "2 3|||V|||sleeps")
+    (folder / "conll.m2").write_text(
+        "".join(
+            f"S {line}\nA {edit}|||REQUIRED|||-NONE-|||0\n\n"
+            for line, edit in zip(WRONG.splitlines(), edits, strict=True)
+        )
+    )
+    settings = {**GEC, "DATA_DIR": str(folder), "KINDS": "pbd", "LAUNCH": "single"}
+    settings |= {"VOCABULARY": "30", "GEC_DEPTHS": "1", "GEC_UPDATES": "2", "GEC_BEAM": "2"}
+    return settings | {"FLAGS": "--encoder-embed-dim 16 --encoder-ffn-embed-dim 16"}
+
+
 def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
     """Test sets are raw text, since they have no target side."""
     data, work = tmp_path / "data", tmp_path / "work"
-    data.mkdir()
-    wrong, right = "a dog bark at a cat\nthe cat sleep\n", "a dog barks at a cat\nthe cat sleeps\n"
-    for split in ("train", "valid"):
-        (data / f"{split}.src").write_text(wrong * 10)
-        (data / f"{split}.trg").write_text(right * 10)
-    for split in ("bea", "conll"):
-        (data / f"{split}.src").write_text(wrong)
-    edits = ("2 3|||V|||barks", "2 3|||V|||sleeps")
-    (data / "conll.m2").write_text(
-        "".join(
-            f"S {line}\nA {edit}|||REQUIRED|||-NONE-|||0\n\n"
-            for line, edit in zip(wrong.splitlines(), edits, strict=True)
-        )
-    )
-    settings = {**GEC, "DATA_DIR": str(data), "WORK": str(work), "KINDS": "pbd", "PRETRAIN": "0"}
-    settings |= {
-        "LAUNCH": "single",
-        "VOCABULARY": "30",
-        "GEC_DEPTHS": "1",
-        "GEC_UPDATES": "2",
-        "GEC_BEAM": "2",
-    }
-    settings["FLAGS"] = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 16"
-    shown = [step(path, settings).stdout for path in STEPS][-1].splitlines()
+    settings = {**paper_data(data), "WORK": str(work)}
+    for path in STEPS[:3]:
+        step(path, settings)
     for split in ("bea", "conll"):
         lines = (work / f"runs/gec.all.pbd-1/{split}.txt").read_text().splitlines()
         assert len(lines) == 2
+    (work / "runs/gec.all.pbd-1/conll.txt").write_text(RIGHT)
+    shown = step(STEPS[3], settings).stdout.splitlines()
     assert [line.split("\t")[0] for line in shown[:3]] == ["Precision", "Recall", "F_0.5"]
-    more = {**settings, "PRETRAIN": "0", "GEC_SETS": "bea conll news"}
-    (data / "news.src").write_text(wrong)
+    assert [float(line.split()[-1]) for line in shown[:3]] == [100] * 3, "a perfect correction"
+    more = {**settings, "GEC_SETS": "bea conll news"}
+    (data / "news.src").write_text(WRONG)
     assert "up to date" in step(STEPS[0], more).stderr  # another set changes nothing else
     assert (work / "data/gec.news/news.src-trg.src").exists()
     for number, name, value in (
@@ -150,16 +163,40 @@ def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
         stops_for(STEPS[number - 1], settings, name, value)
 
 
+@pytest.mark.parametrize(
+    ("files", "kinds", "named"),
+    [
+        ({"conll.src": WRONG.replace(" .", "")}, "pbd", ["line 1", "conll.src", "to-text"]),
+        ({"conll.src": WRONG.splitlines()[0]}, "pbd", ["line 2", "conll.src", "to-text"]),
+        ({"train.trg": RIGHT.replace(" .", ".") * 10}, "pbd", ["train.trg", "not tokenized"]),
+        ({"bea.src": WRONG.replace(" .", ".")}, "pbd", ["bea.src", "not tokenized"]),
+        (
+            {"conll.m2": None, "bea.src": ""},
+            "pretrained_pbd",
+            ["conll.m2", "bea.src", "news.txt", "backtranslated.src", "backtranslated.trg"],
+        ),
+    ],
+)
+def test_the_first_step_checks_the_text(
+    files: dict[str, str | None], kinds: str, named: list[str], tmp_path: Path
+) -> None:
+    settings = paper_data(tmp_path / "data") | {"WORK": str(tmp_path / "work"), "KINDS": kinds}
+    for name, text in files.items():
+        path = tmp_path / "data" / name
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text)
+    _, shown = step(STEPS[0], settings, 2).stderr.splitlines()  # after a headline
+    assert all(word in shown for word in named), shown
+
+
 def test_grammar_of_learner_text_runs_to_scores(tmp_path: Path) -> None:
     data, work = learner_text(tmp_path / "data"), tmp_path / "work"
     settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "WORK": str(work)}
-    settings |= {"KINDS": "transformer pbd", "GEC_DEPTHS": "1", "VOCABULARY": "40"}
-    settings |= {
-        "GEC_DIM": "16",
-        "GEC_INNER_DIM": "16",
-        "GEC_UPDATES": "2",
-        "PRETRAIN_UPDATES": "2",
-    }
+    settings |= {"KINDS": "transformer pretrained_pbd", "GEC_DEPTHS": "1", "VOCABULARY": "40"}
+    settings |= {"GEC_DIM": "16", "GEC_INNER_DIM": "16", "GEC_UPDATES": "2"}
+    settings |= {"PRETRAIN_UPDATES": "2", "TUNING_UPDATES": "2"}
     settings |= {"METRICS": "m2", "CLEAN_LINES": "50"}
     shown = [step(path, settings).stdout for path in STEPS][-1]
     assert len((work / "text/gec.synthetic/train.src").read_text().splitlines()) == 50
@@ -214,6 +251,7 @@ def test_training_words_can_be_limited() -> None:
     ("settings", "code", "message"),
     [
         ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'. Expected transformer, pbd, augmented, no_future,"),
+        ({"PRETRAIN": "1"}, 2, "pretrained_pbd"),
         ({"TASKS": "gec"}, 2, "TASKS has 'gec'. Expected ocr, spell."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with ocr/klk.0.train"),
         ({**GEC, "DATA_DIR": ""}, 2, "folder with train, valid .src and .trg"),

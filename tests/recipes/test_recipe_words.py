@@ -378,6 +378,27 @@ def test_wrong_data_folder_is_reported_first(path: Path, tmp_path: Path) -> None
     assert "Traceback" not in shown
 
 
+@pytest.mark.parametrize(
+    ("recipe", "files"),
+    [
+        ("bytenet", "memorize.de train.de valid.en test.en mono.de"),
+        ("gec_pseudo_data", "train valid.m2 conll14.m2 jfleg/test.ref3 bea.src simplewiki.txt"),
+        ("mein", "elec/train.tsv elec/test.tsv imdb/unlabelled.txt rcv1/test.tsv"),
+        ("pie", "train.src clean.txt test.src test.m2"),
+        ("shape", "train.tok.clean.bpe.32000.en newstest2010.tok.bpe.32000.de newstest2016.en"),
+    ],
+)
+def test_the_first_step_lists_the_files_of_all_steps(
+    recipe: str, files: str, tmp_path: Path
+) -> None:
+    settings = {"SCALE": "paper", "DATA_DIR": str(tmp_path), "WORK": str(tmp_path / "work")}
+    if recipe == "pie":
+        settings |= {"TASKS": "gec", "BERT": str(tmp_path)}
+    (path,) = (ROOT / "examples" / recipe).glob("1_*.sh")
+    shown = step(path, settings, 2).stderr.splitlines()[-1]
+    assert all(f" {tmp_path}/{name}" in shown for name in files.split()), shown
+
+
 def test_all_missing_and_empty_files_of_the_data_folder_are_listed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "train").touch()
