@@ -99,7 +99,7 @@ _ssl_build() {
   _ssl_step "creating .venv with $python" "$python" -m venv --clear "$_ssl_venv" || return 1
   _ssl_step "installing torch and build tools" \
     _ssl_pip torch numpy cython ninja packaging setuptools wheel || return 1
-  PATH="$_ssl_venv/bin:$PATH" _ssl_step "building fairseq (about 3 minutes)" \
+  PATH="$_ssl_venv/bin:$PATH" _ssl_step "building fairseq (2 to 5 minutes)" \
     _ssl_pip --no-build-isolation fairseq-fixed || return 1
   _ssl_step "installing the other packages" \
     _ssl_pip --no-build-isolation --editable "${_ssl_root}[dev]" || return 1
