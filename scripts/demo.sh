@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demo: each method on a toy task that needs what it adds, beside the baseline of the same size
 # and training. Prints a line for each method, with the claim of its paper, and writes
-# demo/report.html. Under ten minutes on two idle CPU cores, set-up included. An interrupted demo resumes.
+# demo/report.html. About ten minutes on two idle CPU cores, after the set-up. An interrupted demo resumes.
 #
 #   bash scripts/demo.sh
 #   DEMO_DIR=elsewhere DEMO_METHODS="late-evidence names" FORCE=1 bash scripts/demo.sh
@@ -293,6 +293,8 @@ method() { # METHOD
     into "$M/text/texts" cut -f 2 "$M/text/test.tsv"
     into "$M/text/labels" cut -f 1 "$M/text/test.tsv"
   fi
+  into "$OUTPUTS/source/$METHOD.txt" cat "${SIDES[0]}"
+  into "$OUTPUTS/reference/$METHOD.txt" cat "${SIDES[1]}"
   local system scored="$M/scored"
   into "$scored.reference" units "${SIDES[1]}"
   for system in baseline method; do into "$scored.$system" units "$OUTPUTS/$system/$METHOD.txt"; done
@@ -306,27 +308,7 @@ for name in $METHODS; do spawn method "$name"; done
 settle
 
 headline "correct lines of the held-out sets (reconstruction: correct digits), in percent"
-scores=() gold=(--source "$DEMO/sentences.source" --reference "$DEMO/sentences.reference")
+scores=()
 for name in $METHODS; do scores+=("$OUTPUTS/$name.json"); done
-run python scripts/demo_table.py "${scores[@]}" --figure "$OUTPUTS/accuracy.svg"
-
-# The page shows the first 40 test lines of each task that writes text; imitators write labels.
-if [[ "${METHODS// /}" == imitators ]]; then exit; fi
-first_lines() { # SYSTEM|source|reference
-  local METHOD M SIDES name
-  for name in $METHODS; do
-    METHOD="$name" M="$DEMO/$name"
-    if [[ "$name" == imitators ]]; then continue; fi
-    sides
-    case "$1" in
-      source) head -n 40 "${SIDES[0]}" ;;
-      reference) head -n 40 "${SIDES[1]}" ;;
-      *) head -n 40 "$OUTPUTS/$1/$name.txt" ;;
-    esac
-  done
-}
-for side in source reference; do into "$DEMO/sentences.$side" first_lines "$side"; done
-for system in baseline method; do into "$OUTPUTS/$system/sentences.txt" first_lines "$system"; done
-quietly "$DEMO/report.log" run fairseq-ssl report "$OUTPUTS" -o "$DEMO/report.html" \
-  --title "Methods on toy tasks" --test-set sentences --metric accuracy --baseline baseline "${gold[@]}"
+run python scripts/demo_table.py "${scores[@]}" --page "$DEMO/report.html"
 headline "the page: $DEMO/report.html"

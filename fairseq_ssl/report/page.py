@@ -1,4 +1,4 @@
-"""HTML page of a report: a table of scores, figures and a sentence browser in one file."""
+"""HTML page of a report: figures, a table of scores and a sentence browser in one file."""
 
 from __future__ import annotations
 
@@ -376,10 +376,10 @@ class Page:
         """
         files, sentences = self.files, self.sentences
         sections = [
+            _figures(files.figures),
             score_html(self.scores),
             *(comparison_html(table, number) for number, table in enumerate(files.comparisons)),
             *(breakdown_html(name, table) for name, table in files.breakdowns.items()),
-            _figures(files.figures),
             "" if sentences is None else sentences_html(sentences),
             _analyses(files.analyses),
         ]

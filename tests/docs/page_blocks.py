@@ -22,7 +22,8 @@ FENCE = re.compile(
     r"^(?P<indent> *)(?P<ticks>```+)(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)(?P=ticks) *$",
     re.MULTILINE | re.DOTALL,
 )
-MARKER = re.compile(r"<!-- needs: (.*?) -->\s*\Z")
+MARKER = re.compile(r"<!-- (needs|within): (.*?) -->\s*\Z")
+DECIMAL = r"\d+\.\d+"
 SYMBOL = re.compile(r"[|&;<>()]+")
 
 
@@ -35,6 +36,8 @@ class Block(NamedTuple):
     """Line of the fence in the page, from 1."""
     needs: str
     """Word of the marker before it, or an empty string."""
+    within: float = 0
+    """Maximum difference of decimal numbers in the output, which can depend on the CPU."""
 
 
 def blocks(page: str) -> Iterator[Block]:
@@ -47,7 +50,8 @@ def blocks(page: str) -> Iterator[Block]:
             language=words[0] if words else "",
             text=textwrap.dedent(found["body"]),
             line=before.count("\n") + 1,
-            needs=marker[1] if marker else "",
+            needs=marker[2] if marker and marker[1] == "needs" else "",
+            within=float(marker[2]) if marker and marker[1] == "within" else 0,
         )
 
 
@@ -70,10 +74,21 @@ def transcript(text: str) -> list[tuple[str, str]]:
     return steps
 
 
-def matches(shown: str, output: str) -> bool:
-    """Return True if the output is the one shown, in which `...` matches any text."""
-    parts = map(re.escape, shown.split("..."))
-    return re.fullmatch(".*?".join(parts), output, re.DOTALL) is not None
+def matches(shown: str, output: str, within: float = 0) -> bool:
+    """Return True if the output is the one shown, in which `...` matches any text.
+
+    Decimal numbers may differ by up to `within`.
+    """
+    parts = re.split(rf"(\.\.\.|{DECIMAL})" if within else r"(\.\.\.)", shown)
+    patterns = [".*?" if part == "..." else re.escape(part) for part in parts]
+    if within:
+        patterns[1::2] = [one if one == ".*?" else f"({DECIMAL})" for one in patterns[1::2]]
+    found = re.fullmatch("".join(patterns), output, re.DOTALL)
+    numbers = [float(part) for part in parts[1::2] if part != "..."]
+    return found is not None and all(
+        abs(float(number) - expected) <= within
+        for number, expected in zip(found.groups(), numbers, strict=True)
+    )
 
 
 def simple_commands(text: str) -> Iterator[list[str]]:
