@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -76,16 +77,22 @@ def content_digest(*paths: str | Path) -> str:
     It does not depend on paths and modification times. Subfolders are skipped. The digest of a pipe
     or a device is empty, since it can be read only once.
     """
-    if any(is_device(Path(path)) for path in paths):
-        return ""
-    digest = hashlib.sha256()
+    files: list[Path] = []
     for path in map(Path, paths):
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if file.is_dir():
-                continue
-            with open_bytes(file, compressed=False) as opened:
-                while block := opened.read(2**20):
-                    digest.update(block)
+        files += sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]
+    if any(map(is_device, files)):
+        return ""
+    return _digest_of(*((file, *file_fingerprint(file)) for file in files))
+
+
+@lru_cache
+def _digest_of(*files: tuple[Any, ...]) -> str:
+    """Return a digest of the contents of files, which are read once while they do not change."""
+    digest = hashlib.sha256()
+    for path, *_ in files:
+        with open_bytes(path, compressed=False) as file:
+            while block := file.read(2**20):
+                digest.update(block)
     return digest.hexdigest()[:16]
 
 

@@ -420,7 +420,7 @@ def export(
     if to != "ctranslate2" and quantization != "float32":
         raise UsageError(f"`quantization` needs `to` ctranslate2 or onnx, not {to}.")
     state = _read_direction(checkpoint, to, source_lang, target_lang)
-    parameters = {"to": to, "arch": architecture(state)}
+    parameters: dict[str, Any] = {"to": to, "arch": architecture(state)}
     parameters["checkpoint_digest"] = content_digest(checkpoint)
     if to == "translation":
         parameters |= {"source_lang": source_lang, "target_lang": target_lang}

@@ -267,7 +267,9 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def teacher(self) -> TextClassifier:
         """The expert in the checkpoint of `imitator_teacher`."""
         path = Path(str(self.cfg.imitator_teacher))
-        return text_classifier.load_expert(path, self).eval().requires_grad_(False)
+        expert = text_classifier.load_expert(path, self)
+        expert.eval().requires_grad_(False)
+        return expert
 
     @property
     def source_dictionary(self) -> Any:

@@ -46,8 +46,10 @@ def compared(*models: str, offsets: tuple[int, ...] = (0, 2)) -> Any:
 
 def exported(model: str, quantization: str = "float32") -> Any:
     """Convert a model to CTranslate2."""
-    settings = {"data_dir": "data", "quantization": quantization, "overwrite": True}
-    return SimpleNamespace(signature=checkpoints.export(model, "out.d", "ctranslate2", **settings))
+    signature = checkpoints.export(
+        model, "out.d", "ctranslate2", data_dir="data", quantization=quantization, overwrite=True
+    )
+    return SimpleNamespace(signature=signature)
 
 
 CALLS: dict[str, list[Callable[[], Any]]] = {
