@@ -32,7 +32,7 @@ from fairseq_ssl.inference.loading import load_models, torch_device
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.text_files import line_list, read_json
 from fairseq_ssl.modules.window_classifiers import Imitators
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature, content_digest, file_fingerprint
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
@@ -375,7 +375,9 @@ def label_split(
         "model": [str(classifier.path), *file_fingerprint(classifier.path)],
         "lines": [first, last],
     }
-    signature = Signature("classify-label", {**params, "classes": classifier.task.classes})
+    shown = {"split": split, "lines": f"{first}-{last}", "classes": classifier.task.classes}
+    shown["model_digest"] = content_digest(classifier.path)
+    signature = Signature("classify-label", shown, params)
 
     def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         done = int(state.get("done", 0))

@@ -20,7 +20,7 @@ from fairseq_ssl.inference.loading import check_weights, load_tagger
 from fairseq_ssl.io.blocks import m2_hint
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.spelling import spelling_corrector
 
 DECODINGS = 5
@@ -152,8 +152,9 @@ def tune_edit_confidence(
     if int8 and device != "cpu":
         raise UsageError(f"`device` is {device!r}. `int8` needs cpu.")
     source, models, data_dir = Path(source), path_list(models), optional_path(data_dir)
+    spelling = optional_path(spelling)
     check_weights(weights, len(models))
-    sources, targets = _read_sides(source, Path(target), optional_path(spelling))
+    sources, targets = _read_sides(source, Path(target), spelling)
     given: dict[str, Any] = {"edit_iterations": iterations, "edit_int8": int8}
     if weights:
         given["edit_weights"] = ",".join(map(str, weights))
@@ -163,12 +164,13 @@ def tune_edit_confidence(
     trials = [Trial(one, tuner.decode(one)) for one in counted(options, report)]
     best = max(trials, key=lambda trial: trial.scores[metric])
     params = {
-        **{"source": str(source), "models": list(map(str, models)), "metric": metric},
-        **{"weights": ",".join(map(str, weights)) or "equal", "data_dir": str(data_dir or "none")},
+        **{"metric": metric, "weights": ",".join(map(str, weights)) or "equal"},
         **{"iterations": iterations, "batch_size": batch_size, "int8": int8},
-        **{"spelling": str(optional_path(spelling) or "none")},
+        "model_digest": content_digest(*models, *([spelling] if spelling else [])),
     }
-    result = TuningResult(Signature("edits-tune", params), trials[0], best, len(trials))
+    files = {"source": str(source), "models": list(map(str, models))}
+    files |= {"data_dir": str(data_dir or "none"), "spelling": str(spelling or "none")}
+    result = TuningResult(Signature("edits-tune", params, files), trials[0], best, len(trials))
     params.update({**result.flags, **best.scores})
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fairseq_ssl.analysis.results import (
     Checkpoints,
     Table,
     check_bounds,
+    checkpoint_digest,
     checkpoint_paths,
     mean_and_sd,
 )
@@ -116,7 +118,11 @@ def score_by_length(
     parameters = {
         "subset": ",".join(subsets),
         "beam": options.beam,
+        "search": asdict(options),
+        "text": asdict(form),
+        "ends": list(ends),
         "sacrebleu": runs[baseline][0]["sacrebleu"],
+        "checkpoint_digest": checkpoint_digest(checkpoints),
     }
     return LengthBleu(Signature("length-bleu", parameters), results)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import json_text, path_list
 from fairseq_ssl.metrics.metric import SeedRange
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 Checkpoints = Mapping[str, Sequence[str | Path]]
 """Checkpoints by model name. A model has one checkpoint for each seed."""
@@ -51,6 +52,7 @@ class AnalysisResult(ABC):
         content = {
             "signature": str(self.signature),
             **self.signature.parameters,
+            **self.signature.details,
             **self.results,
         }
         with atomic_lines(path) as file:
@@ -75,6 +77,11 @@ def checkpoint_paths(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, li
             "compare."
         )
     return {name: path_list(paths) for name, paths in checkpoints.items()}
+
+
+def checkpoint_digest(checkpoints: Checkpoints) -> str:
+    """Return a digest of the contents of all checkpoints, for a signature."""
+    return content_digest(*chain.from_iterable(checkpoints.values()))
 
 
 def mean_and_sd(values: Iterable[float]) -> dict[str, float]:

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.analysis import figures
-from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table, checkpoint_paths
+from fairseq_ssl.analysis.results import (
+    AnalysisResult,
+    Checkpoints,
+    Table,
+    checkpoint_digest,
+    checkpoint_paths,
+)
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
@@ -85,6 +91,7 @@ def compare_shifted_states(
         mean = [[sum(r["similarity"][a][b] for r in runs) / len(runs) for b in size] for a in size]
         models[name] = {"similarity": mean, "least": min(map(min, mean)), "runs": runs}
     parameters = {"subset": subset, "offsets": list(offsets)}
+    parameters["checkpoint_digest"] = checkpoint_digest(checkpoints)
     return ShiftSimilarity(Signature("shift-similarity", parameters), {"models": models})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
     Table,
+    checkpoint_digest,
     checkpoint_paths,
     mean_and_sd,
 )
@@ -119,7 +120,10 @@ def score_swapped(
         "lines": lines,
         "seed": seed,
         "beam": options.beam,
+        "search": asdict(options),
+        "text": asdict(text),
         "sacrebleu": next(iter(runs.values()))[0]["sacrebleu"],
+        "checkpoint_digest": checkpoint_digest(checkpoints),
     }
     return SwappedBleu(Signature("swapped-bleu", parameters), {"models": models})
 

@@ -17,6 +17,7 @@ from fairseq_ssl.analysis.results import (
     Checkpoints,
     Table,
     check_bounds,
+    checkpoint_digest,
     checkpoint_paths,
 )
 from fairseq_ssl.analysis.trained_models import TrainedModels
@@ -111,7 +112,10 @@ def compare_gold_tokens(
         },
         "checkpoints": {name: list(map(str, paths)) for name, paths in checkpoints.items()},
     }
-    return TokenWins(Signature("token-wins", {"subset": ",".join(subsets)}), results)
+    bounds = {"rank_bounds": list(ranks), "position_bounds": list(positions)}
+    parameters = {"subset": ",".join(subsets), **bounds}
+    parameters["checkpoint_digest"] = checkpoint_digest(checkpoints)
+    return TokenWins(Signature("token-wins", parameters), results)
 
 
 def _gold_ranks(trained: TrainedModels, subsets: Sequence[str]) -> list[NDArray[np.int64]]:

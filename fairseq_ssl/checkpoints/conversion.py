@@ -26,7 +26,7 @@ from fairseq_ssl.checkpoints.files import (
 )
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, check_choice
 from fairseq_ssl.io.text_files import optional_path
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 OptionValues = dict[str, Any]
 Actions = dict[str, argparse.Action]
@@ -420,7 +420,10 @@ def export(
     if to != "ctranslate2" and quantization != "float32":
         raise UsageError(f"`quantization` needs `to` ctranslate2 or onnx, not {to}.")
     state = _read_direction(checkpoint, to, source_lang, target_lang)
-    parameters = {"to": to, "arch": architecture(state)}
+    parameters: dict[str, Any] = {"to": to, "arch": architecture(state)}
+    parameters["checkpoint_digest"] = content_digest(checkpoint)
+    if to == "translation":
+        parameters |= {"source_lang": source_lang, "target_lang": target_lang}
     stock = state if to == "translation" else to_stock(state)
     if to == "ctranslate2":
         from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
@@ -430,6 +433,6 @@ def export(
         parameters["quantization"] = quantization
     else:
         write_checkpoint(stock, output)
-    signature = Signature("export", parameters | {"checkpoint": str(checkpoint)})
+    signature = Signature("export", parameters, {"checkpoint": str(checkpoint)})
     signature.write_beside(output)
     return signature

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 EXAMPLES = """\
   fairseq-ssl average checkpoints --last 10 --by update -o averaged.pt
@@ -73,8 +73,9 @@ def run(args: argparse.Namespace) -> None:
             **({"ema": True} if args.ema else {}),
             "n": len(paths),
             "by": args.by,
-            "checkpoints": [str(p) for p in paths],
+            "checkpoint_digest": content_digest(*paths),
         },
+        {"checkpoints": [str(p) for p in paths]},
     )
     signature.write_beside(args.output)
     print_lines(signature, f"wrote {args.output}")

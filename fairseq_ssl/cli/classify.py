@@ -14,7 +14,7 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.metrics.classifier_scores import COLUMNS, ClassificationReport, score_predictions
 from fairseq_ssl.metrics.metric import SAMPLES, SeedRange
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 if TYPE_CHECKING:
     from fairseq_ssl.analysis.classification import TextClassifierPipeline
@@ -118,10 +118,9 @@ def _predict(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.file, args.model)
     classifier = _classifier(args)
     classifier.check_windows(args.windows)  # before stdin is read
-    parameters = {"model": str(args.model), "windows": args.windows}
-    if args.split:
-        parameters["split"] = args.split
-    signature = Signature("classify-predict", parameters)
+    parameters = {"windows": args.windows, "split": args.split}
+    parameters["model_digest"] = content_digest(args.model)
+    signature = Signature("classify-predict", parameters, {"model": str(args.model)})
     batches = {"windows": args.windows, "batch_size": args.batch_size}
     if args.split:
         lines = predict_split(classifier, args.split, **batches)

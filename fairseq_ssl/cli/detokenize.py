@@ -36,9 +36,8 @@ def run(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.file)
     named = {name: getattr(args, name) for name in ("moses", "drop", "field")}
     named["subwords"] = args.subwords or "sentencepiece"
-    options.write_lines(
-        _plain(args), args.output, Signature("detokenize", {"input": str(args.file), **named})
-    )
+    signature = Signature("detokenize", named, {"input": str(args.file)})
+    options.write_lines(_plain(args), args.output, signature)
 
 
 def _plain(args: argparse.Namespace) -> Iterator[str]:

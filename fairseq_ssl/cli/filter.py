@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         metavar="SOURCE",
-        help="text, one sentence per line; .gz by suffix; - for stdin (default: -)",
+        help="text, one sentence per line; .gz by suffix; - for stdin (default: stdin)",
     )
     parser.add_argument(
         "target", type=Path, nargs="?", metavar="TARGET", help="target side of a parallel corpus"
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="FILE",
         help="kept lines, one file for each side; .gz by suffix; an interrupted run resumes when "
-        "the same command is run again (default: -, stdout, for monolingual text)",
+        "the same command is run again (default: stdout for monolingual text)",
     )
     _add_filters(parser)
     options.add_jobs(parser)

@@ -122,7 +122,7 @@ def _text(args: argparse.Namespace) -> None:
         for lang in (args.source_lang, args.target_lang)
     )
     done = m2.m2_to_text(args.file, source, target, args.annotator, None, args.drop_overlaps)
-    Signature("m2", {"file": str(args.file), **_parameters(args)}).write_beside(source)
+    _signature(args, {"file": str(args.file)}).write_beside(source)
     print_lines(f"wrote {source}", *(f"wrote {path}: {_counts(by)}" for path, by in done.items()))
 
 
@@ -132,12 +132,13 @@ def _apply(args: argparse.Namespace) -> None:
     chosen = m2.EditFilter(args.types, args.exclude_types)
     applier = m2.EditApplier(name, args.annotator, chosen, args.drop_overlaps)
     lines = map(applier, m2.parse_m2(options.input_lines(args.input), name))
-    options.write_lines(lines, args.output, Signature("m2", {"file": name, **_parameters(args)}))
+    options.write_lines(lines, args.output, _signature(args, {"file": name}))
     print_lines(_counts(applier))
 
 
-def _parameters(args: argparse.Namespace) -> dict[str, object]:
-    return {name: getattr(args, name) for name in RECORDED.split() if hasattr(args, name)}
+def _signature(args: argparse.Namespace, files: dict[str, object]) -> Signature:
+    parameters = {name: getattr(args, name) for name in RECORDED.split() if hasattr(args, name)}
+    return Signature("m2", parameters, files)
 
 
 def _counts(by: m2.EditApplier) -> str:
@@ -175,8 +176,7 @@ def _write(
 ) -> None:
     options.check_output(args.output, *inputs)
     lines = (line for sentence in sentences for line in m2.format_m2(sentence))
-    parameters = {"files": list(map(str, inputs)), **_parameters(args)}
-    options.write_lines(lines, args.output, Signature("m2", parameters))
+    options.write_lines(lines, args.output, _signature(args, {"files": list(map(str, inputs))}))
 
 
 def _stats(args: argparse.Namespace) -> None:

@@ -76,7 +76,7 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
         type=path_or_stream,
         nargs="?",
         metavar=name.upper(),
-        help=f"{what}; .gz by suffix; - for stdin (default: -)",
+        help=f"{what}; .gz by suffix; - for stdin (default: stdin)",
     )
 
 
@@ -88,7 +88,7 @@ def add_output(parser: Options, what: str = "output; .gz by suffix", metavar: st
 def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -> None:
     """Add the option --output. Its value is None for stdout, the default."""
     parser.add_argument(
-        "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: -, stdout)"
+        "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: stdout)"
     )
 
 
@@ -287,7 +287,7 @@ def add_jobs(parser: Options, default: str = "one per core") -> None:
         type=integer(1, MAX_JOBS),
         metavar="N",
         help=f"processes of this machine, 1 to {MAX_JOBS:,}; does not change the output (default: "
-        f"{default}, here {cpu_count()})",
+        f"{default})",
     )
 
 

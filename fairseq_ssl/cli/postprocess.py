@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import DataError, UsageError, flag
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.postprocessing import UnknownCopies, postprocessor
 from fairseq_ssl.text.vocabulary import read_counts
 
@@ -89,8 +89,9 @@ def run(args: argparse.Namespace) -> None:
     steps = {name: getattr(args, name) for name in STEPS if name != "copy_unknown"}
     process = postprocessor(**steps)
     copies = _copies(args) if args.copy_unknown else None
+    if copies:
+        chosen["dictionary_digest"] = content_digest(args.source_dict, args.target_dict)
     signature = Signature("postprocess", chosen)
-
     lines = _copied(args, copies) if copies else options.input_lines(args.file)
     options.write_lines(map(process, lines), args.output, signature)
     if copies:

@@ -12,7 +12,7 @@ from fairseq_ssl.cli import options, rerank_features, rerank_tune
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag, nearest
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 CONCENTRATION = 1.0
 NUMBERS = {
@@ -96,11 +96,12 @@ def _post_ensemble(args: argparse.Namespace) -> None:
         "kernel": args.kernel,
         "concentration": args.concentration,
         "tokenize": args.tokenize,
-        "vectors": str(args.vectors),
-        "outputs": [str(path) for path in args.outputs],
+        "vectors_digest": content_digest(args.vectors),
+        "systems": len(args.outputs),
         "weights": args.weight,
     }
-    options.write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters))
+    files = {"vectors": str(args.vectors), "outputs": list(map(str, args.outputs))}
+    options.write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters, files))
     counts = Counter(chosen.systems)
     taken = ", ".join(f"{path} {counts[index]}" for index, path in enumerate(args.outputs))
     known = "all outputs are equal"
@@ -249,8 +250,9 @@ def _merge(args: argparse.Namespace) -> None:
         args.best,
     )
     named = {name: getattr(args, name) for name in ("best", "right_to_left", "subwords", "moses")}
-    parameters = {"lists": {name: str(path) for name, path in paths.items()}, **named}
-    options.write_lines(merged, args.output, Signature("rerank-merge", parameters))
+    files = {"lists": {name: str(path) for name, path in paths.items()}}
+    signature = Signature("rerank-merge", {"names": list(paths), **named}, files)
+    options.write_lines(merged, args.output, signature)
     print_lines(
         f"merged {len(paths)} lists: {merged.sentences} sentences, {merged.candidates} candidates, "
         f"{merged.candidates / merged.sentences:.1f} each"
@@ -306,7 +308,8 @@ def _apply(args: argparse.Namespace) -> None:
     else:
         weights = check_weights(_parse_weights(args.weight), "--weight")
     name = str(args.nbest_list)
-    signature = Signature("rerank-apply", {"list": name, "weights": weights, "nbest": args.nbest})
+    parameters = {"weights": weights, "nbest": args.nbest}
+    signature = Signature("rerank-apply", parameters, {"list": name})
     lines = apply_to_lines(options.input_lines(args.nbest_list), weights, name, args.nbest)
     options.write_lines(lines, args.output, signature)
 

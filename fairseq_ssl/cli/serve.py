@@ -11,7 +11,6 @@ from fairseq_ssl.cli.correct import add_corrector, add_explain, corrector_config
 from fairseq_ssl.errors import import_optional
 from fairseq_ssl.inference.correction import Corrector
 from fairseq_ssl.inference.server import ServerLimits, correction_app, open_listener, run_app
-from fairseq_ssl.io.executors import cpu_count
 
 EXAMPLES = """\
   fairseq-ssl serve --model run/checkpoint_best.pt --explain     (then open http://127.0.0.1:8000)
@@ -43,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_corrector(parser)
     work = parser.add_argument_group("parallelism")
     options.add_one_device(work)
-    options.add_integer(work, "--threads", "threads on a CPU, by default all cores", cpu_count())
+    what = "threads on a CPU, 1 or more (default: one per core)"
+    work.add_argument("--threads", type=options.integer(1), metavar="N", help=what)
     options.add_batch_size(work)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.spelling import count_spelling_file, spelling_corrector
 
 EXAMPLES = """\
@@ -55,5 +55,6 @@ def _correct(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.file, args.counts)
     correct = spelling_corrector(args.counts)
     lines = (" ".join(correct(line.split())) for line in options.input_lines(args.file))
-    params = {"input": str(args.file), "counts": str(args.counts)}
-    options.write_lines(lines, args.output, Signature("spelling-correct", params))
+    files = {"input": str(args.file), "counts": str(args.counts)}
+    parameters = {"counts_digest": content_digest(args.counts)}
+    options.write_lines(lines, args.output, Signature("spelling-correct", parameters, files))

@@ -11,7 +11,7 @@ from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.io.jobs import parallel_map
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.subwords.model import (
     SENTENCEPIECE,
     SUBWORD_KINDS,
@@ -172,8 +172,7 @@ def _encode(args: argparse.Namespace) -> None:
     lines = parallel_map(
         options.input_lines(args.file), args.jobs, subword_encoder, args.model, tuple(args.tags)
     )
-    parameters = {"model": str(args.model), "tags": args.tags}
-    options.write_lines(lines, args.output, Signature("subwords-encode", parameters))
+    options.write_lines(lines, args.output, _signature("subwords-encode", args))
 
 
 def _decode(args: argparse.Namespace) -> None:
@@ -185,6 +184,10 @@ def _decode(args: argparse.Namespace) -> None:
 
 def _dictionary(args: argparse.Namespace) -> None:
     options.check_output(args.output, model_file(args.model))
-    parameters = {"model": str(args.model), "tags": args.tags}
     lines = subword_dictionary(args.model, args.tags)
-    options.write_lines(lines, args.output, Signature("subwords-dictionary", parameters))
+    options.write_lines(lines, args.output, _signature("subwords-dictionary", args))
+
+
+def _signature(method: str, args: argparse.Namespace) -> Signature:
+    parameters = {"model_digest": content_digest(model_file(args.model)), "tags": args.tags}
+    return Signature(method, parameters, {"model": str(args.model)})

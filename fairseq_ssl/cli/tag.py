@@ -10,7 +10,13 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.vocabulary import add_tag, add_tag_to_dictionary, check_tag, remove_tag
+from fairseq_ssl.text.vocabulary import (
+    add_tag,
+    add_tag_to_dictionary,
+    check_tag,
+    read_counts,
+    remove_tag,
+)
 
 EXAMPLES = """\
   fairseq-ssl tag '<BT>' < back-translated.en > tagged.en
@@ -65,6 +71,8 @@ def run(args: argparse.Namespace) -> None:
     if only_dictionaries and args.output:
         raise UsageError("--output needs FILE. Pass - for stdin.")
     options.check_output(args.output, args.file, *args.dictionary)
+    for path in args.dictionary:  # all of them, before the first is changed
+        read_counts(path)
     for path in args.dictionary:
         line = add_tag_to_dictionary(path, args.tag)
         found = f"already has {args.tag}" if line is None else f"has {args.tag} now, in line {line}"

@@ -11,7 +11,7 @@ from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import parallel_map
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.tokenization import CaseCounts, detruecaser, truecaser
 
 EXAMPLES = """\
@@ -66,9 +66,8 @@ def _train(args: argparse.Namespace) -> None:
             "tokenized text, one sentence per line."
         )
     words = counts.write(args.output)
-    signature = Signature(
-        "truecase", {"lines": number, "words": words, "text": [str(path) for path in args.text]}
-    )
+    numbers = {"lines": number, "words": words}
+    signature = Signature("truecase", numbers, {"text": list(map(str, args.text))})
     signature.write_beside(args.output)
     print_lines(signature, f"wrote {words} words to {args.output}")
 
@@ -76,7 +75,9 @@ def _train(args: argparse.Namespace) -> None:
 def _apply(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.file, args.model)
     lines = parallel_map(options.input_lines(args.file), args.jobs, truecaser, args.model)
-    options.write_lines(lines, args.output, Signature("truecase-apply", {"model": str(args.model)}))
+    parameters = {"model_digest": content_digest(args.model)}
+    signature = Signature("truecase-apply", parameters, {"model": str(args.model)})
+    options.write_lines(lines, args.output, signature)
 
 
 def _undo(args: argparse.Namespace) -> None:

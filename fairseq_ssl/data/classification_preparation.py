@@ -21,7 +21,7 @@ from fairseq_ssl.io.jobs import (
 )
 from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.labeled_text import (
     LabeledText,
     duplicate_key,
@@ -114,12 +114,12 @@ def prepare_folder(
         extra = _ExtraTexts(config.extra_unlabeled, config.train_test_overlap, config.lower, held)
         report = _write(config, folder, splits, unlabeled, extra, progress)
         counts = {name: len(texts) for name, texts in splits.items()}
+        kind, colon, bert = config.tokenizer.partition(":")
         parameters = {
-            "labeled": str(config.labeled),
             **counts,
             "unlabeled": len(unlabeled),
             **({"extra": len(extra)} if extra else {}),
-            "tokenizer": config.tokenizer,
+            "tokenizer": f"{kind}:{content_digest(bert)}" if colon else kind,
             "lower": config.lower,
             "min_count": config.minimum,
             "drop_unknown": config.drop_unknown,
@@ -127,7 +127,8 @@ def prepare_folder(
             "train_test_overlap": config.train_test_overlap,
             "overlapping": overlap,
         }
-        signature = Signature("classify-prepare", parameters)
+        details = {"labeled": str(config.labeled), "tokenizer": config.tokenizer}
+        signature = Signature("classify-prepare", parameters, details)
     signature.write_beside(output)
     return signature
 

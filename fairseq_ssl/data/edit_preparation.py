@@ -103,12 +103,13 @@ def prepare_edit_data(
             _binarize(read_lines(lines), labels, folder, name, EDITS, NONE, EDITS)
         counted = {name: one.pairs for name, one in coverage.items()}
         parameters: dict[str, Any] = {
-            **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms)},
+            **{"size": size, "max_ngram": max_ngram},
+            "transforms": built.signature.parameters["transforms"],
             **{"groups": ",".join(groups) or "none", "words": len(words), **counted},
             "labels": len(built.dictionary.labels),
             "fingerprint": built.dictionary.fingerprint,
         }
-        signature = Signature("edits-prepare", parameters)
+        signature = Signature("edits-prepare", parameters, {"transforms": str(transforms)})
     signature.write_beside(output)
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
 

@@ -65,6 +65,10 @@ class WordTokenizer:
         ids = (self._id(symbol) for symbol in ("[PAD]", "<pad>"))
         return next((number for number in ids if number is not None), self.unknown)
 
+    def subwords(self) -> dict[str, int]:
+        """Return the id of each subword."""
+        return dict(self._tokenizer.get_vocab(with_added_tokens=True))
+
     def symbols(self, size: int) -> list[str]:
         """Return the subwords by id, with names of padding entries for ids without a subword."""
         found = map(self._tokenizer.id_to_token, range(size))

@@ -23,7 +23,7 @@ from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, resolve_paths, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import checked_pairs, optional_path
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
 """Defaults in PIE: number of q-grams, max tokens of a q-gram, suffix transforms."""
@@ -133,14 +133,17 @@ def build_dictionary_file(
             dictionary.write_for_fairseq(label_dict)
         dictionary.write(output)
         params = {
-            **{"size": size, "max_ngram": max_ngram, "transforms": str(suffixes or transforms)},
+            **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms)},
             "groups": ",".join(groups) or "none",
             **{"fingerprint": dictionary.fingerprint, "labels": len(dictionary.labels)},
             "insertions": counts.grams.total() + counts.too_long,
             **{"pairs": counts.pairs, "too_long": counts.too_long},
-            **{"incomparable": counts.incomparable, "source": str(source), "target": str(target)},
+            "incomparable": counts.incomparable,
         }
-        signature = Signature("edits-dictionary", params)
+        files = {"source": str(source), "target": str(target)}
+        if suffixes:
+            params["transforms"], files["transforms"] = content_digest(suffixes), str(suffixes)
+        signature = Signature("edits-dictionary", params, files)
         signature.write_beside(output)
     return DictionarySummary(signature, dictionary, counts)
 
@@ -235,8 +238,9 @@ def measure_coverage(
     coverage = Coverage()
     for done in _map_blocks(source, target, work, executor, progress):
         coverage.update(done.coverage)
-    params = {"fingerprint": loaded.fingerprint, "source": str(source), "target": str(target)}
-    return EditLabelSummary(Signature("edits-stats", params), coverage.pairs, 0, coverage)
+    files = {"source": str(source), "target": str(target)}
+    signature = Signature("edits-stats", {"fingerprint": loaded.fingerprint}, files)
+    return EditLabelSummary(signature, coverage.pairs, 0, coverage)
 
 
 def _write_lines(
@@ -259,9 +263,10 @@ def _write_lines(
                 counts["lines"] += done.pairs
                 counts["without_labels"] += done.without_labels
                 coverage.update(done.coverage)
-        measured = {"coverage": coverage.report()} if name == "label" else {}
-        files = {"source": str(source), "target": str(target)}
-        signature = Signature(f"edits-{name}", {**options, **counts, **measured, **files})
+        details = {"dictionary": options.pop("dictionary")}
+        details |= {"coverage": coverage.report()} if name == "label" else {}
+        details |= {"source": str(source), "target": str(target)}
+        signature = Signature(f"edits-{name}", {**options, **counts}, details)
         signature.write_beside(output)
     return EditLabelSummary(signature, counts["lines"], counts["without_labels"], coverage)
 

@@ -220,7 +220,7 @@ def vote_files(
     counts = {"systems": len(paths), "min_votes": needed}
     files = {"source": str(Path(source)), "corrections": list(map(str, paths))}
     lines = (vote(line, corrected, needed) for line, *corrected in rows)
-    return lines, Signature("edits-vote", {**counts, **files})
+    return lines, Signature("edits-vote", counts, files)
 
 
 def required_votes(systems: int, min_votes: int | None = None) -> int:

@@ -240,7 +240,10 @@ class _FilterJob:
 
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters, counts and examples."""
-        params = {key: value for key, value in self.params.items() if key != "version"}
+        shown = {"filters": ",".join(self.chain.names), "lines": self.rows, "kept": self.kept}
+        for name, usual in (("memory", MEMORY), ("filter_sources", None), ("filter_objects", None)):
+            if self.params.get(name) != usual:
+                shown[name] = self.params[name]
         dropped = [
             {
                 "filter": one.filter,
@@ -250,8 +253,7 @@ class _FilterJob:
             }
             for one in self.dropped
         ]
-        counts = {"lines": self.rows, "kept": self.kept, "dropped": dropped}
-        return Signature("filter", {**params, **counts})
+        return Signature("filter", shown, self.params | {"dropped": dropped})
 
     def summary(self) -> FilterSummary:
         """Return the result of `filter_files`. Warn if the hash table was full."""
@@ -263,8 +265,9 @@ class _FilterJob:
                 self.seen.count,
                 enough,
             )
-        signature = Signature("filter", {"lines": self.rows, "kept": self.kept})
-        return FilterSummary(signature, self.outputs, self.rows, self.kept, tuple(self.dropped))
+        return FilterSummary(
+            self.signature(), self.outputs, self.rows, self.kept, tuple(self.dropped)
+        )
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Yield the outputs of each block and the job state after it. Resume from `state`."""

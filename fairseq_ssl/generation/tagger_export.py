@@ -22,7 +22,7 @@ from fairseq_ssl.errors import DataError, UsageError, import_optional, system_er
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.modules.edit_layers import WordSpans
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 OPSET = 20
 """Version of the operators of ONNX, the first one with Gelu."""
@@ -78,7 +78,8 @@ def export_tagger(
     else:
         write_token_classifier(model, task, output)
     parameters = {"to": to, "arch": arch, "quantization": quantization}
-    signature = Signature("export", parameters | {"checkpoint": str(checkpoint)})
+    parameters["checkpoint_digest"] = content_digest(checkpoint)
+    signature = Signature("export", parameters, {"checkpoint": str(checkpoint)})
     signature.write_beside(output)
     return signature
 

@@ -38,7 +38,13 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import join_lines, optional_path
-from fairseq_ssl.signature import Signature, data_params, file_fingerprint
+from fairseq_ssl.signature import (
+    Signature,
+    changed_options,
+    content_digest,
+    data_params,
+    file_fingerprint,
+)
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "fairseq": FairseqDecoder,
@@ -52,7 +58,9 @@ Small blocks keep all cores busy on a short text. Large blocks fill the batches 
 SHARD_KIB = 1024
 """Shards begin at multiples of it in KiB, a multiple of the default blocks of all devices."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
-"""Search options in the signature of `BackTranslationSummary`."""
+"""Search options in all signatures."""
+UNSIGNED = ("model", "data_dir", "fluency_boost_lm", "fluency_boost_data", "device", "threads")
+"""Fields of `DecodingConfig` that have a digest or do not change the translations."""
 _DECODING = Lock()
 """Held by a thread that decodes with fairseq or samples. Random seeds belong to the process."""
 
@@ -321,16 +329,24 @@ class _BackTranslationJob:
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the outputs and the counts of all lines."""
-        params = {key: value for key, value in self.params.items() if key != "version"}
+        names = ("engine", *SIGNED, "dictionaries")
+        shown = {name: self.params[name] for name in names}
+        shown |= changed_options(self.config, *SIGNED, *UNSIGNED)
+        if (text := self.text).shard != (1, 1):
+            shown["shard"] = self.params["shard"]
+        if self.config.sampling:  # a block has one seed
+            shown["block"] = text.size
+        if model := self.config.fluency_boost_lm:
+            shown["fluency_boost_digest"] = content_digest(model)
+        shown["model_digest"] = content_digest(*self.config.model)
         counts = {name: self.totals[name] for name in TRANSLATION_COUNTS}
-        return Signature("back-translate", params | counts)
+        return Signature("back-translate", shown, self.params | counts)
 
     def summary(self) -> BackTranslationSummary:
         """Return the counts of the outputs, including the lines of interrupted runs."""
         names = ("lines", "pairs", "blank", "too_long", "undecodable", "failed", "written")
-        shown = {name: self.params[name] for name in ("engine", *SIGNED)}
         return BackTranslationSummary(
-            Signature("back-translate", shown),
+            self.signature(),
             tuple(self.outputs.values()),
             **{name: self.totals[name] for name in names},
             seconds=self.seconds,

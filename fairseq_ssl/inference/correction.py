@@ -30,7 +30,13 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
-from fairseq_ssl.signature import Signature, data_params, file_fingerprint
+from fairseq_ssl.signature import (
+    Signature,
+    changed_options,
+    content_digest,
+    data_params,
+    file_fingerprint,
+)
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
@@ -416,15 +422,20 @@ class _CorrectionJob:
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all lines."""
-        return Signature("correct", self.params | dict(self.totals))
+        own, search = self.config, self.config.decoding_options
+        shown = {"engine": own.engine, "tokenizer": own.tokenizer, "format": self.format_name}
+        shown |= {name.removeprefix("edit_"): search[name] for name in search}
+        shown |= changed_options(own, "models", "data_dir", "spelling", "device", "threads", *shown)
+        if own.spelling:
+            shown["spelling_digest"] = content_digest(own.spelling)
+        shown |= {"model_digest": content_digest(*own.models)}
+        shown |= {"dictionaries": self.params["dictionaries"]}
+        return Signature("correct", shown, self.params | self.totals)
 
     def summary(self) -> CorrectionSummary:
         """Return the counts of the output, including the lines of interrupted runs."""
-        own, search = self.config, self.config.decoding_options
-        shown = {"engine": own.engine, "tokenizer": own.tokenizer, "spelling": bool(own.spelling)}
-        shown |= {name.removeprefix("edit_"): search[name] for name in search}
         counts = {name: self.totals[name] for name in ("lines", "changed", "edits")}
-        return CorrectionSummary(Signature("correct", shown), **counts, seconds=self.seconds)
+        return CorrectionSummary(self.signature(), **counts, seconds=self.seconds)
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Correct the text from the position in `state`, or from the start if it is empty.

@@ -45,7 +45,13 @@ from fairseq_ssl.io.text_files import (
     stdin_text,
 )
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
-from fairseq_ssl.signature import Signature, data_params, file_fingerprint
+from fairseq_ssl.signature import (
+    Signature,
+    changed_options,
+    content_digest,
+    data_params,
+    file_fingerprint,
+)
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)
@@ -160,16 +166,24 @@ class _NBestJob:
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all candidates."""
-        params = {key: value for key, value in self.params.items() if key != "version"}
-        return Signature("rerank-features", {**params, **self.totals})
+        config = self.config
+        left_out = ("kind", "name", "models", "data_dir", "unigrams", "device", "threads")
+        shown = {"kind": config.kind, "models": len(config.models), "name": config.name}
+        shown |= changed_options(config, *left_out)
+        shown |= {
+            f"{name}_digest": content_digest(path)
+            for name, path in self.files.items()
+            if name not in ("list", "source") and path
+        }
+        shown["model_digest"] = content_digest(*config.models)
+        shown["dictionaries"] = self.params["dictionaries"]
+        return Signature("rerank-features", shown, self.params | self.totals)
 
     def summary(self) -> NBestScoresSummary:
         """Return the counts of the output, including the candidates of interrupted runs."""
-        config = self.config
-        shown = {"kind": config.kind, "models": len(config.models), "name": config.name}
         return NBestScoresSummary(
-            Signature("rerank-features", shown),
-            config.names,
+            self.signature(),
+            self.config.names,
             self.totals["candidates"],
             self.totals["cut"],
             self.seconds,

@@ -46,7 +46,7 @@ from fairseq_ssl.learned_filter.pair_filter import (
     PairFilter,
     noise_pairs,
 )
-from fairseq_ssl.signature import Signature, data_params, file_fingerprint
+from fairseq_ssl.signature import Signature, content_digest, data_params, file_fingerprint
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 FilePair = tuple[str | Path, str | Path]
@@ -251,7 +251,9 @@ def score_pairs(
             yield scored.outputs, {"positions": list(scored.ends), "done": done}
 
     def signature() -> Signature:
-        return Signature("filter-learned-scores", {**_without_version(params), "pairs": done})
+        digest = content_digest(folder / FILTER, *pair_filter.features.files)
+        shown = {"filter_digest": digest, "half": params["half"], "pairs": done}
+        return Signature("filter-learned-scores", shown, params)
 
     afresh = overwrite and not is_complete([output], params)
     return run_job([output], params, chunks, signature, overwrite=afresh)
@@ -309,8 +311,9 @@ def keep_best(
     job = _KeepJob((*pairs, scores), outputs, threshold, equal)
 
     def signature() -> Signature:
-        counts = {"pairs": job.lines, "kept": job.kept}
-        return Signature("filter-learned-apply", {**_without_version(params), **counts})
+        names = ("keep", "threshold", "scores_digest")
+        shown = {"pairs": job.lines, "kept": job.kept, **{name: params[name] for name in names}}
+        return Signature("filter-learned-apply", shown, params)
 
     if not run_job(outputs, params, job.chunks, signature, overwrite=overwrite):
         return None
@@ -346,10 +349,6 @@ def _scores_params(scores: Path) -> dict[str, Any]:
         return {name: content[name] for name in names}
     except (DataError, LookupError, TypeError):
         return {}
-
-
-def _without_version(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in params.items() if key != "version"}
 
 
 @dataclass

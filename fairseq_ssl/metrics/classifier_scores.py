@@ -197,7 +197,7 @@ def score_predictions(
                     "interval": [found.low, found.high],
                     "p": found.p,
                 }
-    signature = Signature("classify-score", {"gold": str(gold), "lines": len(labels)})
+    signature = Signature("classify-score", {"lines": len(labels)}, {"gold": str(gold)})
     return ClassificationReport(signature, classes, content)
 
 

@@ -259,7 +259,7 @@ def build_confusion_sets_file(
         options = {"checker": checker.version(), "max_candidates": max_candidates}
         options |= {"min_count": min_count, "oov": keep_unknown}
         names = {"inputs": list(map(str, files))}
-        signature = Signature("confusion-sets", {**options, **numbers, **names})
+        signature = Signature("confusion-sets", {**options, **numbers}, names)
         signature.write_beside(output)
     return ConfusionSetsSummary(signature, **numbers)
 

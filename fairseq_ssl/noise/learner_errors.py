@@ -84,6 +84,7 @@ class LearnerErrors:
         content = {
             "signature": str(signature),
             **signature.parameters,
+            **signature.details,
             **asdict(self),
             "deleted": _sorted(self.deleted),
             "missing": _sorted(self.missing),
@@ -265,7 +266,7 @@ def count_learner_errors_file(
             )
         numbers = {"min_count": min_count, "pairs": sum(counted.errors)}
         files = {"source": str(source), "target": str(target)}
-        signature = Signature("learner-errors", {**numbers, **files})
+        signature = Signature("learner-errors", numbers, files)
         common.write(output, signature)
     return LearnerErrorsSummary(signature, common, counter.blank, counter.long)
 

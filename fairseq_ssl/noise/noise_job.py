@@ -26,7 +26,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done
-from fairseq_ssl.io.text_files import join_lines, open_bytes, open_text, optional_path
+from fairseq_ssl.io.text_files import join_lines, open_text, optional_path
 from fairseq_ssl.noise.block_noise import (
     BadLine,
     CorpusNoise,
@@ -42,10 +42,11 @@ from fairseq_ssl.noise.block_noise import (
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 TOTALS = ("lines", "skipped", "tokens", "changed")
+RESOURCES = ("counts", "confusion_sets", "learner_errors")
 BLOCKS = 8
 """Number of blocks per task of a worker process."""
 
@@ -122,8 +123,7 @@ class NoiseResources:
 
     def fingerprints(self) -> dict[str, str | None]:
         """Return a digest of each resource by field name, None for a default."""
-        names = ("counts", "confusion_sets", "learner_errors")
-        return {name: _digest(getattr(self, name)) for name in names}
+        return {name: _digest(getattr(self, name)) for name in RESOURCES}
 
 
 def _check_words(words: Iterable[str]) -> None:
@@ -312,14 +312,16 @@ class _NoiseJob:
 
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters and counts."""
-        params = {key: value for key, value in self.params.items() if key != "version"}
-        return Signature("noise", {**params, **{name: self.totals[name] for name in TOTALS}})
+        shown = {name: self.params[name] for name in ("noise", "seed", "mask_token", *RESOURCES)}
+        if self.text.shard != (1, 1):
+            shown["shard"] = self.params["shard"]
+        counts = {name: self.totals[name] for name in TOTALS}
+        return Signature("noise", shown, self.params | counts)
 
     def summary(self) -> NoiseSummary:
         """Return the result of `noise_file`: a short signature, the output paths and the counts."""
-        signature = Signature("noise", {"noise": self.params["noise"], "seed": self.seed})
         counts = [self.totals[name] for name in TOTALS]
-        return NoiseSummary(signature, tuple(self.outputs.values()), *counts)
+        return NoiseSummary(self.signature(), tuple(self.outputs.values()), *counts)
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Yield the outputs of each block and the job state after it. Resume from `state`."""
@@ -418,7 +420,7 @@ class _NoiseJob:
                 )
             if counts:
                 write_counts(counts, kept)
-                Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)
+                Signature("word-counts", {}, {"input": str(path), **made_of}).write_beside(kept)
 
         build_once(kept, lambda: is_done([kept], made_of), count)
         return read_counts(kept) if is_done([kept], made_of) else {}
@@ -444,7 +446,6 @@ def _has_counts(path: Path, counts: Counter[str]) -> bool:
 def _digest(source: object) -> str | None:
     """Return a short SHA-256 digest of the content of a file, or of the representation of data."""
     if not isinstance(source, str | Path):
-        return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:12]
+        return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:16]
     check_read_twice(source)
-    with open_bytes(source) as file:
-        return hashlib.sha256(file.read()).hexdigest()[:12]
+    return content_digest(source)

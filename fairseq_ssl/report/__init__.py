@@ -10,8 +10,8 @@ Example:
     ...     comparison = Comparison(references=[folder / "reference.txt"], metric="accuracy")
     ...     systems = {"ours": [folder / "ours.txt"]}
     ...     signature = write_report(folder / "r.html", systems=systems, comparison=comparison)
-    ...     print(signature.parameters)
-    {'systems': 1, 'set': 'test', 'sentences': 1}
+    ...     print(signature)
+    report|systems:1|sentences:1|metric:accuracy|version:0.2.0
 """
 
 from fairseq_ssl.report.builder import Comparison, write_report

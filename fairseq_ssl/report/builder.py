@@ -35,7 +35,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import read_m2
 
 TEST_SET = "test"
-"""Default test set. It is also the test set of outputs that are passed as `systems`."""
+"""Default test set."""
 MAX_NAMES = 10
 """Maximum number of names to list in an error message."""
 METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
@@ -91,15 +91,17 @@ def write_report(
         folders: folders with outputs (SYSTEM.SEED/SET.txt), score files, figures and analyses.
         systems: output files of each system, one for each seed.
         title: title of the page.
-        test_set: test set whose sentences are shown (default: test, or the only test set).
+        test_set: test set whose sentences are shown, and name of the test set of `systems`
+            (default: test if a folder has it, or the only test set).
         comparison: source, references and metric.
         languages: language codes of the source and of the outputs, for fonts and screen readers.
     """
     comparison = comparison or Comparison()
     files = collect_files(folders)
     outputs = system_files(systems or {})
+    name_of_set = test_set or _default_set([*files.sets(), *(one.test_set for one in files.scores)])
     for name, paths in outputs.items():
-        files.outputs.setdefault((name, test_set or TEST_SET), []).extend(paths)
+        files.outputs.setdefault((name, name_of_set or ""), []).extend(paths)
     if files.is_empty():
         where = f" in {', '.join(map(str, folders))}" if folders else ""
         raise DataError(
@@ -115,6 +117,8 @@ def write_report(
         sentences.languages = languages
         _add_scores(files, sentences, chosen, comparison)
         parameters |= {"set": chosen, "sentences": len(sentences.outputs[0])}
+        parameters |= {"metric": sentences.metric, "tokenize": comparison.tokenize}
+        parameters["baseline"] = comparison.baseline
     for path in files.left_out:
         logger.warning(
             "%s is skipped: browsers do not show PDF figures in a page. Save it as SVG.", path
@@ -137,11 +141,15 @@ def _check_output(output: str | Path, files: ReportFiles, comparison: Comparison
     check_beside(Path(output), map(optional_path, texts))
 
 
+def _default_set(names: Sequence[str]) -> str | None:
+    """Return the default test set, or the only test set, or None."""
+    return TEST_SET if TEST_SET in names else names[0] if len(set(names)) == 1 else None
+
+
 def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison) -> str | None:
     """Return the test set whose sentences are shown, or None if only scores are shown."""
     names = files.sets()
-    default = TEST_SET if TEST_SET in names else names[0] if len(names) == 1 else None
-    chosen = test_set or default
+    chosen = test_set or _default_set(names)
     if chosen is None and names:
         several = f"There are outputs for the test sets {_shorten(names)}"
         needs = comparison.source, comparison.references, comparison.gold, comparison.baseline
@@ -154,7 +162,7 @@ def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison
         )
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):
-        systems = _shorten(list(files.systems(chosen))) if chosen else "none"
+        systems = "none" if chosen is None else _shorten(list(files.systems(chosen)))
         raise UsageError(f"`baseline` is {baseline}; expected one of the systems: {systems}.")
     return chosen
 
@@ -214,6 +222,7 @@ def _add_scores(
 
     Scores of seeds are not added if score files have scores for all systems.
     """
+    prefix = f"{test_set}: " if test_set else ""
     if sentences.metric:
         metric = build_metric(sentences, comparison)
         statistics = {
@@ -230,11 +239,11 @@ def _add_scores(
         if not score_table(files.scores).has(test_set, sentences.metric, statistics):
             files.scores += _scores(metric, statistics, test_set, signature)
         if len(statistics) > 1:
-            title = f"{test_set}: {sentences.metric}"
+            title = f"{prefix}{sentences.metric}"
             files.comparisons.insert(0, _compare(metric, statistics, title, comparison.baseline))
     if sentences.errors is not None and any(sentences.errors):
         seed = " (first seed)" if sentences.has_seeds else ""
-        name = f"{test_set}: gold errors corrected, % by type{seed}"
+        name = f"{prefix}gold errors corrected, % by type{seed}"
         files.breakdowns[name] = corrected_by_type(sentences.errors, sentences.systems)
 
 

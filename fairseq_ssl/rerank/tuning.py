@@ -118,7 +118,7 @@ class TuningData:
             "references": self.reference_names,
             "sentences": len(self.candidates.scores),
             "candidates": int(self.candidates.sizes.sum()),
-            "features": len(self.candidates.names),
+            "features": ",".join(self.candidates.names),
             **search.parameters(),
             "metric": self.metric,
             "sacrebleu": self.statistics.metric.signature(),
@@ -142,6 +142,13 @@ def _shared_features(nbest: NBest) -> list[str]:
     return shared or list(scores[0])
 
 
+def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
+    """Return the short form of a signature, without the names of files."""
+    files = ("list", "references")
+    shown = {name: value for name, value in parameters.items() if name not in files}
+    return str(Signature(method, shown))
+
+
 @dataclass(frozen=True)
 class TunedWeights:
     """Result of `tune`. Its string is the signature."""
@@ -162,7 +169,7 @@ class TunedWeights:
         }
 
     def __str__(self) -> str:
-        return str(Signature("rerank-tune", {"weights": self.weights, **self.parameters}))
+        return _short_signature("rerank-tune", self.parameters)
 
 
 def tune(
@@ -242,7 +249,7 @@ class FeatureAnalysis:
         }
 
     def __str__(self) -> str:
-        return str(Signature("rerank-report", self.parameters))
+        return _short_signature("rerank-report", self.parameters)
 
 
 def analyze(
@@ -301,4 +308,5 @@ def analyze(
         "best by corpus": bounds.oracle_corpus,
     }
     values = feature_values(search, candidates, statistics, done)
-    return FeatureAnalysis(scores, named, values, data.parameters(search))
+    parameters = {**data.parameters(search), "given_weights": weights and dict(weights)}
+    return FeatureAnalysis(scores, named, values, parameters)

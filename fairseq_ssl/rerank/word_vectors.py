@@ -279,8 +279,8 @@ def train_vectors(
     with exclusive(output):
         _write(model, gensim, output)
         write_counts(counts, output.with_name(f"{output.name}.counts"))
-    parameters = {**vars(training), "tokenize": tokenize, "text": list(map(str, texts))}
-    signature = Signature("word-vectors", {"words": len(model.wv), **parameters})
+    parameters = {"words": len(model.wv), **vars(training), "tokenize": tokenize}
+    signature = Signature("word-vectors", parameters, {"text": list(map(str, texts))})
     signature.write_beside(output)
     return signature
 

@@ -138,7 +138,7 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
-        """Raise an error if a checkpoint was trained with a different token or edit dictionary.
+        """Raise an error if a checkpoint was trained with other edits, tokens or subwords of words.
 
         Args:
             state: the task state of the checkpoint.
@@ -158,6 +158,14 @@ class EditLabelingTask(FairseqTask):
                 f"The token dictionary of {origin} ({tokens}) differs from the one in "
                 f"{self.cfg.data} ({ours}). Use the data folder with which the model was trained."
             )
+        stored = state.get("edit_encoder")
+        if stored and self.encoder and self.words:
+            tokenizer = WordTokenizer(EncoderFiles.of_state(stored).tokenizer)
+            if tokenizer.subwords() != self.words.tokenizer.subwords():
+                raise ConfigurationError(
+                    f"The tokenizer of {origin} has different subwords than that of --edit-init or "
+                    "--edit-tokenizer. Pass the folder with which the model was trained."
+                )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the task state of a checkpoint, which must have the edit dictionary of the data.
@@ -175,6 +183,7 @@ class EditLabelingTask(FairseqTask):
                 raise DataError("The checkpoint has no edit dictionary.")
             self._set_edits(EditDictionary.parse(known.splitlines(), "The checkpoint"))
         else:
+            self.encoder = None  # of another model of an ensemble
             self.check_task_state(state_dict, "the checkpoint")
         super().load_state_dict(state_dict)
         self.encoder = None if stored is None else EncoderFiles.of_state(stored)

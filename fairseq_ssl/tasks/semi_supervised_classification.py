@@ -2,11 +2,13 @@
 
 import logging
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 import torch
+from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.optim.amp_optimizer import AMPOptimizer
@@ -99,8 +101,8 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
         default=None,
         metadata={
             "help": "expert to imitate (imitate only): a folder with class probabilities from "
-            "`fairseq-ssl classify label`, or a checkpoint, which predicts them in each epoch "
-            "(default: none)"
+            "`fairseq-ssl classify label`, or a checkpoint, which predicts them in each epoch; "
+            "the start of texts longer than its maximum is truncated (default: none)"
         },
     )
     train_subset: str = II("dataset.train_subset")
@@ -125,7 +127,6 @@ class SemiSupervisedClassificationTask(FairseqTask):
             one for one in labels.symbols[labels.nspecial :] if not is_padding_entry(one)
         ]
         _check(cfg, self.stage)
-        self._teacher: TextClassifier | None = None
         self.state.merge_state_dict({"vocabularies": self.vocabularies()})
 
     @classmethod
@@ -256,14 +257,19 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     def teach(self, sample: dict[str, Any]) -> torch.Tensor:
         """Return p(y|X) of the expert in the checkpoint of `imitator_teacher` [batch, classes]."""
-        if self._teacher is None:
-            path = Path(str(self.cfg.imitator_teacher))
-            self._teacher = text_classifier.load_expert(path, self).eval().requires_grad_(False)
         net_input = sample["net_input"]
-        teacher = self._teacher.to(net_input["src_tokens"].device)
+        teacher = self.teacher.to(net_input["src_tokens"].device)
         with torch.no_grad():
             probabilities: torch.Tensor = teacher(**net_input).float().softmax(-1)
         return probabilities
+
+    @cached_property
+    def teacher(self) -> TextClassifier:
+        """The expert in the checkpoint of `imitator_teacher`."""
+        path = Path(str(self.cfg.imitator_teacher))
+        expert = text_classifier.load_expert(path, self)
+        expert.eval().requires_grad_(False)
+        return expert
 
     @property
     def source_dictionary(self) -> Any:
@@ -314,12 +320,13 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 [np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]]
             )
         view_names = [PIECES, WORDS] if online else [PIECES]
+        limit = self.teacher.max_positions() if online else None
         views = concat_views([self._views(name, view_names) for name in names])
         return TwoViewDataset(
             views,
             teacher=teacher,
             lines=self._epoch_lines() if is_training else None,
-            max_length=self.cfg.classification_max_length,
+            max_length=utils.resolve_max_positions(limit, self.cfg.classification_max_length),
             shuffle=is_training,
             seed=self.cfg.seed,
         )

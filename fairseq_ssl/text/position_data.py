@@ -94,8 +94,8 @@ def write_position_data(
         notes = corpus.write_dictionaries(folder, settings.get("separator"))
         counts = {name: {"pairs": read, "written": n} for name, (read, n) in splits.items()}
         known = {"form": corpus.form, "languages": "-".join(corpus.languages)}
-        params = {"kind": kind, **settings, **known, "input": str(source), "splits": counts}
-        signature = Signature("position-data", params)
+        details = {"input": str(source), "splits": counts}
+        signature = Signature("position-data", {"kind": kind, **settings, **known}, details)
     signature.write_beside(output.resolve())
     return PositionDataSummary(signature, splits, tuple(notes))
 

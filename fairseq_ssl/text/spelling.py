@@ -270,6 +270,7 @@ def count_spelling_file(
         if not counts.words:
             raise DataError(f"{', '.join(map(str, texts))} has no words. Expected correct text.")
         counts.write(output)
-        signature = Signature("spelling-count", {"texts": list(map(str, texts))})
+        numbers = {"words": len(counts.words), "pairs": len(counts.pairs)}
+        signature = Signature("spelling-count", numbers, {"texts": list(map(str, texts))})
         signature.write_beside(output)
     return counts, signature

@@ -56,6 +56,10 @@ Beside each output is a `.json` file with the options that generated it. A comma
 A byte-order mark at the beginning is removed. If the first line ends with CR LF, every CR before a
 LF is removed. In both cases, a line on stderr names the file. UTF-16 and UTF-32 are rejected.
 
+A line ends at a LF only. Any other CR is white space between tokens. fairseq's commands also end a
+line at such a CR, so that a file has more lines for them. `fairseq-ssl filter --filter encoding`
+drops these lines.
+
 ## Exit codes
 
 | code | meaning |

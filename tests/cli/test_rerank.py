@@ -152,7 +152,8 @@ def test_tune_then_apply(
     )
     weights = found["weights"]
     assert max(weights, key=weights.__getitem__) == "good"
-    assert (found["sentences"], found["candidates"], found["features"]) == (40, 120, 3)
+    assert (found["sentences"], found["candidates"]) == (40, 120)
+    assert found["features"].count(",") == 2
     (dev / "weights").write_text(json.dumps(found), encoding="utf-8")
     lines = shown(capsys, "rerank", "apply", dev / "nbest", "--weights", dev / "weights")
     chosen = lines.splitlines()

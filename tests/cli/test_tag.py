@@ -59,6 +59,16 @@ def test_existing_tags_are_counted(
     assert "3 of 4 lines did not start with <BT>" in captured.err
 
 
+def test_no_dictionary_is_changed_if_one_of_the_files_is_a_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dictionary, text = tmp_path / "dict.txt", tmp_path / "text"
+    dictionary.write_text("a 1\n", encoding="utf-8")
+    text.write_text("x y z\n", encoding="utf-8")
+    assert f"{text}:1" in refused(capsys, 1, "tag", "<BT>", "--dictionary", dictionary, text)
+    assert dictionary.read_text("utf-8") == "a 1\n"
+
+
 def test_dictionaries_alone_or_with_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import posixpath
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +119,27 @@ def test_all_pages_of_the_navigation_are_there() -> None:
     names = re.findall(r"[\w/-]+\.md", navigation)
     assert len(names) > 40
     assert [name for name in names if read_page(name) is None] == []
+
+
+ELSEWHERE = """
+import os, pickle, sys
+os.sched_getaffinity = lambda pid: range(99)
+os.cpu_count = lambda: 99
+sys.path.insert(0, "scripts/docs")
+import generated_pages
+sys.stdout.buffer.write(pickle.dumps(generated_pages.pages()))
+"""
+"""Program that generates the pages as a machine with 99 cores does."""
+
+
+def test_generated_pages_do_not_depend_on_the_machine(tmp_path: Path) -> None:
+    machine = {"HOME": str(tmp_path), "COLUMNS": "33", "LANG": "C", "CUDA_VISIBLE_DEVICES": ""}
+    words = [sys.executable, "-c", ELSEWHERE]
+    env = {**os.environ, **machine}
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, check=True)
+    elsewhere = pickle.loads(done.stdout)
+    assert elsewhere.keys() == generated().keys()
+    assert [name for name in elsewhere if elsewhere[name] != generated()[name]] == []
 
 
 @pytest.mark.parametrize("verb", VERBS)

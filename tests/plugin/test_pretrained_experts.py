@@ -378,6 +378,18 @@ def test_texts_longer_than_the_positions_of_bert_are_truncated_at_the_start(
         assert f"2 texts are longer than {limit} tokens" in shown.err
 
 
+def test_a_bert_teaches_imitators_texts_that_are_longer_than_its_positions(
+    folders: dict[str, Path], bert_models: list[Path], tmp_path: Path
+) -> None:
+    extra = tmp_path / "extra"
+    extra.write_text("".join(f"{'a b good film ' * 100}{number}\n" for number in range(16)))
+    (tmp_path / "data").mkdir()
+    flags = ("--tokenizer", f"bert:{folders['bert']}", "--extra-unlabeled", str(extra))
+    data = made.data_folder(tmp_path / "data", *flags)
+    unlabeled = ("--classification-unlabeled", "unlabeled:extra")
+    assert made.imitators(data, tmp_path / "run", bert_models[0], *unlabeled).exists()
+
+
 def test_tokens_of_a_different_tokenizer_are_rejected(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,21 @@ def test_random_weights_with_a_tokenizer_resume(
     resumed = trained_on_words(corpus, tmp_path / "part", *words, *flags)
     one, other = (torch.load(path, weights_only=False)["model"] for path in (whole, resumed))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_tokenizer_with_other_subwords_is_rejected(corpus: Path, tmp_path: Path) -> None:
+    sizes = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8")
+    words = (*sizes, "--encoder-attention-heads", "2", "--max-update", "1", "--edit-tokenizer")
+    model = trained_on_words(corpus, tmp_path / "first", *words, str(corpus / "bert"))
+    other = shutil.copytree(corpus / "bert", tmp_path / "other")
+    tokenizer = json.loads((other / "tokenizer.json").read_text("utf-8"))
+    vocab = tokenizer["model"]["vocab"]
+    vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    tune = ("--finetune-from-model", str(model))
+    with pytest.raises(ConfigurationError, match=str(model)):
+        trained_on_words(corpus, tmp_path / "tuned", *words, str(other), *tune)
+    trained_on_words(corpus, tmp_path / "tuned", *words, str(corpus / "bert"), *tune)
 
 
 def test_a_tokenizer_is_required(corpus: Path, tmp_path: Path) -> None:

@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from fairseq_ssl import __version__, errors
 from fairseq_ssl.errors import (
+    DataError,
     FairseqSslError,
     MissingPackageError,
     deferred_modules,
     import_optional,
     nearest,
 )
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, content_digest
 
 
-def test_the_line_holds_what_is_short_and_the_file_holds_all(tmp_path: Path) -> None:
-    signature = Signature("average", {"n": 2, "by": None, "from": ["a.pt", "b.pt"]})
-    assert str(signature) == f"average|n:2|version:{__version__}"
+def test_the_line_holds_the_parameters_and_the_file_holds_all(tmp_path: Path) -> None:
+    signature = Signature("average", {"n": 2, "by": None, "ema": False}, {"from": ["a.pt"]})
+    assert str(signature) == f"average|n:2|ema:False|version:{__version__}"
     beside = signature.write_beside(tmp_path / "mean.pt")
     assert beside == tmp_path / "mean.pt.json"
     assert json.loads(beside.read_text()) == {
@@ -32,9 +35,46 @@ def test_the_line_holds_what_is_short_and_the_file_holds_all(tmp_path: Path) -> 
         "version": __version__,
         "n": 2,
         "by": None,
-        "from": ["a.pt", "b.pt"],
+        "ema": False,
+        "from": ["a.pt"],
     }
     assert [path.name for path in tmp_path.iterdir()] == ["mean.pt.json"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("direct:keep=0.2:mask=0.3", "|x:direct:keep=0.2:mask=0.3"),
+        ("a" * 63, f"|x:{'a' * 63}"),
+        (0.0, "|x:0.0"),
+        ("", ""),
+        ([], ""),
+        # printf '["a.pt", "b.pt"]' | sha256sum
+        (["a.pt", "b.pt"], "|x:647e9c08"),
+        # printf '%s' '{"a": 1, "b": [2.5]}' | sha256sum
+        ({"b": [2.5], "a": 1}, "|x:85aab50d"),
+    ],
+)
+def test_lists_and_mappings_are_shown_as_a_digest(value: Any, shown: str) -> None:
+    assert str(Signature("m", {"x": value}, version="1")) == f"m{shown}|version:1"
+
+
+def test_long_strings_and_strings_with_a_separator_differ() -> None:
+    values = ["a" * 64, f"{'a' * 64}b", "a|x:1", "a|x:2", "a"]
+    assert len({str(Signature("m", {"x": value})) for value in values}) == len(values)
+    assert all(str(Signature("m", {"x": value})).count("|") == 2 for value in values)
+
+
+def test_digests_are_of_the_contents_of_files_and_folders(tmp_path: Path) -> None:
+    for name, text in {"one/b": "b", "one/a": "a", "two/a": "ab", "three/x/a": "a"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    digest = sha256(b"ab").hexdigest()[:16]
+    assert content_digest(tmp_path / "one") == content_digest(tmp_path / "two" / "a") == digest
+    assert content_digest(tmp_path / "one" / "a") != digest
+    assert content_digest("/dev/null") == ""
+    with pytest.raises(DataError, match="gone"):
+        content_digest(tmp_path / "gone")
 
 
 def test_the_nearest_word_is_named_and_a_far_one_is_not() -> None:

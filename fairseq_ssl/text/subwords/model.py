@@ -97,7 +97,7 @@ def train_subwords(
     params = {"kind": kind, "lines": trained.lines, "size": size, **options}
     if sample is not None:
         params["seed"] = seed
-    signature = Signature("subwords", {**params, "text": list(source)})
+    signature = Signature("subwords", params, {"text": list(source)})
     signature.write_beside(trained.model)
     return trained, signature
 

@@ -279,7 +279,7 @@ def test_m2_file_provides_sources_error_types_and_scores(tmp_path: Path) -> None
         assert f"test: {metric}" in (tmp_path / "r.html").read_text()
     one_seed = {"tagged": [tmp_path / "runs/tagged.1/test.txt"]}
     write_report(tmp_path / "r.html", systems=one_seed, comparison=Comparison(gold=gold))
-    assert "test: gold errors corrected, % by type<" in (tmp_path / "r.html").read_text()
+    assert ">gold errors corrected, % by type<" in (tmp_path / "r.html").read_text()
 
 
 @pytest.mark.parametrize(
