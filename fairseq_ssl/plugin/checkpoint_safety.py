@@ -43,7 +43,7 @@ def protect_fairseq() -> None:
     Further calls have no effect.
     """
     import fairseq
-    from fairseq import checkpoint_utils, options
+    from fairseq import checkpoint_utils, file_utils, options
     from fairseq.dataclass import utils
     from fairseq.distributed import utils as distributed_utils
 
@@ -51,6 +51,7 @@ def protect_fairseq() -> None:
         return
     checkpoint_utils.torch = _RestrictedTorch()
     distributed_utils.torch = _PeerTorch()
+    file_utils.load_archive_file = _existing_folder
     checkpoint_utils.load_model_ensemble_and_task = _require_data_folder(
         checkpoint_utils.load_model_ensemble_and_task
     )
@@ -60,6 +61,16 @@ def protect_fairseq() -> None:
     folders.append(folders[0].with_name("fairseq_cli"))
     _replace_eval(folders)
     sys.excepthook = _shorten_user_errors(sys.excepthook)
+
+
+def _existing_folder(path: str) -> str:
+    """Return the model folder or the data folder of `from_pretrained`.
+
+    fairseq downloads an address, and unpacks an archive to wherever its members say.
+    """
+    if not Path(path).is_dir():
+        raise DataError(f"{path} is not a folder. Archives are not unpacked: pass a folder.")
+    return path
 
 
 class _TorchWrapper(ModuleType):
