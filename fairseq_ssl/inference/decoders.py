@@ -19,9 +19,8 @@ from fairseq_ssl.inference.loading import (
     decoding_task,
     forget_unknown_words,
     gpu_count,
-    keep_torch_state,
+    load_models,
     max_source_length,
-    mismatch_error,
     padded_batches,
     set_threads,
     torch_device,
@@ -221,10 +220,11 @@ class Conversion:
     def _convert(self) -> None:
         from fairseq_ssl.checkpoints.conversion import to_stock
         from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-        from fairseq_ssl.checkpoints.files import read_checkpoint, training_data
+        from fairseq_ssl.checkpoints.files import check_finite, read_checkpoint, training_data
 
         config = self.config
         state = read_checkpoint(self.checkpoint)
+        check_finite(state["model"], self.checkpoint)
         data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
         write_ctranslate2(to_stock(state), data, self.output, config.compute_type)
         params = {"checkpoint": str(self.checkpoint), **self._params()}
@@ -249,8 +249,7 @@ class FairseqDecoder:
         self.nbest = config.nbest
         self.seed = int(config.seed)
         self.device = torch_device(config.device, worker)
-        with keep_torch_state():
-            self._load(fairseq_config(config), list(map(str, config.model)))
+        self._load(config.model, fairseq_config(config))
         if config.sampling_topk > len(self.task.target_dictionary):
             raise UsageError(
                 f"`sampling_topk` is {config.sampling_topk}, more than the "
@@ -315,15 +314,10 @@ class FairseqDecoder:
         forget_unknown_words(self.task)
         return decoded
 
-    def _load(self, config: Any, paths: list[str]) -> None:
-        from fairseq import checkpoint_utils, tasks
+    def _load(self, paths: Sequence[str | Path], config: Any) -> None:
         from fairseq_cli.generate import get_symbols_to_strip_from_output
 
-        self.task = tasks.setup_task(config.task)
-        try:
-            self.models, _ = checkpoint_utils.load_model_ensemble(paths, task=self.task)
-        except RuntimeError as error:  # tensors of other sizes
-            raise mismatch_error(", ".join(paths), config.task.data, error) from error
+        self.models, _, self.task = load_models(paths, config.task)
         for model in self.models:
             if config.common.fp16:
                 model.half()

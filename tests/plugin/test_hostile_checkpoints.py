@@ -91,7 +91,8 @@ def evil(trained: Path, tmp_path: Path, canary: Path) -> Callable[[str], Path]:
 
     def write(vector: str) -> Path:
         state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
-        VECTORS[vector](state, f"__import__('pathlib').Path('{canary}').touch()")
+        if vector in VECTORS:
+            VECTORS[vector](state, f"__import__('pathlib').Path('{canary}').touch()")
         path = tmp_path / "evil" / "checkpoint_last.pt"
         path.parent.mkdir()
         torch.save(state, path)
@@ -256,6 +257,72 @@ def test_every_attack_is_rejected(
     assert not canary.exists()
     for loader in ("average", "shift-similarity"):
         assert_rejected(loader, path, text, monkeypatch, capsys)
+
+
+def _break_weights(state: State, number: float) -> None:
+    state["model"]["decoder.layers.1.fc1.bias"][3] = number
+
+
+UNUSABLE: dict[str, tuple[Callable[[State], Any], str]] = {
+    "no heads": (
+        lambda state: options_of(state, "model").update(encoder_attention_heads=0),
+        "ZeroDivisionError",
+    ),
+    "an unknown architecture": (
+        lambda state: options_of(state, "model").update(_name="strange", arch="strange"),
+        "the architecture 'strange'",
+    ),
+    "a negative size": (
+        lambda state: options_of(state, "model").update(encoder_ffn_embed_dim=-4),
+        "negative dimension -4",
+    ),
+    "a task of many languages": (
+        lambda state: options_of(state, "task").update(_name="multilingual_translation"),
+        "required",
+    ),
+    "epochs of many languages": (
+        lambda state: options_of(state, "task").update(_name="translation_multi_simple_epoch"),
+        "required",
+    ),
+    "a number as a namespace": (lambda state: state["cfg"].update(model=5), "has the type int"),
+    "NaN": (lambda state: _break_weights(state, float("nan")), "weight decoder.layers.1.fc1.bias"),
+    "infinity": (
+        lambda state: _break_weights(state, float("inf")),
+        "weight decoder.layers.1.fc1.bias",
+    ),
+}
+"""Checkpoints without code that no command can use, and a part of the error."""
+
+
+@pytest.mark.parametrize(
+    ("attack", "loader"),
+    [
+        *((attack, "back-translate") for attack in UNUSABLE),
+        *(
+            (attack, loader)
+            for attack in ("no heads", "NaN")
+            for loader in ("generate", "rerank features translation", "shift-similarity")
+            if (attack, loader) != ("no heads", "generate")  # fairseq prints its own error
+        ),
+        *(("NaN", loader) for loader in ("average", "export to fairseq", "export to ctranslate2")),
+    ],
+)
+def test_unusable_checkpoints_are_rejected_in_one_line(
+    attack: str,
+    loader: str,
+    evil: Callable[[str], Path],
+    text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if "ctranslate2" in loader:
+        pytest.importorskip("ctranslate2")
+    path = evil("none")
+    state = torch.load(path, weights_only=False)
+    change, message = UNUSABLE[attack]
+    change(state)
+    torch.save(state, path)
+    assert message in assert_rejected(loader, path, text, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("vector", ["model", "args", "interpolation", "pickle"])
