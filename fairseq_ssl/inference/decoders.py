@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import redirect_stderr
@@ -35,6 +34,9 @@ MODEL_FILE = "model.bin"
 FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 """Search options that CTranslate2 does not support."""
 
+TOO_LARGE = ("out of memory", "No position encodings")
+"""Parts of CTranslate2's errors for batches that do not fit into memory or the model."""
+
 NOT_SUPPORTED = (
     *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
     *("print_alignment", "replace_unk", "score_reference", "bpe", "tokenizer", "seed"),
@@ -59,9 +61,9 @@ class CTranslate2Decoder:
         self.translator = self._translator()
         from fairseq_ssl.checkpoints.ctranslate2 import position_limits
 
-        sources, targets = position_limits(Path(config.model[0]))
-        self.longest = sys.maxsize if sources is None else sources - 1  # without </s>
-        self.max_length = min(config.max_len_b, sys.maxsize if targets is None else targets - 1)
+        source, target = position_limits(Path(config.model[0]))
+        self.longest = source - 1  # without </s>
+        self.max_length = min(config.max_len_b, target - 1)
 
     @staticmethod
     def gpu_count() -> int:
@@ -143,7 +145,7 @@ class CTranslate2Decoder:
                 **search,
             )
         except (RuntimeError, ValueError, MemoryError) as error:
-            if "out of memory" not in str(error):
+            if not any(reason in str(error) for reason in TOO_LARGE):
                 raise DataError(
                     f"CTranslate2 cannot decode with {config.model[0]}: {_first_line(error)}"
                 ) from None
@@ -153,7 +155,7 @@ class CTranslate2Decoder:
     def _decode_halves(
         self, sentences: Sequence[list[str]], ids: Sequence[int]
     ) -> list[Hypotheses]:
-        """Decode the halves of a batch that does not fit into memory separately.
+        """Decode the halves of a batch that does not fit separately, as in `TOO_LARGE`.
 
         Return None as the hypotheses of a single sentence that does not fit.
         """

@@ -30,7 +30,8 @@ class SentencepieceModel:
         try:
             with open_bytes(path) as file:  # sentencepiece cannot open some file names
                 model = file.read()
-            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
+            self._processor = _sentencepiece().SentencePieceProcessor()
+            self._processor.load_from_serialized_proto(model)  # also rejects an empty model
             ids = range(self._processor.get_piece_size())
             self._pieces = list(map(self._processor.id_to_piece, ids))
         except (RuntimeError, UnicodeDecodeError):
