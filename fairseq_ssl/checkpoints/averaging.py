@@ -12,7 +12,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.files import State, architecture, read_checkpoint
+from fairseq_ssl.checkpoints.files import (
+    State,
+    architecture,
+    check_finite,
+    read_checkpoint,
+    update_count,
+)
 from fairseq_ssl.errors import DataError, UsageError, check_choice, check_positive
 from fairseq_ssl.io.text_files import path_list
 
@@ -85,9 +91,9 @@ def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
     for path in files:
         state = read_checkpoint(path)
         value = (state.get("extra_state") or {}).get("val_loss")
-        if value is not None and not math.isnan(value):
+        if isinstance(value, (int, float)) and not math.isnan(value):
             sign = 1.0 if _higher_is_better(state) else -1.0
-            ranked.setdefault(_updates(state), (sign * float(value), path))
+            ranked.setdefault(update_count(state), (sign * float(value), path))
     if len(ranked) < count:
         raise DataError(
             f"{folder} has {len(ranked)} checkpoints with a validation score. Expected {count}. "
@@ -117,11 +123,6 @@ def _higher_is_better(state: State) -> bool:
     if isinstance(settings, Namespace):
         settings = vars(settings)
     return bool(settings.get("maximize_best_checkpoint_metric", False))
-
-
-def _updates(state: State) -> int:
-    history = state.get("optimizer_history") or [{}]
-    return int(history[-1].get("num_updates", 0))
 
 
 TieKey = tuple[int, int, tuple[int, ...], tuple[int, ...]]
@@ -170,9 +171,7 @@ def _read(path: Path, moving: bool) -> State:
                 "option store_ema."
             )
         state["model"] = stored
-    wrong = [name for name, weight in state["model"].items() if not isinstance(weight, Tensor)]
-    if wrong:
-        raise DataError(f"The weight {wrong[0]!r} of {path} is not a tensor.")
+    check_finite(state["model"], path)
     return state
 
 

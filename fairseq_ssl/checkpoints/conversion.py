@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import (
     State,
     architecture,
+    check_finite,
     model_options,
     read_checkpoint,
     task_options,
     training_data,
+    update_count,
     weights_below,
     write_checkpoint,
 )
@@ -236,11 +237,6 @@ def exported(
         task: task options of the new checkpoint.
         criterion: criterion options of the new checkpoint.
     """
-    wrong = [name for name, weight in state["model"].items() if not isinstance(weight, Tensor)]
-    if wrong:
-        raise DataError(
-            f"The weight {wrong[0]!r} of the checkpoint is not a tensor. Nothing was exported."
-        )
     return {
         "args": None,
         "cfg": inference_config(
@@ -271,10 +267,8 @@ def _criterion(state: State) -> dict[str, Any]:
 
 def _history(state: State) -> dict[str, Any]:
     """Return a minimal optimizer history with the number of updates, which fairseq reads."""
-    histories = state.get("optimizer_history") or [{}]
-    updates = histories[-1].get("num_updates", 0) if isinstance(histories[-1], dict) else 0
     return {
-        "num_updates": updates if isinstance(updates, int) else 0,
+        "num_updates": update_count(state),
         "criterion_name": "",
         "optimizer_name": "",
         "lr_scheduler_state": {},
@@ -346,6 +340,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
 def _read_direction(checkpoint: Path, to: str, source: str | None, target: str | None) -> State:
     """Read a checkpoint, and select a direction if it has two."""
     state = read_checkpoint(checkpoint)
+    check_finite(state["model"], checkpoint)
     if is_two_way(state):
         return one_direction(state, source, target)
     if to == "translation":

@@ -7,21 +7,43 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Mapping
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import Parameter
 
 from fairseq_ssl.checkpoints.options import check_options
-from fairseq_ssl.checkpoints.safe_values import plain_globals
+from fairseq_ssl.checkpoints.safe_values import plain_globals, shortened
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name, require_file
 
 State = dict[str, Any]
 """A checkpoint in the format of fairseq, with model, cfg, extra_state and more."""
+
+PARTS: dict[str, tuple[type, ...]] = {
+    "args": (Namespace, dict),
+    "cfg": (dict,),
+    "extra_state": (dict,),
+    "model": (dict,),
+    "optimizer_history": (list,),
+    "task_state": (dict,),
+}
+"""Types of the parts of a checkpoint. A part can be None or missing."""
+GROUPS = ("checkpoint", "criterion", "model", "task")
+"""Groups of options in `cfg` that this package reads."""
+DTYPES = (
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool),
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+)
+"""Data types of the tensors in a checkpoint."""
+MAX_DEPTH = 50
+"""Maximum nesting of dictionaries and lists in a checkpoint."""
 
 
 def rejection_reason(path: str | Path, error: Exception) -> DataError:
@@ -74,8 +96,87 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
         raise DataError(f"{path} is not a fairseq checkpoint: it has no model.")
+    try:
+        _check_parts(state)
+        _check_tensors(state)
+    except _FormatError as error:
+        raise DataError(f"{path} is not a fairseq checkpoint: {error}") from None
     check_options(state, path)
     return state
+
+
+class _FormatError(Exception):
+    """Reason why a file is not a fairseq checkpoint."""
+
+
+def _check_parts(state: State) -> None:
+    for part, kinds in PARTS.items():
+        _check_kind(state.get(part), part, kinds)
+    for group in GROUPS:
+        _check_kind((state.get("cfg") or {}).get(group), f"cfg.{group}", PARTS["args"])
+    average = (state.get("extra_state") or {}).get("ema")
+    _check_kind(average, "extra_state.ema", (dict,))
+    for name, weight in [*(state.get("model") or {}).items(), *(average or {}).items()]:
+        if not isinstance(name, str):
+            raise _FormatError(f"the name of a weight is {shortened(name)}")
+        _check_kind(weight, f"the weight {name}", (Tensor,))
+
+
+def _check_kind(value: Any, name: str, kinds: tuple[type, ...]) -> None:
+    if value is not None and not isinstance(value, kinds):
+        expected = kinds[0].__name__
+        raise _FormatError(f"{name} has the type {type(value).__name__}, expected {expected}")
+
+
+def _check_tensors(state: State) -> None:
+    """Check that all tensors are plain, and that each value has bytes of its own in the file."""
+    free: dict[int, int] = {}
+    views = set()
+    for name, tensor in _named_tensors(state):
+        is_plain = type(tensor) in (Tensor, Parameter) and tensor.layout is torch.strided
+        if not is_plain or tensor.is_nested or tensor.is_meta or tensor.dtype not in DTYPES:
+            raise _FormatError(f"the tensor {name} is not a dense tensor of plain numbers")
+        storage = tensor.untyped_storage()
+        view = storage.data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride()
+        if view not in views:  # tied weights share their values
+            views.add(view)
+            size = tensor.numel() * tensor.element_size()
+            free[view[0]] = free.get(view[0], storage.nbytes()) - size
+            if free[view[0]] < 0:
+                raise _FormatError(f"the tensor {name} is larger than its values in the file")
+
+
+def _named_tensors(state: State) -> Iterator[tuple[str, Tensor]]:
+    """Yield all tensors in a checkpoint, each with its name or that of the list it is in."""
+    left: list[tuple[str, Any, int]] = [("", state, 0)]
+    seen = set()
+    while left:
+        name, value, depth = left.pop()
+        if isinstance(value, Tensor):
+            yield name, value
+        elif isinstance(value, (dict, list, tuple, Namespace)) and id(value) not in seen:
+            if depth > MAX_DEPTH:
+                raise _FormatError("its dictionaries or lists are nested too deeply")
+            seen.add(id(value))
+            if isinstance(value, (list, tuple)):
+                left.extend((name, item, depth + 1) for item in value)
+            else:
+                items = vars(value) if isinstance(value, Namespace) else value
+                left.extend((str(key), item, depth + 1) for key, item in items.items())
+
+
+def check_finite(weights: Mapping[str, Tensor], path: str | Path) -> None:
+    """Raise DataError if a weight of the checkpoint `path` is NaN or infinite."""
+    for name, weight in weights.items():
+        if not weight.is_floating_point():
+            continue
+        # A sum needs a single pass over the memory. That of finite numbers can overflow.
+        total = weight.sum(dtype=torch.promote_types(weight.dtype, torch.float32))
+        if not total.isfinite() and not weight.isfinite().all():
+            raise DataError(
+                f"{path} is not usable: its weight {name} has values that are NaN or infinite. "
+                "Choose a checkpoint from before the training diverged."
+            )
 
 
 def write_checkpoint(state: State, path: str | Path) -> None:
@@ -115,6 +216,13 @@ def task_options(state: State) -> dict[str, Any]:
     options = (state.get("cfg") or {}).get("task") or state.get("args") or {}
     named = dict(options) if isinstance(options, dict) else dict(vars(options))
     return {"_name": named.get("task"), **named}
+
+
+def update_count(state: State) -> int:
+    """Return the number of updates of the training. It is 0 if the checkpoint does not have it."""
+    history = state.get("optimizer_history") or [{}]
+    updates = history[-1].get("num_updates") if isinstance(history[-1], dict) else None
+    return updates if isinstance(updates, int) else 0
 
 
 def architecture(state: State) -> str:

@@ -54,7 +54,7 @@ TEXT_PATHS = _names("""
 """Options with a path whose value is an empty string if there is no path."""
 
 PATHS = _names("""
-    aim_repo alignfile bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
+    aim_repo alignfile bpe bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
     classifier_lm classifier_lm_dict continue_once decoder_embed_path destdir edit_init
     edit_tokenizer ema_seed_model embed_path encoder_embed_path extra_data finetune_from_model
     fixed_dictionary fluency_boost_data fluency_boost_lm imitator_teacher init_decoder_only
@@ -63,16 +63,19 @@ PATHS = _names("""
     load_pretrained_encoder_from log_file mix_weights mixture_expert mixture_imitators path
     post_save_script pretrained_checkpoint pretrained_mlm_checkpoint pretrained_xlm_checkpoint
     quantization_config_path reconstruction_source_text reconstruction_target_text replace_unk
-    results_path sampling_weights_from_file save_predictions source_dict speaker_emb_path srcdict
-    target_dict target_dictionary tensorboard_logdir testpref tgtdict trainpref user_dir validpref
-    wer_args wer_kenlm_model wer_lexicon
+    results_path sampling_weights_from_file save_predictions scoring source_dict speaker_emb_path
+    srcdict target_dict target_dictionary tensorboard_logdir testpref tgtdict tokenizer trainpref
+    user_dir validpref wer_args wer_kenlm_model wer_lexicon
 """)
-"""Options that name a file, a folder or code, whose value is None if there is no such name."""
+"""Options that name a file, a folder or code, whose value is None if there is no such name.
+
+`bpe`, `tokenizer` and `scoring` select encoders and scorers, some of which download their model.
+"""
 
 NAMES = _names("""
-    _name arch bpe channels classification_unlabeled config_yaml criterion eval_bleu_detok labels
+    _name arch channels classification_unlabeled config_yaml criterion eval_bleu_detok labels
     lang_pairs langs lr_scheduler mono_langs monolingual_langs multitask_config_yaml optimizer
-    scoring source_lang target_lang task tokenizer
+    source_lang target_lang task
 """)
 """Options with a registered name, a language or the name of a file in the data folder."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import redirect_stderr
@@ -19,9 +18,8 @@ from fairseq_ssl.inference.loading import (
     decoding_task,
     forget_unknown_words,
     gpu_count,
-    keep_torch_state,
+    load_models,
     max_source_length,
-    mismatch_error,
     padded_batches,
     set_threads,
     torch_device,
@@ -36,6 +34,9 @@ MODEL_FILE = "model.bin"
 """File with the weights in the folder of a CTranslate2 model."""
 FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 """Search options that CTranslate2 does not support."""
+
+TOO_LARGE = ("out of memory", "No position encodings")
+"""Parts of CTranslate2's errors for batches that do not fit into memory or the model."""
 
 NOT_SUPPORTED = (
     *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
@@ -61,9 +62,9 @@ class CTranslate2Decoder:
         self.translator = self._translator()
         from fairseq_ssl.checkpoints.ctranslate2 import position_limits
 
-        sources, targets = position_limits(Path(config.model[0]))
-        self.longest = sys.maxsize if sources is None else sources - 1  # without </s>
-        self.max_length = min(config.max_len_b, sys.maxsize if targets is None else targets - 1)
+        source, target = position_limits(Path(config.model[0]))
+        self.longest = source - 1  # without </s>
+        self.max_length = min(config.max_len_b, target - 1)
 
     @staticmethod
     def gpu_count() -> int:
@@ -145,7 +146,7 @@ class CTranslate2Decoder:
                 **search,
             )
         except (RuntimeError, ValueError, MemoryError) as error:
-            if "out of memory" not in str(error):
+            if not any(reason in str(error) for reason in TOO_LARGE):
                 raise DataError(
                     f"CTranslate2 cannot decode with {config.model[0]}: {_first_line(error)}"
                 ) from None
@@ -155,7 +156,7 @@ class CTranslate2Decoder:
     def _decode_halves(
         self, sentences: Sequence[list[str]], ids: Sequence[int]
     ) -> list[Hypotheses]:
-        """Decode the halves of a batch that does not fit into memory separately.
+        """Decode the halves of a batch that does not fit separately, as in `TOO_LARGE`.
 
         Return None as the hypotheses of a single sentence that does not fit.
         """
@@ -222,10 +223,11 @@ class Conversion:
     def _convert(self) -> None:
         from fairseq_ssl.checkpoints.conversion import to_stock
         from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-        from fairseq_ssl.checkpoints.files import read_checkpoint, training_data
+        from fairseq_ssl.checkpoints.files import check_finite, read_checkpoint, training_data
 
         config = self.config
         state = read_checkpoint(self.checkpoint)
+        check_finite(state["model"], self.checkpoint)
         data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
         write_ctranslate2(to_stock(state), data, self.output, config.compute_type)
         params = {"checkpoint": str(self.checkpoint), **self._params()}
@@ -250,8 +252,7 @@ class FairseqDecoder:
         self.nbest = config.nbest
         self.seed = int(config.seed)
         self.device = torch_device(config.device, worker)
-        with keep_torch_state():
-            self._load(fairseq_config(config), list(map(str, config.model)))
+        self._load(config.model, fairseq_config(config))
         if config.sampling_topk > len(self.task.target_dictionary):
             raise UsageError(
                 f"`sampling_topk` is {config.sampling_topk}, more than the "
@@ -312,15 +313,10 @@ class FairseqDecoder:
         forget_unknown_words(self.task)
         return decoded
 
-    def _load(self, config: Any, paths: list[str]) -> None:
-        from fairseq import checkpoint_utils, tasks
+    def _load(self, paths: Sequence[str | Path], config: Any) -> None:
         from fairseq_cli.generate import get_symbols_to_strip_from_output
 
-        self.task = tasks.setup_task(config.task)
-        try:
-            self.models, _ = checkpoint_utils.load_model_ensemble(paths, task=self.task)
-        except RuntimeError as error:  # tensors of other sizes
-            raise mismatch_error(", ".join(paths), config.task.data, error) from error
+        self.models, _, self.task = load_models(paths, config.task)
         for model in self.models:
             if config.common.fp16:
                 model.half()

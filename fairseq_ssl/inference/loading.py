@@ -112,25 +112,29 @@ def require_checkpoints(paths: Sequence[str | Path]) -> None:
             raise DataError(f"{path} is not a checkpoint. Expected one of fairseq-train.")
 
 
-def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any], Any, Any]:
-    """Return the models, the training configuration of the first model, and its task.
+def load_models(
+    paths: Sequence[str | Path], task_config: Any = None, **options: Any
+) -> tuple[list[Any], Any, Any]:
+    """Return the models, the training configuration of the first model, and the task.
 
     Call `fairseq_ssl.register` first.
 
     Args:
         paths: checkpoints.
+        task_config: configuration of the task (None: that of the first checkpoint).
         options: task options that override those of the training, such as the folder `data`.
     """
-    from fairseq import checkpoint_utils
+    from fairseq import checkpoint_utils, tasks
 
     check_registered()
     require_checkpoints(paths)
     names = [str(path) for path in paths]
     shown = ", ".join(names)
-    data = options.get("data", "their data")
+    data = options.get("data", getattr(task_config, "data", "their data"))
     try:
         with keep_torch_state():
-            models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(names, options)
+            task = None if task_config is None else tasks.setup_task(task_config)
+            models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(names, options, task)
     except FairseqSslError:
         raise
     except FileNotFoundError as error:
@@ -141,7 +145,8 @@ def load_models(paths: Sequence[str | Path], **options: Any) -> tuple[list[Any],
             ) from error
         raise DataError(f"{data} is not the data of {shown}: {error}") from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
-        raise mismatch_error(shown, data, error) from error
+        _check_architectures(paths)
+        raise _loading_error(shown, data, error) from error
     return list(models), cfg, task
 
 
@@ -156,12 +161,32 @@ def require_one_direction(model: Any, path: str | Path) -> None:
         )
 
 
-def mismatch_error(models: str, data: object, error: Exception) -> DataError:
-    """Return the error of models that cannot be loaded with the dictionaries of a data folder."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+def _check_architectures(paths: Sequence[str | Path]) -> None:
+    """Raise DataError for a model that is not registered. The error of fairseq is unclear."""
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    from fairseq_ssl.checkpoints.files import architecture, read_checkpoint
+
+    for path in paths:
+        name = architecture(read_checkpoint(path))
+        if name not in ARCH_MODEL_REGISTRY:
+            raise DataError(
+                f"{path} has a model of the architecture {name!r}, which is not registered with "
+                "fairseq."
+            )
+
+
+def _loading_error(models: str, data: object, error: Exception) -> DataError:
+    """Return the error of models that do not match a data folder or that cannot be built."""
+    line = (str(error).strip().splitlines() or [""])[-1].strip()
+    if "state_dict" in str(error):  # weights that are missing or of other sizes
+        return DataError(
+            f"{models} cannot be loaded with {data}. Expected the dictionaries of the training "
+            f"data. {line}"
+        )
     return DataError(
-        f"{models} cannot be loaded with {data}. Expected the dictionaries of the training data. "
-        f"{lines[-1].strip()}"
+        f"{models} cannot be loaded: its options are not those of a model that fairseq can build "
+        f"with {data}. {type(error).__name__}: {line}"
     )
 
 

@@ -23,7 +23,7 @@ import torch
 from omegaconf.errors import OmegaConfBaseException
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from fairseq_ssl.checkpoints.files import load_checkpoint
+from fairseq_ssl.checkpoints.files import check_finite, load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
 from fairseq_ssl.checkpoints.safe_values import evaluate
 from fairseq_ssl.errors import DataError, FairseqSslError
@@ -43,7 +43,7 @@ def protect_fairseq() -> None:
     Further calls have no effect.
     """
     import fairseq
-    from fairseq import checkpoint_utils, options
+    from fairseq import checkpoint_utils, file_utils, options
     from fairseq.dataclass import utils
     from fairseq.distributed import utils as distributed_utils
 
@@ -51,7 +51,8 @@ def protect_fairseq() -> None:
         return
     checkpoint_utils.torch = _RestrictedTorch()
     distributed_utils.torch = _PeerTorch()
-    checkpoint_utils.load_model_ensemble_and_task = _require_data_folder(
+    file_utils.load_archive_file = _existing_folder
+    checkpoint_utils.load_model_ensemble_and_task = _check_loaded_models(
         checkpoint_utils.load_model_ensemble_and_task
     )
     options.parse_args_and_arch = _remember_data_folder(options.parse_args_and_arch)
@@ -60,6 +61,16 @@ def protect_fairseq() -> None:
     folders.append(folders[0].with_name("fairseq_cli"))
     _replace_eval(folders)
     sys.excepthook = _shorten_user_errors(sys.excepthook)
+
+
+def _existing_folder(path: str) -> str:
+    """Return the model folder or the data folder of `from_pretrained`.
+
+    fairseq downloads an address, and unpacks an archive to wherever its members say.
+    """
+    if not Path(path).is_dir():
+        raise DataError(f"{path} is not a folder. Archives are not unpacked: pass a folder.")
+    return path
 
 
 class _TorchWrapper(ModuleType):
@@ -256,10 +267,11 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
     return load_checkpoint
 
 
-def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `load_model_ensemble_and_task` to raise DataError if it fails without a data folder.
+def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `load_model_ensemble_and_task` to raise DataError for weights that are not finite.
 
-    Loading removes the data folder from a checkpoint, so fairseq fails with an unclear error.
+    Loading removes the data folder from a checkpoint, so fairseq fails with an unclear error
+    without one, which is replaced. Resuming a training does not call this function.
     """
 
     @functools.wraps(stock)
@@ -267,7 +279,7 @@ def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
         filenames: Any, arg_overrides: Any = None, task: Any = None, *args: Any, **options: Any
     ) -> Any:
         try:
-            return stock(filenames, arg_overrides, task, *args, **options)
+            models, *others = stock(filenames, arg_overrides, task, *args, **options)
         except (AttributeError, LookupError, TypeError, OmegaConfBaseException) as error:
             if task is not None or "data" in (arg_overrides or {}):
                 raise
@@ -275,6 +287,9 @@ def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
                 f"{', '.join(map(str, filenames))}: the data folder is missing. The folder stored "
                 "in a checkpoint is not used. Pass arg_overrides={'data': FOLDER}."
             ) from error
+        for filename, model in zip(filenames, models, strict=True):
+            check_finite(model.state_dict(), filename)
+        return models, *others
 
     return load_model_ensemble_and_task
 

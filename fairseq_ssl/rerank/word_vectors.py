@@ -1,4 +1,4 @@
-"""Reading, validation and training of fastText word vectors (``.vec`` and ``.bin`` files)."""
+"""Reading and training of fastText word vectors (``.vec`` and ``.bin`` files)."""
 
 from __future__ import annotations
 
@@ -22,80 +22,11 @@ from fairseq_ssl.text.specs import parse_integers
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import write_counts
 
-MAGIC, VERSION = 793712314, 12
-BINARY_HEADER = struct.Struct("<14id")
-"""Format of the file header: magic number, version, 12 settings, sampling threshold."""
-DIM, BUCKETS, MIN_N, MAX_N = 2, 10, 11, 12
-"""Indices in the header: dimensions, number of n-gram buckets, min and max length of n-grams."""
-VOCABULARY_FORMAT = struct.Struct("<3i2q")
-"""Format of the numbers of entries, words, labels, tokens and pruned entries (-1: none)."""
-COUNT_FORMAT = struct.Struct("<qb")
-"""Format of the count and the type (word or label) that follow each word."""
-MATRIX = struct.Struct("<?2q")
-"""Format of the matrix header: quantization flag, number of rows, number of columns."""
-MAX_GRAM = 100
-READ_SIZE = 1 << 22
-
-
-class _DamagedError(Exception):
-    """Damage of a model file. The message is the reason, such as ``it is truncated``."""
-
-
-def check_fasttext(path: Path) -> None:
-    """Validate a fastText model before gensim reads it.
-
-    Raises:
-        DataError: if the file is not a complete, unquantized fastText model
-    """
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            _check(data)
-    except (_DamagedError, ValueError, struct.error) as error:  # ValueError: an empty file
-        reason = str(error) if isinstance(error, _DamagedError) else "it is truncated"
-        raise DataError(
-            f"{path} is not a complete fastText model: {reason}. Copy or create the file again."
-        ) from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _check(data: mmap.mmap) -> None:
-    header = BINARY_HEADER.unpack_from(data)
-    if header[:2] != (MAGIC, VERSION):
-        raise _DamagedError("it has a different format or version")
-    grams = header[MIN_N], header[MAX_N]
-    if not (0 <= grams[0] <= MAX_GRAM and 0 <= grams[1] <= MAX_GRAM and header[BUCKETS] >= 0):
-        raise _DamagedError(f"it has n-grams of {grams[0]} to {grams[1]} letters")
-    if grams[1] and not header[BUCKETS]:
-        raise _DamagedError("it has n-grams but no buckets for n-grams")
-    entries, words, labels, _, pruned = VOCABULARY_FORMAT.unpack_from(data, BINARY_HEADER.size)
-    if labels or entries != words or entries < 1 or pruned > 0:
-        raise _DamagedError("it has labels, or it is pruned")
-    end = _after_words(data, BINARY_HEADER.size + VOCABULARY_FORMAT.size, entries)
-    is_quantized, rows, columns = MATRIX.unpack_from(data, end)
-    if is_quantized or (rows, columns) != (words + header[BUCKETS], header[DIM]):
-        raise _DamagedError("its matrix is quantized or does not match its settings")
-    start, count = end + MATRIX.size, rows * columns
-    if count < 1 or start + 4 * count > len(data):
-        raise _DamagedError("it is truncated")
-    for first in range(0, count, READ_SIZE):
-        some = min(READ_SIZE, count - first)
-        values = np.frombuffer(data, "<f4", some, start + 4 * first)
-        is_finite = bool(np.isfinite(values).all())
-        del values  # a view of the file prevents closing it
-        if not is_finite:
-            raise _DamagedError("it has infinite numbers")
-
-
-def _after_words(data: mmap.mmap, start: int, entries: int) -> int:
-    """Return the offset in bytes after the vocabulary that begins at `start`."""
-    for _ in range(entries):
-        end = data.find(b"\0", start)
-        if end < 0:
-            raise _DamagedError("it is truncated")
-        start = end + 1 + COUNT_FORMAT.size
-    return start
-
+MAGIC = 793712314
+BINARY_HEADER = struct.Struct("<i60xi24x")
+"""Format of the beginning of a fastText model: magic number, settings, number of words, counts."""
+COUNT_SIZE = 10
+"""Size in bytes of the end of a word, its count and its type."""
 
 Vector = NDArray[np.float32]
 VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
@@ -140,6 +71,19 @@ class FastTextVectors:
         return vector
 
 
+def _check_words(path: Path) -> None:
+    """Raise EOFError if a fastText model ends within its words, which gensim reads forever."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        magic, words = BINARY_HEADER.unpack_from(data)
+        if magic != MAGIC:
+            raise ValueError("it has a different format")
+        end = BINARY_HEADER.size
+        for _ in range(words):
+            end = data.find(b"\0", end) + COUNT_SIZE
+            if end < COUNT_SIZE:
+                raise EOFError("it is truncated")
+
+
 def read_vectors(path: Path, words: Set[str]) -> WordVectors:
     """Read the vectors of `words` from a .vec file, or the complete model of a .bin file."""
     if path.name.endswith((".vec", ".vec.gz")):
@@ -149,11 +93,14 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
             fasttext = import_optional(
                 "gensim.models.fasttext", "Reading a .bin file of fastText", "wmt"
             )
-        check_fasttext(path)
         try:
+            _check_words(path)
             model = fasttext.load_facebook_vectors(str(path))
         except Exception as error:  # gensim raises many types of exceptions
-            raise DataError(f"{path} is not a fastText model: {error}") from None
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DataError(
+                f"{path} is not a complete fastText model: {reason}. Copy or create the file again."
+            ) from None
         return FastTextVectors(model, int(model.vector_size))
     raise UsageError(f"{path} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
 

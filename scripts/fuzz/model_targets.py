@@ -221,18 +221,3 @@ if find_spec("onnxruntime") is not None:
             },
         },
     )
-if find_spec("ctranslate2") is not None:
-    MODEL_TARGETS["back-translate.ctranslate2"] = Target(
-        f"back-translate {{text}} --model {{folder}} --engine ctranslate2 {ALONE} --beam 2 "
-        "--max-len-b 9 -o {out}",
-        {
-            "text": READ,
-            **{
-                f"folder/{name}": f"ct2/{name}"
-                for name in (
-                    *("model.bin", "config.json"),
-                    *("source_vocabulary.json", "target_vocabulary.json"),
-                )
-            },
-        },
-    )

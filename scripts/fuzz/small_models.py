@@ -29,8 +29,8 @@ def build(made: Path) -> None:
     """Create the models and the data in a folder.
 
     t.pt, lm.pt, masked.pt, shape.pt and tagger.pt need data/, whose splits train and test are the
-    same few lines. classifier.pt needs texts/. pieces.model (sentencepiece), learned/ (a filter),
-    ct2/ (t.pt for CTranslate2) and onnx/ (tagger.pt) need no data.
+    same few lines. classifier.pt needs texts/. pieces.model (sentencepiece), learned/ (a filter)
+    and onnx/ (tagger.pt) need no data.
     """
     sys.path.insert(0, str(ROOT))
     from tests import pretrained
@@ -43,9 +43,6 @@ def build(made: Path) -> None:
     random_models.encoding(made / "shape.pt", data, "shape_transformer_tiny")
     random_models.encoding(made / "tagger.pt", data, "edit_tagger_small", *TAGGER)
     pretrained.bert(made / "bert")
-    if find_spec("ctranslate2") is not None:
-        export = ("export", str(made / "t.pt"), "--to", "ctranslate2", "--data-dir", str(data))
-        _run(*export, "-o", str(made / "ct2"))
     if find_spec("onnxruntime") is not None:
         export = ("export", str(made / "tagger.pt"), "--to", "onnx", "--data-dir", str(data))
         _run(*export, "-o", str(made / "onnx"))

@@ -260,7 +260,7 @@ def test_complete_output_is_not_repeated(here: Path, capsys: pytest.CaptureFixtu
         ((*CTRANSLATE2, "--model", "nothing"), 1, f"nothing does not exist. {EITHER}"),
         ((*CTRANSLATE2, "--model", "folder"), 1, f"folder is a folder without model.bin. {EITHER}"),
         ((*CTRANSLATE2, "--model", "ct2/model.bin"), 1, "a CTranslate2 model. Pass its folder."),
-        ((*CTRANSLATE2, "--model", "ct2"), 1, "ct2/config.json cannot be read"),
+        ((*CTRANSLATE2, "--model", "ct2"), 1, "CTranslate2 cannot load /"),
         ((*CTRANSLATE2, "--model", "mono"), 1, "mono cannot be read as a checkpoint"),
         ((*CTRANSLATE2, "--model", "m.pt", "m.pt"), 2, "For an ensemble, use the engine fairseq"),
         (("--data-dir", "."), 1, "dict.words.txt does not exist"),

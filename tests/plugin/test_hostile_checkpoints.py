@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import shutil
 import sys
+import tarfile
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +25,7 @@ from tests.conftest import OLD_HYDRA, PACKAGE, TINY, Run
 
 fairseq_ssl.register()
 from fairseq import checkpoint_utils  # noqa: E402
+from fairseq.models.fconv import FConvModel  # noqa: E402
 from fairseq.models.transformer import TransformerModel  # noqa: E402
 
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
@@ -47,10 +50,10 @@ def options_of(state: State, section: str) -> dict[str, Any]:
     return vars(options) if isinstance(options, Namespace) else options
 
 
-def old(state: State, code: str) -> None:
+def old(state: State, layers: str, **options: Any) -> None:
     """Convert a checkpoint to the format of fairseq before 0.10.1."""
     flat = {**options_of(state, "task"), **options_of(state, "model")}
-    flat |= {"arch": "fconv", "encoder_layers": code, "task": "translation"}
+    flat |= {"arch": "fconv", "encoder_layers": layers, "task": "translation", **options}
     state["args"], state["cfg"] = Namespace(**flat), None
 
 
@@ -70,7 +73,6 @@ VECTORS: dict[str, Callable[[State, str], Any]] = {
     "interpolation": lambda state, _: options_of(state, "task").update(seed=ENVIRONMENT),
     "reference": lambda state, _: options_of(state, "common").update(seed="${model.arch}"),
     "language": lambda state, _: options_of(state, "task").update(source_lang="../../etc/x"),
-    "tokenizer": lambda state, _: state["cfg"].update(bpe="../../evil"),
     "pickle": lambda state, code: state["extra_state"].update(x=Call(exec, code)),
     "numpy": lambda state, _: state["extra_state"].update(
         x=Call(np.float64(0).__reduce__()[0], np.dtype("O,O"))
@@ -89,7 +91,8 @@ def evil(trained: Path, tmp_path: Path, canary: Path) -> Callable[[str], Path]:
 
     def write(vector: str) -> Path:
         state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
-        VECTORS[vector](state, f"__import__('pathlib').Path('{canary}').touch()")
+        if vector in VECTORS:
+            VECTORS[vector](state, f"__import__('pathlib').Path('{canary}').touch()")
         path = tmp_path / "evil" / "checkpoint_last.pt"
         path.parent.mkdir()
         torch.save(state, path)
@@ -256,6 +259,72 @@ def test_every_attack_is_rejected(
         assert_rejected(loader, path, text, monkeypatch, capsys)
 
 
+def _break_weights(state: State, number: float) -> None:
+    state["model"]["decoder.layers.1.fc1.bias"][3] = number
+
+
+UNUSABLE: dict[str, tuple[Callable[[State], Any], str]] = {
+    "no heads": (
+        lambda state: options_of(state, "model").update(encoder_attention_heads=0),
+        "ZeroDivisionError",
+    ),
+    "an unknown architecture": (
+        lambda state: options_of(state, "model").update(_name="strange", arch="strange"),
+        "the architecture 'strange'",
+    ),
+    "a negative size": (
+        lambda state: options_of(state, "model").update(encoder_ffn_embed_dim=-4),
+        "negative dimension -4",
+    ),
+    "a task of many languages": (
+        lambda state: options_of(state, "task").update(_name="multilingual_translation"),
+        "required",
+    ),
+    "epochs of many languages": (
+        lambda state: options_of(state, "task").update(_name="translation_multi_simple_epoch"),
+        "required",
+    ),
+    "a number as a namespace": (lambda state: state["cfg"].update(model=5), "has the type int"),
+    "NaN": (lambda state: _break_weights(state, float("nan")), "weight decoder.layers.1.fc1.bias"),
+    "infinity": (
+        lambda state: _break_weights(state, float("inf")),
+        "weight decoder.layers.1.fc1.bias",
+    ),
+}
+"""Checkpoints without code that no command can use, and a part of the error."""
+
+
+@pytest.mark.parametrize(
+    ("attack", "loader"),
+    [
+        *((attack, "back-translate") for attack in UNUSABLE),
+        *(
+            (attack, loader)
+            for attack in ("no heads", "NaN")
+            for loader in ("generate", "rerank features translation", "shift-similarity")
+            if (attack, loader) != ("no heads", "generate")  # fairseq prints its own error
+        ),
+        *(("NaN", loader) for loader in ("average", "export to fairseq", "export to ctranslate2")),
+    ],
+)
+def test_unusable_checkpoints_are_rejected_in_one_line(
+    attack: str,
+    loader: str,
+    evil: Callable[[str], Path],
+    text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if "ctranslate2" in loader:
+        pytest.importorskip("ctranslate2")
+    path = evil("none")
+    state = torch.load(path, weights_only=False)
+    change, message = UNUSABLE[attack]
+    change(state)
+    torch.save(state, path)
+    assert message in assert_rejected(loader, path, text, monkeypatch, capsys)
+
+
 @pytest.mark.parametrize("vector", ["model", "args", "interpolation", "pickle"])
 @pytest.mark.parametrize("model", [TransformerModel, EditTagger])
 def test_from_pretrained_rejects_attacks(
@@ -396,3 +465,97 @@ def test_a_user_dir_within_fairseq_is_covered(
     module = importlib.import_module("plug")
     monkeypatch.delitem(sys.modules, "plug")
     assert (module.VALUE, vars(module)["eval"]) == ([1, 1], evaluate)
+
+
+@pytest.fixture
+def archive(trained: Path, toy_data: Path, tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A model and its data in an archive, and the files outside that unpacking it would write."""
+    canaries = [tmp_path / "absolute", tmp_path / "canary"]
+    path = tmp_path / "archives/m.tar.gz"
+    path.parent.mkdir()
+    with tarfile.open(path, "w:gz") as file:
+        file.add(trained / "checkpoint_last.pt", "m/checkpoint_last.pt")
+        for dictionary in toy_data.glob("dict.*"):
+            file.add(dictionary, f"m/{dictionary.name}")
+        for name in (str(canaries[0]), "../" * 20 + str(canaries[1])[1:]):
+            file.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return path, canaries
+
+
+@pytest.mark.parametrize("model", [TransformerModel, EditTagger])
+@pytest.mark.parametrize("part", ["model", "data"])
+def test_archives_are_not_unpacked(
+    model: Any, part: str, archive: tuple[Path, list[Path]], trained: Path
+) -> None:
+    path, canaries = archive
+    content = path.read_bytes()
+    folder, data = (str(path), ".") if part == "model" else (str(trained), str(path))
+    with pytest.raises(DataError, match=r"m\.tar\.gz is not a folder"):
+        model.from_pretrained(folder, "checkpoint_last.pt", data)
+    assert path.read_bytes() == content
+    assert not any(canary.exists() for canary in canaries)
+
+
+@pytest.mark.parametrize("name", ["conv.wmt14.en-fr", "https://localhost:9/m.tar.gz", "missing"])
+def test_from_pretrained_accepts_only_folders(name: str, opened: list[str]) -> None:
+    with pytest.raises(DataError, match="is not a folder"):
+        FConvModel.from_pretrained(name)
+    assert not opened
+
+
+_opened: list[str] = []
+
+
+def _record(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in ("socket.getaddrinfo", "socket.connect"):
+        _opened.append(f"{event} {arguments}")
+
+
+@pytest.fixture
+def opened() -> list[str]:
+    """The network addresses that the process looks up or connects to during a test."""
+    if not getattr(_record, "is_hooked", False):  # a hook cannot be removed
+        sys.addaudithook(_record)
+        vars(_record)["is_hooked"] = True
+    _opened.clear()
+    return _opened
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "hf_byte_bpe"])
+def test_encoders_in_a_checkpoint_are_not_built(
+    name: str,
+    is_old: bool,
+    trained: Path,
+    toy_data: Path,
+    tmp_path: Path,
+    opened: list[str],
+) -> None:
+    """The hub interface would download the vocabulary of the encoder."""
+    state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
+    named = {"bpe": {"_name": name, "bpe_vocab": "a", "bpe_merges": "b"}, "tokenizer": name}
+    state["cfg"].update(named)
+    if is_old:
+        old(state, "", arch="transformer_tiny", encoder_layers=2, **named)
+    torch.save(state, tmp_path / "model.pt")
+    hub = TransformerModel.from_pretrained(str(tmp_path), "model.pt", str(toy_data))
+    assert (hub.bpe, hub.tokenizer) == (None, None)
+    assert hub.translate("seven and four")
+    assert not opened
+
+
+def test_encoders_that_the_caller_passes_are_built(
+    trained: Path, toy_data: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("subword_nmt")
+    (tmp_path / "codes").write_text("#version: 0.2\ns e\n")
+    hub = TransformerModel.from_pretrained(
+        str(trained),
+        "checkpoint_last.pt",
+        str(toy_data),
+        bpe="subword_nmt",
+        bpe_codes=str(tmp_path / "codes"),
+        tokenizer="space",
+    )
+    assert hub.apply_bpe("seven") == "se@@ v@@ e@@ n"
+    assert hub.tokenize("a  b") == "a b"

@@ -22,7 +22,6 @@ SECTIONS = (
     "criterion",
     "optimizer",
     "lr_scheduler",
-    "bpe",
     "checkpoint",
 )
 CODE = "__import__('os').system('touch canary')"
@@ -44,7 +43,6 @@ REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "a resolver in a name": ({"${oc.env:HOME}": 1}, "interpolation"),
     "a resolver in JSON": ({"mixture_expert_options": '{"x": "${oc.env:HOME}"}'}, "interpolation"),
     "a path for a name": ({"arch": "../evil"}, "arch is .*expected a name"),
-    "a path for a tokenizer": ({"bpe": "/tmp/evil"}, "bpe"),
     "a path for a language": ({"source_lang": "en/../../x"}, "source_lang"),
     "a tensor": ({"x": torch.zeros(1)}, "x is a Tensor"),
     "a function": ({"x": print}, "x is a builtin_function"),

@@ -1,4 +1,4 @@
-"""Damaged fastText models, which gensim would read forever or into too much memory."""
+"""Damaged fastText models. gensim reads those that end within a word forever."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ pytest.importorskip("gensim")
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.rerank.word_vectors import (
     BINARY_HEADER,
-    VOCABULARY_FORMAT,
     VectorTraining,
-    check_fasttext,
     read_vectors,
     train_vectors,
 )
@@ -39,38 +37,27 @@ def written(path: Path, data: bytes) -> Path:
 
 def test_models_of_gensim_are_valid(whole: bytes, tmp_path: Path) -> None:
     path = written(tmp_path / "a.bin", whole)
-    check_fasttext(path)
     vectors = read_vectors(path, WORDS)
     assert vectors.dimensions == 4
     assert vectors.vector("unseen") is not None
 
 
 def test_truncated_files_are_rejected(whole: bytes, tmp_path: Path) -> None:
-    vocabulary = BINARY_HEADER.size + VOCABULARY_FORMAT.size
     matrix = whole.index(struct.pack("<?2q", False, 54, 4))
-    for end in (*range(0, vocabulary + 30), matrix + 10, matrix + 200):
-        with pytest.raises(
-            DataError, match=r"a\.bin is not a complete fastText model: it is trunc"
-        ):
+    for end in (*range(0, BINARY_HEADER.size + 30), matrix + 10, matrix + 200):
+        with pytest.raises(DataError, match=r"a\.bin is not a complete fastText model: "):
             read_vectors(written(tmp_path / "a.bin", whole[:end]), WORDS)
 
 
 @pytest.mark.parametrize("value", [-1, 0, 2**31 - 1])
 def test_any_header_is_accepted_or_rejected(whole: bytes, tmp_path: Path, value: int) -> None:
-    for start in range(0, BINARY_HEADER.size + VOCABULARY_FORMAT.size, INTEGER):
+    for start in range(0, BINARY_HEADER.size, INTEGER):
         changed = whole[:start] + struct.pack("<i", value) + whole[start + INTEGER :]
         path = written(tmp_path / "a.bin", changed)
         try:
             assert read_vectors(path, WORDS).vector("one") is not None
         except DataError as error:
             assert "\n" not in str(error)  # noqa: PT017 - some numbers only affect training
-
-
-def test_infinite_numbers_are_rejected(whole: bytes, tmp_path: Path) -> None:
-    start = whole.index(struct.pack("<?2q", False, 54, 4)) + 17
-    changed = whole[:start] + struct.pack("<f", float("nan")) + whole[start + 4 :]
-    with pytest.raises(DataError, match="infinite numbers"):
-        check_fasttext(written(tmp_path / "a.bin", changed))
 
 
 def test_random_bytes_are_accepted_or_rejected(whole: bytes, tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ REVIEWED = {
     "text/subwords/sentencepiece_model.py": {"open_bytes"},
     "plugin/installation.py": {"read_text"},
     "data/binarized.py": {"read_bytes"},
-    "checkpoints/ctranslate2.py": {"open"},
     "checkpoints/model_folder.py": {"open", "read_bytes"},  # a digest, and JSON
     "checkpoints/onnx_folder.py": {"read_bytes"},
     "inference/server.py": {"read_text"},

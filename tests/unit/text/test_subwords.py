@@ -263,6 +263,7 @@ def test_subword_nmt_training_errors(lines: list[str], tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("bpe.model", "text", "is not a sentencepiece model"),
+        ("bpe.model", "", "is not a sentencepiece model"),
         ("bpe.codes", "#version: 0.2\na b\nc\n", "bpe.codes:3 is 'c'"),
         ("bpe.codes", "#version: 0.3\na b\n", "expected version 0.1 or 0.2"),
         ("bpe.codes", "#version: x\n", "bpe.codes:1 is '#version: x'"),
