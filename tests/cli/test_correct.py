@@ -180,7 +180,7 @@ def test_the_printed_signature_has_all_options_of_the_search(
     printed = capsys.readouterr()
     options = "keep_bias:0.1|delete_bias:0.2|min_confidence:0.0|min_sentence_confidence:0.3|"
     assert options in printed.out + printed.err
-    assert "|spelling:False|" in printed.out + printed.err
+    assert "|spelling_digest:" not in printed.out + printed.err
 
 
 def test_a_complete_output_is_kept_and_another_one_is_rejected(
