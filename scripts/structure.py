@@ -25,7 +25,6 @@ BUDGET = ROOT / "scripts" / "budget.json"
 """The maximum number of lines of each package and of its tests."""
 STEP = 10
 """Budgets are multiples of this number of lines, so that small changes need no new budget."""
-MAX_FUNCTION = 60
 BELOW_CLI = (
     *("analysis", "checkpoints", "edits", "filters", "inference", "io", "learned_filter"),
     *("metrics", "noise", "report", "rerank", "text"),
@@ -40,7 +39,6 @@ ALLOWED = {
     ("text", "uses sys.stderr"): "subword-nmt prints during training",
 }
 FLAG = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -66,10 +64,6 @@ class Module:
         """True for `__init__.py` and `__main__.py`."""
         return self.path.name in ("__init__.py", "__main__.py")
 
-    def functions(self) -> Iterator[Definition]:
-        """Yield all functions, including methods and nested functions."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, Definition))
-
 
 def main() -> None:
     """Print the table of lines, write the budgets, or check the rules."""
@@ -85,8 +79,8 @@ def main() -> None:
         }
         BUDGET.write_text(f"{json.dumps(lowered, indent=2)}\n", encoding="utf-8")
     elif args.check:
-        problems = (budget_problems(lines, budget), long_functions(), name_problems())
-        broken = [*(problem for group in problems for problem in group), *cli_problems()]
+        problems = (budget_problems(lines, budget), name_problems(), cli_problems())
+        broken = [problem for group in problems for problem in group]
         if broken:
             sys.exit("\n".join(broken))
     else:
@@ -141,23 +135,6 @@ def modules(folder: str) -> list[Module]:
     paths = sorted(path for path in (ROOT / folder).rglob("*.py") if path.stat().st_size)
     texts = [path.read_text(encoding="utf-8") for path in paths]
     return [Module(path, text, ast.parse(text)) for path, text in zip(paths, texts, strict=True)]
-
-
-def function_lines(function: Definition) -> int:
-    """Return the number of lines of a function, without decorators."""
-    assert function.end_lineno is not None
-    return function.end_lineno - function.lineno + 1
-
-
-def long_functions() -> Iterator[str]:
-    """Yield functions that are too long."""
-    for folder in FOLDERS:
-        for module in modules(folder):
-            for function in module.functions():
-                lines = function_lines(function)
-                if lines > MAX_FUNCTION:
-                    where = f"{module.name}:{function.lineno}: {function.name}"
-                    yield f"{where} has {lines} lines. Expected at most {MAX_FUNCTION}."
 
 
 def name_problems() -> Iterator[str]:
