@@ -2,6 +2,7 @@
 # Data of word correction (OCR and spelling), with two files per split. To be sourced after recipe.sh
 # by a recipe with the settings SCALE, WORK and DATA_DIR.
 #
+#   check_words FOLD...       exit with an error that lists the files of ocr and spell in TASKS that DATA_DIR does not have
 #   word_text TASK FOLD       build WORK/text/TASK.FOLD/{train,valid,test}.{src,trg} for ocr or spell, from
 #                             toy words at SCALE=tiny, else from ocrpp in DATA_DIR; with TRAIN_WORDS,
 #                             from as many of the first training words
@@ -12,22 +13,30 @@
 #                             set MEASURED
 WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
+prefix_of() { if [[ "$1" == ocr ]]; then echo "ocr/klk.$2"; else echo "spell/twitter.$2"; fi; } # TASK FOLD
+
+check_words() { # FOLD...
+  local task fold files=()
+  for task in $TASKS; do
+    [[ "$SCALE" != tiny && "$task" == @(ocr|spell) ]] || continue
+    for fold in "$@"; do files+=("$(prefix_of "$task" "$fold")".{train,dev,test}); done
+  done
+  ((${#files[@]} == 0)) || data_dir "ocr/klk.0.train, .dev, .test, spell/twitter.0.train, ..." "${files[@]}"
+}
+
 word_text() { build "$WORK/text/$1.$2" build_words "$@"; } # TASK FOLD
 
 build_words() { # TASK FOLD
-  local text="$WORK/text/$1.$2" prefix folder split first
-  [[ "$1" == ocr ]] && prefix="klk.$2" || prefix="twitter.$2"
+  local text="$WORK/text/$1.$2" prefix folder="${DATA_DIR:-}" split first
+  prefix="$(prefix_of "$@")"
   if [[ "$SCALE" == tiny ]]; then
     folder="$WORK/toy"
-    run python "$WORDS/toy_words.py" "$folder/$1/$prefix" --seed "$2"
-  else
-    data_dir "ocr/klk.0.train, .dev, .test, spell/twitter.0.train, ..." "$1/$prefix".{train,dev,test}
-    folder="$DATA_DIR"
+    run python "$WORDS/toy_words.py" "$folder/$prefix" --seed "$2"
   fi
   for split in train:train dev:valid test:test; do
     first=()
     if [[ "$split" == train:* && -n "${TRAIN_WORDS:-}" ]]; then first=(--first "$TRAIN_WORDS"); fi
-    run python "$WORDS/words.py" "$folder/$1/$prefix.${split%:*}" \
+    run python "$WORDS/words.py" "$folder/$prefix.${split%:*}" \
       "$text/${split#*:}.src" "$text/${split#*:}.trg" "${first[@]}"
   done
 }

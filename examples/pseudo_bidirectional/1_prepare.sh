@@ -62,6 +62,8 @@ grammar() {
   binarize gec.synthetic "${dictionary[@]}"
 }
 
+# shellcheck disable=SC2086  # words apart
+check_words $FOLDS
 for task in $TASKS; do
   if [[ "$task" == gec ]]; then
     headline "1/4 gec: subwords, synthetic pairs, binarized"

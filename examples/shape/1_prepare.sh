@@ -109,6 +109,7 @@ translation() {
 }
 
 [[ -z "$TRANSLATED" ]] || translation
+[[ -z "$CORRECTED" ]] || TASKS=ocr check_words "$FOLD"
 for dataset in $CORRECTED; do
   headline "1/5 $dataset: text, binarized"
   word_text ocr "$FOLD"

@@ -385,6 +385,7 @@ def test_wrong_data_folder_is_reported_first(path: Path, tmp_path: Path) -> None
         ("gec_pseudo_data", "train valid.m2 conll14.m2 jfleg/test.ref3 bea.src simplewiki.txt"),
         ("mein", "elec/train.tsv elec/test.tsv imdb/unlabelled.txt rcv1/test.tsv"),
         ("pie", "train.src clean.txt test.src test.m2"),
+        ("pseudo_bidirectional", "ocr/klk.0.train ocr/klk.9.dev spell/twitter.9.test"),
         ("shape", "train.tok.clean.bpe.32000.en newstest2010.tok.bpe.32000.de newstest2016.en"),
     ],
 )
@@ -394,6 +395,8 @@ def test_the_first_step_lists_the_files_of_all_steps(
     settings = {"SCALE": "paper", "DATA_DIR": str(tmp_path), "WORK": str(tmp_path / "work")}
     if recipe == "pie":
         settings |= {"TASKS": "gec", "BERT": str(tmp_path)}
+    elif recipe == "pseudo_bidirectional":
+        settings["TASKS"] = "ocr spell"
     (path,) = (ROOT / "examples" / recipe).glob("1_*.sh")
     shown = step(path, settings, 2).stderr.splitlines()[-1]
     assert all(f" {tmp_path}/{name}" in shown for name in files.split()), shown
