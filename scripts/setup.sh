@@ -103,14 +103,13 @@ _ssl_create_venv() {
   done
 }
 
-# Compile fairseq's extensions side by side and without debug information. fairseq is built against
-# the installed torch: with build isolation pip would install another one.
+# Compile fairseq without debug information, one extension at a time, since all have the same file for
+# ninja. It is built against the installed torch: with build isolation pip would install another one.
 _ssl_build_fairseq() {
   local wheels="$_ssl_parts/wheels"
   if compgen -G "$wheels/fairseq_fixed-*.whl" >/dev/null; then return; fi
   rm -rf "$wheels.tmp"
-  printf '[build_ext]\nparallel = %d\n' "$(nproc)" >"$_ssl_parts/build.cfg"
-  PATH="$_ssl_venv/bin:$PATH" CPPFLAGS="${CPPFLAGS:-} -g0" DIST_EXTRA_CONFIG="$_ssl_parts/build.cfg" \
+  PATH="$_ssl_venv/bin:$PATH" CPPFLAGS="${CPPFLAGS:-} -g0" \
     _ssl_pip wheel --no-build-isolation --no-deps --wheel-dir "$wheels.tmp" fairseq-fixed || return 1
   mv "$wheels.tmp" "$wheels"
 }

@@ -1,5 +1,11 @@
 #!/usr/bin/env bash
-# All checks and tests, as in CI. With "fast", only the checks.
+# Checks and tests. CI runs all of them.
+#
+#   bash scripts/test.sh           all checks, and the tests that are not marked as slow
+#   bash scripts/test.sh all       all checks and tests
+#   bash scripts/test.sh checks    only the checks
+#
+# More arguments are for pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
@@ -28,11 +34,15 @@ check() {
 export -f check
 # shellcheck disable=SC2016
 printf '%s\0' "${checks[@]}" | xargs -0 -P "${TEST_PROCESSES:-2}" -I {} bash -c 'check "$1"' check {}
-[[ "${1:-}" == fast ]] && exit
+chosen=(-m "not slow")
+case "${1:-}" in
+  checks) exit ;;
+  all) chosen=() && shift ;;
+esac
 
 # Two test processes with one torch thread each, for two cores. The order of the folders puts the
 # short files of `unit` last. With a long file at the end, one process would be idle.
 export OMP_NUM_THREADS=1
 unset PYTHONDONTWRITEBYTECODE # each test process would compile all tests, for 6 s of CPU time
 exec python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder \
-  --durations 10 "$@"
+  --durations 10 "${chosen[@]}" "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run scripts/test.sh of the current commit on several versions of Python. Each version has a clone in
+# Run all checks and tests of the current commit on several versions of Python. Each version has a clone in
 # .versions with an environment of 3 GB, which is reused.
 #
 #   bash scripts/test_versions.sh               3.10, 3.11 and 3.12
@@ -15,7 +15,7 @@ for version in "$@"; do
   git -C "$clone" fetch --quiet origin HEAD
   git -C "$clone" reset --quiet --hard FETCH_HEAD
   printf '==> Python %s\n' "$version"
-  (unset VIRTUAL_ENV && cd "$clone" && PYTHON="python$version" bash scripts/test.sh) || failed+=("$version")
+  (unset VIRTUAL_ENV && cd "$clone" && PYTHON="python$version" bash scripts/test.sh all) || failed+=("$version")
 done
 if ((${#failed[@]})); then
   echo "failed on Python ${failed[*]}" >&2
