@@ -105,7 +105,7 @@ def main() -> int:
     asked = sys.argv[1:]
     extra = "dev" if "--dev" in asked else "all"
     if "--missing" in asked:
-        print(*missing(extra), sep="\n")
+        sys.stdout.writelines(f"{requirement}\n" for requirement in missing(extra))
         return 0
     found = list(problems(extra, "--pinned" in asked))
     print("\n".join(found), end="\n" if found else "")

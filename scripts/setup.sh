@@ -132,11 +132,12 @@ _ssl_build() (
     _ssl_pip install torch numpy cython ninja packaging setuptools wheel || exit 1
   set -m # the compiler in a process group of its own, which ends with this one
   _ssl_step "built fairseq" _ssl_build_fairseq &
+  compiler=$!
   set +m
-  trap 'kill -- -$! 2>/dev/null' EXIT
+  trap 'kill -- -$compiler 2>/dev/null' EXIT
   trap 'exit 130' INT TERM
   _ssl_step "installed the other packages" _ssl_install_others || exit 1
-  wait $! || exit 1
+  wait "$compiler" || exit 1
   trap - EXIT
   _ssl_step "installed fairseq" _ssl_pip install --no-build-isolation \
     "$_ssl_parts"/wheels/fairseq_fixed-*.whl || exit 1
