@@ -109,7 +109,7 @@ def require_checkpoints(paths: Sequence[str | Path]) -> None:
     for path in paths:
         require_file(path, "a checkpoint of fairseq-train")
         if not is_checkpoint(path):
-            raise DataError(f"{path} is not a checkpoint. Expected one of fairseq-train.")
+            raise DataError(f"{path} is not a checkpoint. Expected a checkpoint of fairseq-train.")
 
 
 def load_models(

@@ -24,6 +24,7 @@ def test_output_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_bytes() == TEXT
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_a_link_is_not_emptied(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

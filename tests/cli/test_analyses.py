@@ -67,6 +67,7 @@ def test_swapped_bleu(
     assert capsys.readouterr().out.split()[:3] == ["original", "swapped", "drop"]
 
 
+@pytest.mark.slow
 def test_shift_similarity(
     toy_data: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,6 +111,7 @@ def test_hypotheses_are_aligned_with_repeated_sources(here: Path) -> None:
         ("--noisy-beam-beta", "6"),
     ],
 )
+@pytest.mark.slow
 def test_concatenated_shards_equal_one_run_and_seeds_differ(
     here: Path, search: tuple[str, ...]
 ) -> None:
@@ -143,6 +144,7 @@ def test_shards_with_the_default_blocks_of_a_cpu_and_a_gpu_can_be_concatenated(
     assert parts[0] + parts[1] == wholes[0][: len(parts[0])] + wholes[1][len(parts[0]) :]
 
 
+@pytest.mark.slow
 def test_noise_depends_only_on_the_line(here: Path) -> None:
     noisy = made_by("--noisy-beam-beta", "6")
     assert noisy != made_by()

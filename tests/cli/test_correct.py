@@ -158,6 +158,7 @@ def _labels(corpus: Path) -> tuple[str, ...]:
     return EditDictionary.read(corpus / "bin" / "edits.txt").names
 
 
+@pytest.mark.slow
 def test_processes_blocks_and_compression_do_not_change_the_output(
     folder: Path, model: Path
 ) -> None:
@@ -412,6 +413,7 @@ def test_edits_are_explained_by_errant(folder: Path, model: Path, tmp_path: Path
     assert 0.3 < float(lines[1].split("\t")[5]) < 1
 
 
+@pytest.mark.slow
 def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model: Path) -> None:
     pytest.importorskip("onnxruntime")
     for kind in ("float32", "int8"):

@@ -58,6 +58,7 @@ def test_plain_fairseq_loads_it_without_the_plug_in(
     assert torch.serialization.get_unsafe_globals_in_checkpoint(plain) == []
 
 
+@pytest.mark.slow
 def test_training_continued_with_shifts_is_exported(toy_data: Path, tmp_path: Path) -> None:
     once = ("--no-epoch-checkpoints", "--max-update")
     train(toy_data, tmp_path / "first", "--shape-positions", "absolute", *once, "60")

@@ -128,6 +128,7 @@ def write_model_words() -> None:
         Path(f"{letter}.vec").write_text("\n".join([f"{len(words)} 2", *rows]) + "\n")
 
 
+@pytest.mark.slow
 def test_a_new_process_registers_the_plug_in(here: Path) -> None:
     write_model_words()
     data = random_models.data_folder(here / "data")

@@ -162,6 +162,7 @@ def test_run_stopped_after_the_last_block_only_renames_files(
     assert Path("late").read_bytes() == Path("whole").read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_run_resumes(text: Path) -> None:
     """SIGKILL the writing process twice. Its workers exit."""
     write_large(120)

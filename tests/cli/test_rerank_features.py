@@ -164,6 +164,7 @@ def _joined(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_processes_stdin_and_compressed_lists_do_not_change_scores(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ MAX_BYTES = 20_000
 pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
+@pytest.mark.slow
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat")  # of the extra docs, for Python 3.11 and later
     nbclient = pytest.importorskip("nbclient")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +39,19 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def is_run(block: Block) -> bool:
+    return not block.needs and block.language not in SHOWN
+
+
+def page_cases() -> Iterator[Any]:
+    """Yield the pages. Those that train a model are slow."""
+    for page in PAGES:
+        code = "\n".join(block.text for block in blocks(page.read_text("utf-8")) if is_run(block))
+        marks = [pytest.mark.slow] if "fairseq-train" in code else []
+        yield pytest.param(page, id=name_of(page), marks=marks)
+
+
+@pytest.mark.parametrize("page", list(page_cases()))
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     found = list(blocks(page.read_text(encoding="utf-8")))
     if not any(is_run(block) for block in found):
@@ -65,10 +79,6 @@ def run_table(session: Session) -> None:
     for command in commands:
         succeeded, output = session.run(command.replace("...", f"{options[1]} --cpu"))
         assert succeeded, f"{command}\n{output}"
-
-
-def is_run(block: Block) -> bool:
-    return not block.needs and block.language not in SHOWN
 
 
 def run_block(session: Session, block: Block, place: str) -> None:

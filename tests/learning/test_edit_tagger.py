@@ -50,6 +50,7 @@ def model(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "checkpoint_last.pt"
 
 
+@pytest.mark.slow
 def test_it_corrects_unseen_sentences(run: Run, data: Path, model: Path) -> None:
     words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--task", "edit_labeling")
     shown = run(*words, "--path", model, "--cpu", "--batch-size", "50").stdout

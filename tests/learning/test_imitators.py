@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from fairseq_ssl.cli.main import main
@@ -26,6 +27,7 @@ def error(checkpoint: Path, data: Path) -> float:
     return float(100 * np.mean(said != labels))
 
 
+@pytest.mark.slow
 def test_imitators_reduce_the_error_unlike_random_vectors(run: Run, tmp_path: Path) -> None:
     """200 labeled texts have few of the 300 phrases, the 4,000 texts that the expert labels all."""
     text, data = tmp_path / "text", tmp_path / "data"

@@ -53,6 +53,7 @@ def right(run: Run, data: Path, save_dir: Path, *flags: str) -> tuple[int, int]:
     return len(hits & named), len(hits - named)
 
 
+@pytest.mark.slow
 def test_it_copies_unseen_names(run: Run, text: Path, tmp_path: Path) -> None:
     """With three seeds, 91 to 100 of 100 are correct. Without copying, no names are."""
     raw = ("--dataset-impl", "raw")

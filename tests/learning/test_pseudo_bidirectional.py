@@ -54,6 +54,7 @@ def right_of_seed(run: Run, data: Path, save_dir: Path, seed: str, *arch: str) -
     return float(sum(made[line] == sentence for line, sentence in wanted.items()) / TEST_LINES)
 
 
+@pytest.mark.slow
 def test_it_is_more_accurate_than_a_transformer_of_the_same_size(
     run: Run, data: Path, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def wrong(task: Any, model: Any) -> float:
     return sum(shares) / len(shares)
 
 
+@pytest.mark.slow
 def test_monolingual_text_reduces_the_error(folder: Path) -> None:
     """After 320 updates, 25 % of the characters are wrong instead of 35 %.
 
@@ -108,6 +109,7 @@ def test_monolingual_text_reduces_the_error(folder: Path) -> None:
     assert semi_supervised < supervised
 
 
+@pytest.mark.slow
 def test_selu_learns_without_norms(folder: Path) -> None:
     flags = ("--arch", "bytenet_selu", "--bytenet-dim", "20", "--bytenet-residual-scale", "0")
     task, model, losses = trained(folder, *flags, clip=5.0)

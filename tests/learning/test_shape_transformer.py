@@ -58,6 +58,7 @@ def shares_right(run: Run, data: Path, save_dir: Path, *positions: str) -> tuple
     return learned, longer
 
 
+@pytest.mark.slow
 def test_shifted_positions_generalize_to_longer_lists(run: Run, data: Path, tmp_path: Path) -> None:
     shifted = ("--shape-positions", "shifted", "--shape-max-shift", "8")
     learned, longer = shares_right(run, data, tmp_path, *shifted)
@@ -65,6 +66,7 @@ def test_shifted_positions_generalize_to_longer_lists(run: Run, data: Path, tmp_
     assert longer > 0.15
 
 
+@pytest.mark.slow
 def test_absolute_positions_do_not_generalize_to_longer_lists(
     run: Run, data: Path, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def model(run: Run, data: Path) -> Path:
     return data / "run" / "checkpoint_last.pt"
 
 
+@pytest.mark.slow
 def test_verbs_and_nouns_are_corrected_and_case_is_kept(run: Run, data: Path, model: Path) -> None:
     words = ("fairseq-ssl", "correct", data / "test.src", "--model", model, "--tokenized")
     corrected = run(*words, "--jobs", "1").stdout.splitlines()

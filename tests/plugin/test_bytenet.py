@@ -50,6 +50,7 @@ def answered(run: Run, data: Path, path: str | Path, lines: list[str]) -> list[t
     return [(float(score), text) for score, text in found]
 
 
+@pytest.mark.slow
 def test_training_resuming_and_decoding(run: Run, data: Path, tmp_path: Path) -> None:
     steps = ("--max-update", "40", "--save-interval-updates", "15", "--save-dir", tmp_path / "one")
     run("fairseq-train", data, *TRAINING, *steps)

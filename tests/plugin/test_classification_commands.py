@@ -25,6 +25,7 @@ def expert(data: Path) -> Path:
     return made.expert(data, data.parent / "expert")
 
 
+@pytest.mark.slow
 def test_resumed_training_equals_uninterrupted_training(
     data: Path, expert: Path, tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def test_training_with_max_shift_0_equals_fairseq_bit_for_bit(
     assert not all(torch.equal(stock[name], shifted[name]) for name in stock)
 
 
+@pytest.mark.slow
 def test_relative_positions_train_resume_and_decode(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:

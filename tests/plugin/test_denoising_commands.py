@@ -102,6 +102,7 @@ def test_translation_is_initialized_from_the_checkpoint(
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.slow
 def test_killed_run_with_workers_equals_uninterrupted_run_without(
     data: Path, tmp_path: Path
 ) -> None:

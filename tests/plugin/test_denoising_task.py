@@ -132,6 +132,7 @@ def test_noise_does_not_depend_on_the_number_of_workers(mono: Path) -> None:
     assert alone[0] != alone[1]
 
 
+@pytest.mark.slow
 def test_processes_divide_the_batches(mono: Path) -> None:
     (whole,) = epochs(task(mono), "train", 2)
     parts = [

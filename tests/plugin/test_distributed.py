@@ -39,6 +39,7 @@ def test_two_processes_equal_one_with_double_accumulation(
         torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=0, msg=name)
 
 
+@pytest.mark.slow
 def test_shared_shifts_and_their_warm_up_resume_in_two_processes(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
@@ -70,6 +71,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_spawned_workers_register_the_architecture(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
@@ -95,6 +97,7 @@ def fail(rank: int, error: Exception) -> None:
 
 
 @pytest.mark.parametrize("kind", [ConfigurationError, TypeError])
+@pytest.mark.slow
 def test_user_errors_of_spawned_processes_are_one_line(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

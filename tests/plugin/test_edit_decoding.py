@@ -207,6 +207,7 @@ def test_bias_and_thresholds_prevent_edits(folder: Path, tmp_path: Path) -> None
         ("--edit-window-overlap 18", "--edit-window-overlap is 18; .* the window size, 18"),
     ],
 )
+@pytest.mark.slow
 def test_invalid_options_are_rejected_before_the_first_batch(
     folder: Path, flags: str, message: str
 ) -> None:

@@ -177,6 +177,7 @@ def test_frozen_encoder_does_not_change(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "flag", ["--edit-unfactorized", "--edit-gap-inserts", "--amp", "--sentence-avg"]
 )
+@pytest.mark.slow
 def test_training_options_learn(flag: str, data: Path, tmp_path: Path) -> None:
     losses = [
         torch.load(trained(data, tmp_path, "--max-update", updates, flag), weights_only=False)[

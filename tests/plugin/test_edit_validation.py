@@ -102,6 +102,7 @@ def by_hand(model: Any, task: Any, corpus: Path, overlap: int | None) -> dict[st
 
 @pytest.mark.parametrize("overlap", [None, 3])
 @pytest.mark.parametrize("unit", list(UNITS))
+@pytest.mark.slow
 def test_metrics_of_long_sentences_equal_those_by_hand(
     unit: str, overlap: int | None, corpus: Path, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def valid_loss(shown: str) -> str:
     return last[1]
 
 
+@pytest.mark.slow
 def test_averaged_weights_are_validated_and_can_be_exported(
     run: Run, data: Path, trained: Path, tmp_path: Path
 ) -> None:

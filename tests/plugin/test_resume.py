@@ -48,6 +48,7 @@ def assert_same_weights(first: Path, second: Path) -> None:
         assert torch.equal(weight, weights_of_second[name]), name
 
 
+@pytest.mark.slow
 def test_run_killed_three_times_ends_with_the_same_weights(toy_data: Path, tmp_path: Path) -> None:
     train(toy_data, tmp_path / "uninterrupted", *FLAGS)
     for at_update in (7, 35, 70):
@@ -107,6 +108,7 @@ def test_patience_counts_across_restarts(toy_data: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("patience", ["0", "1"])
+@pytest.mark.slow
 def test_a_learning_rate_that_depends_on_validations_resumes(
     toy_data: Path, tmp_path: Path, patience: str
 ) -> None:

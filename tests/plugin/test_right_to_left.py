@@ -58,6 +58,7 @@ def printed(run: Run, *words: str | Path) -> list[str]:
     return re.findall(r"^[HTP]-.*$", shown, re.M)
 
 
+@pytest.mark.slow
 def test_training_equals_training_on_reversed_text(
     run: Run, model: Path, toy_data: Path, reversed_data: Path, tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_tagged_split_can_be_in_one_of_several_folders(data: Path, tmp_path: P
         loaded(Path(f"{data}:{second}"), "--source-tags", "none=<BT>").load_dataset("train", 2)
 
 
+@pytest.mark.slow
 def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -> None:
     mix = ("--mix-weights", "train=1,train1=2", "--mix-epoch-pairs", "60")
     words = ("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *mix)

@@ -90,6 +90,7 @@ def test_every_benchmark_is_in_this_file() -> None:
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.slow
 def test_benchmark_prints_ratios_as_json(run: Run, name: str) -> None:
     script = ROOT / f"scripts/benchmarks/{name}.py"
     pairs = 1 if name in ONCE else 2

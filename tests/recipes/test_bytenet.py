@@ -99,6 +99,7 @@ def test_authors_numbers_are_only_in_rows_of_his_models(
     assert table.published(("bytenet_digits", "256", "1024", "0.2")) == "0.0949"
 
 
+@pytest.mark.slow
 def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "EPOCHS": "1", "TEST": "8"}
     shown = [step(path, settings).stdout for path in STEPS]
@@ -278,6 +279,7 @@ def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
     assert (args.arch, args.bytenet_dim) == ("bytenet_v2", 800)
 
 
+@pytest.mark.slow
 def test_an_interrupted_back_translation_resumes(tmp_path: Path) -> None:
     """Its model must be the same file, and --force would translate from the first line."""
     ssl = """

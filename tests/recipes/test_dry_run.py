@@ -13,6 +13,7 @@ from tests.recipes.recipe import called, printed
 
 
 @pytest.mark.parametrize("recipe", [paper.key for paper in PAPERS])
+@pytest.mark.slow
 def test_a_path_with_a_space_is_one_word(recipe: str, tmp_path: Path) -> None:
     """The checkout, WORK and DATA_DIR are in folders with this name."""
     folder = tmp_path / "first second"

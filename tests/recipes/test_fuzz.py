@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from fairseq_ssl.cli.main import VERBS
 from tests.conftest import ROOT, environment
 
@@ -14,6 +16,7 @@ WITHOUT_END = {"serve"}
 SCRIPT = ROOT / "scripts/fuzz/fuzz.py"
 
 
+@pytest.mark.slow
 def test_no_verb_prints_a_traceback() -> None:
     words = [sys.executable, str(SCRIPT), "--inputs", "3", "--first", "500"]
     ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)

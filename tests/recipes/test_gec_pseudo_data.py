@@ -35,6 +35,7 @@ def held_out_data(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "SYSTEMS": SYSTEM, "FINAL": SYSTEM}
     settings.update(SETS="valid mine bea", METRICS="m2", UPDATES="20", PORTION="200")
@@ -134,6 +135,7 @@ def reranked_as_it_should_be(work: Path) -> None:
     assert 0 <= told["F_0.5"] <= 100
 
 
+@pytest.mark.slow
 def test_learner_text_takes_the_place_of_synthetic_errors(tmp_path: Path) -> None:
     data, work = learner_text(tmp_path / "data"), tmp_path / "work"
     settings = {"DATA_DIR": str(data), "WORK": str(work)}

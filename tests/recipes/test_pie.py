@@ -111,6 +111,7 @@ def test_errors_of_a_pair(wrong: str, right: str, found: list[tuple[int, int, An
     assert module.errors(tuple(wrong), tuple(right)) == found
 
 
+@pytest.mark.slow
 def test_an_augmented_tagger_learns_from_more_than_the_data(tiny: tuple[Path, list[str]]) -> None:
     text, more = tiny[0] / "text/ocr.0", tiny[0] / "text/ocr.0.augmented"
     for side in ("src", "trg"):

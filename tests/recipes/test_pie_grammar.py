@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import fairseq_ssl
 from tests import pretrained
 from tests.recipes.recipe import TRAIN_STUB, called, learner_text, printed, step, stub_commands
@@ -17,6 +19,7 @@ fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 
 
+@pytest.mark.slow
 def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
     bert, data, work = tmp_path / "bert", tmp_path / "data", tmp_path / "work"
     bert.mkdir()
@@ -73,6 +76,7 @@ def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
     assert "gleu" in shown[3]
 
 
+@pytest.mark.slow
 def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
     data, work = learner_text(tmp_path / "data"), tmp_path / "work"
     pretrained.bert(tmp_path / "bert")

@@ -50,6 +50,7 @@ def training(words: list[str]) -> Any:
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
+@pytest.mark.slow
 def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "AMOUNTS": "all", "KINDS": "pretrained"}
     settings |= {"PRETRAIN_EPOCHS": "9", "PRETRAIN_FLAGS": "--max-epoch 2", "STARTS": "2"}
@@ -293,6 +294,7 @@ def test_missing_gold_files_are_listed_before_anything_is_built(tmp_path: Path) 
     assert not (tmp_path / "work").exists()
 
 
+@pytest.mark.slow
 def test_paper_scale_runs_on_small_files(tmp_path: Path) -> None:
     """Fine-tune from a kept checkpoint, with a summary beyond fairseq's maximum in validation."""
     settings = paper_data(tmp_path) | {"TASKS": "cnndm", "STARTS": "1", "SEEDS": "1"}

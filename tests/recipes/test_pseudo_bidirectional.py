@@ -27,6 +27,7 @@ def training(words: list[str]) -> Any:
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
+@pytest.mark.slow
 def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "KINDS": "transformer pbd"}
     settings |= {"UPDATES": "9", "WARMUP": "3", "SETS": "test"}
@@ -191,6 +192,7 @@ def test_the_first_step_checks_the_text(
     assert all(word in shown for word in named), shown
 
 
+@pytest.mark.slow
 def test_grammar_of_learner_text_runs_to_scores(tmp_path: Path) -> None:
     data, work = learner_text(tmp_path / "data"), tmp_path / "work"
     settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "WORK": str(work)}

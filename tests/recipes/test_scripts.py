@@ -68,6 +68,7 @@ def test_setup_reports_a_missing_compiler_in_one_line(checkout: Path, tmp_path: 
     assert re.fullmatch(r"setup: no C\+\+ compiler found.*Install g\+\+.*\n", done.stderr)
 
 
+@pytest.mark.slow
 def test_setup_reports_a_missing_network_in_one_line(checkout: Path) -> None:
     done = setup(
         checkout,
@@ -111,6 +112,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, done.stdout
 
 
+@pytest.mark.slow
 def test_demo_prints_a_line_for_each_method_and_writes_a_page(made: tuple[Path, str]) -> None:
     folder, printed = made
     for method in METHODS:

@@ -24,6 +24,7 @@ def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
     return printed(RECIPE, name, {"SCALE": scale, **settings})
 
 
+@pytest.mark.slow
 def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "UPDATES": "66", "JOBS": "2"}
     for path in STEPS:
@@ -66,6 +67,7 @@ def test_data_sets_can_be_trained_one_after_another() -> None:
     assert settings("vanilla") == settings("extrapolate interpolate")
 
 
+@pytest.mark.slow
 def test_lines_run_at_the_tiny_scale(tmp_path: Path) -> None:
     settings = {
         **{"SCALE": "tiny", "TASKS": "lines", "WORK": str(tmp_path), "LINES_UPDATES": "66"},

@@ -25,6 +25,7 @@ def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
     return printed(RECIPE, name, {"SCALE": scale, **settings})
 
 
+@pytest.mark.slow
 def test_tiny_scale_runs_in_parts_and_is_reused(tmp_path: Path) -> None:
     systems = "base tagged-ft noisy"
     shown, settings = "", {"SCALE": "tiny", "WORK": str(tmp_path), "SYSTEMS": systems}

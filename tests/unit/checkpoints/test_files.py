@@ -120,7 +120,7 @@ def test_a_checkpoint_is_a_regular_file(path: str, tmp_path: Path) -> None:
 
     if path == "pipe":
         os.mkfifo(tmp_path / path)
-    with pytest.raises(DataError, match=f"{path} is not a regular file"):
+    with pytest.raises(DataError, match=f"{path} is a device or a pipe"):
         read_checkpoint(tmp_path / path)
 
 

@@ -181,6 +181,7 @@ def test_a_checkpoint_is_not_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.slow
 def test_damaged_folders_are_rejected(
     name: str, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

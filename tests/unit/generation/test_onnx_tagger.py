@@ -108,6 +108,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Export:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_probabilities_and_corrections_equal_those_of_torch(kind: str, export: Export) -> None:
     model, task, path = export(kind)
     words = task.source_dictionary

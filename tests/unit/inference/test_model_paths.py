@@ -108,6 +108,7 @@ CASES = [translation_case, scoring_case, correction_case, checkpoints_case, anal
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__.removesuffix("_case"))
+@pytest.mark.slow
 def test_results_and_files_are_the_same(
     case: Callable[[Convert], Result], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

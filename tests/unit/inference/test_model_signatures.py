@@ -90,6 +90,7 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.slow
 def test_signatures_differ_and_do_not_depend_on_folders(
     name: str,
     folder: Path,  # noqa: F811

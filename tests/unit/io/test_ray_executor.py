@@ -51,6 +51,7 @@ def failing(number: int) -> int:
     raise DataError(f"item {number}")
 
 
+@pytest.mark.slow
 def test_items_of_a_lost_node_are_retried(cluster: Any, tmp_path: Path) -> None:
     lost = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()

@@ -41,6 +41,7 @@ def many(browser_page: Any, page: str) -> Any:
     return browser_page
 
 
+@pytest.mark.slow
 def test_sentences_are_shown_in_pages(many: Any) -> None:
     assert many.status() == f"{COUNT} of {COUNT} sentences"
     assert len(many.headings()) == 25

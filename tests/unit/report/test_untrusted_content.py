@@ -183,6 +183,7 @@ def safe_page(browser_page: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
+@pytest.mark.slow
 def test_payload_does_not_run_in_a_browser(kind: str, safe_page: Any, tmp_path: Path) -> None:
     path = page(tmp_path, PAYLOADS[kind])
     safe_page.open(path.as_uri())
