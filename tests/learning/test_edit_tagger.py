@@ -62,6 +62,7 @@ def test_it_corrects_unseen_sentences(run: Run, data: Path, model: Path) -> None
     assert found.scores["f0.5"] > 90
 
 
+@pytest.mark.slow
 def test_several_rounds_insert_several_words(run: Run, data: Path, model: Path) -> None:
     """One edit inserts one of three missing words."""
     words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--task", "edit_labeling")

@@ -127,6 +127,7 @@ def test_verbs_and_nouns_are_corrected_and_case_is_kept(run: Run, data: Path, mo
         assert before.split()[:2] == after.split()[:2]
 
 
+@pytest.mark.slow
 def test_names_that_were_never_seen_are_kept(run: Run, model: Path) -> None:
     text = "Yesterday  OConnor go with two child.\nToday ZOË carry with a knives.\n"
     words = ("fairseq-ssl", "correct", "--model", model, "--jobs", "1")
@@ -134,6 +135,7 @@ def test_names_that_were_never_seen_are_kept(run: Run, model: Path) -> None:
     assert shown == "Yesterday  OConnor went with two children.\nToday ZOË carries with a knife.\n"
 
 
+@pytest.mark.slow
 def test_lines_of_concurrent_requests_are_corrected_and_explained(
     data: Path, model: Path, tmp_path: Path
 ) -> None:

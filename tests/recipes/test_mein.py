@@ -28,6 +28,7 @@ def training(words: list[str]) -> Any:
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
+@pytest.mark.slow
 def test_tiny_runs_from_texts_to_a_table(tmp_path: Path) -> None:
     settings = {"WORK": str(tmp_path), "EXPERTS": "lstm", "EPOCHS": "1", "FINE_EPOCHS": "1"}
     settings |= {"KINDS": "alone lines.500", "IMITATOR_UPDATES": "4"}

@@ -138,6 +138,7 @@ def tiny_settings(work: Path) -> dict[str, str]:
     return {"SCALE": "tiny", "WORK": str(work), **few}
 
 
+@pytest.mark.slow
 def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
     rows = [line.split(" | ") for line in tiny[1][3].splitlines()]
     found = {row[1]: float(row[2].split(" ")[0]) for row in rows[2:6]}
@@ -148,6 +149,7 @@ def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
     assert stats["exact_share"] == 1
 
 
+@pytest.mark.slow
 def test_text_and_labels_are_binarized_into_one_folder(tiny: tuple[Path, list[str]]) -> None:
     data, text = tiny[0] / "data/ocr.0", tiny[0] / "text/ocr.0"
     labels = tiny[0] / "edits/ocr.0/labels.txt"
@@ -160,6 +162,7 @@ def test_text_and_labels_are_binarized_into_one_folder(tiny: tuple[Path, list[st
     assert not data.with_name("ocr.0.tmp").exists()
 
 
+@pytest.mark.slow
 def test_complete_targets_are_reused(tiny: tuple[Path, list[str]]) -> None:
     for path in STEPS[:3]:
         again = step(path, tiny_settings(tiny[0])).stderr
@@ -172,6 +175,7 @@ def test_complete_targets_are_reused(tiny: tuple[Path, list[str]]) -> None:
     ("name", "setting", "value"),
     [("prepare", "EDIT_SIZE", "99"), ("train", "LAYERS", "3"), ("decode", "BEAM", "1")],
 )
+@pytest.mark.slow
 def test_a_changed_setting_stops_the_step(
     tiny: tuple[Path, list[str]], name: str, setting: str, value: str
 ) -> None:
@@ -180,6 +184,7 @@ def test_a_changed_setting_stops_the_step(
     assert re.search(rf"^  {setting} was '\d+', is '{value}'", shown, re.M), shown
 
 
+@pytest.mark.slow
 def test_interrupted_targets_are_rebuilt(tiny: tuple[Path, list[str]], tmp_path: Path) -> None:
     work = tmp_path / "work"
     shutil.copytree(tiny[0], work)

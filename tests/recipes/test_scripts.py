@@ -125,6 +125,7 @@ def test_demo_prints_a_line_for_each_method_and_writes_a_page(made: tuple[Path, 
     assert not re.search(r'(src|href)="http', report), "the report must need no other file"
 
 
+@pytest.mark.slow
 def test_second_run_of_the_demo_reuses_everything(made: tuple[Path, str]) -> None:
     folder, _ = made
     again = demo(folder)
@@ -135,6 +136,7 @@ def test_second_run_of_the_demo_reuses_everything(made: tuple[Path, str]) -> Non
     assert "Epoch" not in again.stderr
 
 
+@pytest.mark.slow
 def test_failing_demo_names_its_log(made: tuple[Path, str], tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     shutil.copytree(made[0], folder)

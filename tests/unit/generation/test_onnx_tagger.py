@@ -140,6 +140,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return random_taggers.exported_words(tmp_path_factory) / "onnx"
 
 
+@pytest.mark.slow
 def test_int8_models_mostly_agree(built: Built, tmp_path: Path) -> None:
     write_onnx(*built, tmp_path / "onnx", "int8")
     words = built[1].source_dictionary

@@ -104,6 +104,7 @@ def test_output_equals_that_of_a_local_run(
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 
+@pytest.mark.slow
 def test_back_translation_survives_a_lost_node(
     cluster: Any,
     trained: Path,
