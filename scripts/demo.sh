@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demo: each method on a toy task that needs what it adds, beside the baseline of the same size
 # and training. Prints a line for each method, with the claim of its paper, and writes
-# demo/report.html. About ten minutes on two idle CPU cores, after the set-up. An interrupted demo resumes.
+# demo/report.html. 5 to 10 minutes on two idle CPU cores, after the set-up. An interrupted demo resumes.
 #
 #   bash scripts/demo.sh
 #   DEMO_DIR=elsewhere DEMO_METHODS="late-evidence names" FORCE=1 bash scripts/demo.sh
