@@ -13,7 +13,7 @@ from typing import Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import atomic_path, is_device, signature_path
-from fairseq_ssl.io.text_files import json_text, open_bytes, plain_number
+from fairseq_ssl.io.text_files import json_text, plain_number
 
 MAX_LENGTH = 63
 """Max length of a string in the short form of a signature."""
@@ -88,12 +88,17 @@ def content_digest(*paths: str | Path) -> str:
 @lru_cache
 def _digest_of(*files: tuple[Any, ...]) -> str:
     """Return a digest of the contents of files, which are read once while they do not change."""
+    return checksum(*(path for path, *_ in files))[:16]
+
+
+def checksum(*paths: Path) -> str:
+    """Return the SHA-256 checksum of the concatenated contents of files."""
     digest = hashlib.sha256()
-    for path, *_ in files:
-        with open_bytes(path, compressed=False) as file:
+    for path in paths:
+        with path.open("rb") as file:
             while block := file.read(2**20):
                 digest.update(block)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
 
 
 def data_params(folder: str | Path | None) -> dict[str, Any]:
@@ -108,11 +113,12 @@ def data_params(folder: str | Path | None) -> dict[str, Any]:
 
 def changed_options(config: Any, *left_out: str) -> dict[str, Any]:
     """Return the fields of a dataclass that differ from their defaults, without `left_out`."""
-    values = {
-        one.name: getattr(config, one.name) for one in fields(config) if one.name not in left_out
+    values = {option.name: getattr(config, option.name) for option in fields(config)}
+    return {
+        option.name: values[option.name]
+        for option in fields(config)
+        if option.name not in left_out and values[option.name] != option.default
     }
-    defaults = {one.name: one.default for one in fields(config)}
-    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def _has(value: Any) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.text_files import parse_json
+from fairseq_ssl.signature import checksum
 
 CHECKSUMS = "checksums.json"
-CHUNK = 1 << 22
-"""Number of bytes to read at a time."""
 
 
 class FormatError(Exception):
@@ -38,7 +36,7 @@ def check_replaceable(output: Path, required: str, kind: str) -> None:
 def write_checksums(folder: Path) -> None:
     """Write the SHA-256 checksums of all files of a folder to checksums.json."""
     names = sorted(path.name for path in folder.iterdir() if path.name != CHECKSUMS)
-    sums = {name: _checksum(folder / name) for name in names}
+    sums = {name: checksum(folder / name) for name in names}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
 
@@ -49,7 +47,7 @@ def check_checksums(folder: Path) -> bool:
     for name, expected in read_json(folder / CHECKSUMS, dict).items():
         if Path(name).name != name or not (folder / name).is_file():
             raise FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which does not exist")
-        if _checksum(folder / name) != expected:
+        if checksum(folder / name) != expected:
             raise FormatError(f"{name} does not match its checksum in {CHECKSUMS}")
     return True
 
@@ -63,11 +61,3 @@ def read_json(path: Path, kind: type) -> Any:
     if not isinstance(content, kind):
         raise FormatError(f"{path.name} is not a {kind.__name__} of JSON")
     return content
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(CHUNK):
-            digest.update(block)
-    return digest.hexdigest()

@@ -20,6 +20,7 @@ from fairseq_ssl.errors import (
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
 from fairseq_ssl.io.text_files import require_file
+from fairseq_ssl.signature import changed_options
 
 
 def gpu_count() -> int:
@@ -209,9 +210,8 @@ class ConfiguredModel:
 
     def __repr__(self) -> str:
         """Return the fields of the config that differ from their defaults."""
-        values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
-        defaults = {field.name: field.default for field in fields(self.config)}
-        shown = (f"{name}={value!r}" for name, value in values.items() if value != defaults[name])
+        changed = changed_options(self.config)
+        shown = (f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self) -> tuple[Any, ...]:

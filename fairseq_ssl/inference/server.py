@@ -43,7 +43,7 @@ PAGE = "correction_page.html"
 LINE_END = re.compile(r"(\r\n|\n|\r)")
 EXPECTED = 'Expected an object with the string "text" or the list of strings "lines".'
 DISCONNECTED = "The client disconnected."
-STOPPED = "The server does not correct texts any more. Restart it."
+STOPPED = "The server can no longer correct text. Restart it."
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 STOP_SECONDS = 30
 """Seconds that running requests have to end after SIGTERM or Ctrl-C."""
@@ -243,7 +243,7 @@ class _Endpoints:
         return response
 
     async def health(self, request: Request) -> Response:
-        """Return the numbers of active and of waiting requests, or 503 if no batch would end."""
+        """Return the numbers of active and waiting requests, or 503 if none is answered."""
         if self._batches.done() or self._batcher.seconds > self._limits.batch_seconds:
             return self._error(503, STOPPED)
         counts = {"active": self._active, "waiting": self._batcher.waiting}

@@ -164,7 +164,7 @@ class LocalExecutor:
                 done += 1
                 yield result
             pool.shutdown()
-        except OSError:  # a process could not be started, and the others would wait for ever
+        except OSError:  # a process could not be started, and the others would wait forever
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             raise

@@ -71,6 +71,7 @@ MODULES = {
     "plugin/installation": "source code of fairseq",
     "report/page": "files of the package, and figures as base64",
     "rerank/word_vectors": "test_readers",
+    "signature": "checksums",
     "tasks/edit_labeling": "indexes of fairseq-train, test_readers",
     "tasks/reconstruction_translation": "indexes of fairseq-train, test_readers",
     "tasks/semi_supervised_classification": "indexes of fairseq-train, test_readers",
