@@ -240,10 +240,10 @@ class _FilterJob:
 
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters, counts and examples."""
-        shown = {"filters": ",".join(self.chain.names), "lines": self.rows, "kept": self.kept}
+        parameters = {"filters": ",".join(self.chain.names), "lines": self.rows, "kept": self.kept}
         for name, usual in (("memory", MEMORY), ("filter_sources", None), ("filter_objects", None)):
             if self.params.get(name) != usual:
-                shown[name] = self.params[name]
+                parameters[name] = self.params[name]
         dropped = [
             {
                 "filter": one.filter,
@@ -253,7 +253,7 @@ class _FilterJob:
             }
             for one in self.dropped
         ]
-        return Signature("filter", shown, self.params | {"dropped": dropped})
+        return Signature("filter", parameters, self.params | {"dropped": dropped})
 
     def summary(self) -> FilterSummary:
         """Return the result of `filter_files`. Warn if the hash table was full."""

@@ -330,17 +330,17 @@ class _BackTranslationJob:
     def signature(self) -> Signature:
         """Return a signature with the parameters of the outputs and the counts of all lines."""
         names = ("engine", *SIGNED, "dictionaries")
-        shown = {name: self.params[name] for name in names}
-        shown |= changed_options(self.config, *SIGNED, *UNSIGNED)
+        parameters = {name: self.params[name] for name in names}
+        parameters |= changed_options(self.config, *SIGNED, *UNSIGNED)
         if (text := self.text).shard != (1, 1):
-            shown["shard"] = self.params["shard"]
+            parameters["shard"] = self.params["shard"]
         if self.config.sampling:  # a block has one seed
-            shown["block"] = text.size
+            parameters["block"] = text.size
         if model := self.config.fluency_boost_lm:
-            shown["fluency_boost_digest"] = content_digest(model)
-        shown["model_digest"] = content_digest(*self.config.model)
+            parameters["fluency_boost_digest"] = content_digest(model)
+        parameters["model_digest"] = content_digest(*self.config.model)
         counts = {name: self.totals[name] for name in TRANSLATION_COUNTS}
-        return Signature("back-translate", shown, self.params | counts)
+        return Signature("back-translate", parameters, self.params | counts)
 
     def summary(self) -> BackTranslationSummary:
         """Return the counts of the outputs, including the lines of interrupted runs."""

@@ -423,14 +423,16 @@ class _CorrectionJob:
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all lines."""
         own, search = self.config, self.config.decoding_options
-        shown = {"engine": own.engine, "tokenizer": own.tokenizer, "format": self.format_name}
-        shown |= {name.removeprefix("edit_"): search[name] for name in search}
-        shown |= changed_options(own, "models", "data_dir", "spelling", "device", "threads", *shown)
+        parameters = {"engine": own.engine, "tokenizer": own.tokenizer, "format": self.format_name}
+        parameters |= {name.removeprefix("edit_"): search[name] for name in search}
+        parameters |= changed_options(
+            own, "models", "data_dir", "spelling", "device", "threads", *parameters
+        )
         if own.spelling:
-            shown["spelling_digest"] = content_digest(own.spelling)
-        shown |= {"model_digest": content_digest(*own.models)}
-        shown |= {"dictionaries": self.params["dictionaries"]}
-        return Signature("correct", shown, self.params | self.totals)
+            parameters["spelling_digest"] = content_digest(own.spelling)
+        parameters |= {"model_digest": content_digest(*own.models)}
+        parameters |= {"dictionaries": self.params["dictionaries"]}
+        return Signature("correct", parameters, self.params | self.totals)
 
     def summary(self) -> CorrectionSummary:
         """Return the counts of the output, including the lines of interrupted runs."""

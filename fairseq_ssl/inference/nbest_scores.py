@@ -168,16 +168,16 @@ class _NBestJob:
         """Return a signature with the parameters of the output and the counts of all candidates."""
         config = self.config
         left_out = ("kind", "name", "models", "data_dir", "unigrams", "device", "threads")
-        shown = {"kind": config.kind, "models": len(config.models), "name": config.name}
-        shown |= changed_options(config, *left_out)
-        shown |= {
+        parameters = {"kind": config.kind, "models": len(config.models), "name": config.name}
+        parameters |= changed_options(config, *left_out)
+        parameters |= {
             f"{name}_digest": content_digest(path)
             for name, path in self.files.items()
             if name not in ("list", "source") and path
         }
-        shown["model_digest"] = content_digest(*config.models)
-        shown["dictionaries"] = self.params["dictionaries"]
-        return Signature("rerank-features", shown, self.params | self.totals)
+        parameters["model_digest"] = content_digest(*config.models)
+        parameters["dictionaries"] = self.params["dictionaries"]
+        return Signature("rerank-features", parameters, self.params | self.totals)
 
     def summary(self) -> NBestScoresSummary:
         """Return the counts of the output, including the candidates of interrupted runs."""

@@ -312,11 +312,12 @@ class _NoiseJob:
 
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters and counts."""
-        shown = {name: self.params[name] for name in ("noise", "seed", "mask_token", *RESOURCES)}
+        names = ("noise", "seed", "mask_token", *RESOURCES)
+        parameters = {name: self.params[name] for name in names}
         if self.text.shard != (1, 1):
-            shown["shard"] = self.params["shard"]
+            parameters["shard"] = self.params["shard"]
         counts = {name: self.totals[name] for name in TOTALS}
-        return Signature("noise", shown, self.params | counts)
+        return Signature("noise", parameters, self.params | counts)
 
     def summary(self) -> NoiseSummary:
         """Return the result of `noise_file`: a short signature, the output paths and the counts."""
