@@ -15,7 +15,8 @@ from fairseq_ssl.analysis.shift_similarity import similarities
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
-from tests.unit.models.test_shape_transformer import EOS, PAD, batch, build, dictionary
+from tests.unit.models.test_shape_transformer import build
+from tests.unit.models.tiny_models import EOS, PAD, batch, dictionary
 
 SENTENCES = [[4, 5, 6], [7, 8, 9, 10, 11, 12], [13]]
 

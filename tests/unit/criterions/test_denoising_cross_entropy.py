@@ -287,7 +287,7 @@ def test_words_that_a_sentence_cannot_copy_do_not_change_the_loss() -> None:
     model = pointers.tiny()
     data = pointers.sample(pointers.SENTENCES, pointers.TARGETS, left=False)
     data["changed"] = torch.ones_like(data["target"], dtype=torch.bool)
-    task = Namespace(target_dictionary=pointers.dictionary())
+    task = Namespace(target_dictionary=dictionary(20))
     loss, _, logged = DenoisingCrossEntropy(task, 0.1, 1.0)(model, data)
     found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
 

@@ -22,11 +22,8 @@ from fairseq_ssl.generation.copying_search import AggressiveGenerator, realign
 
 fairseq_ssl.register()
 from tests.unit.models import test_pointer_transformer as pointer  # noqa: E402
-from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402
-    SENTENCES,
-    batch,
-    tiny,
-)
+from tests.unit.models.test_pseudo_bidirectional_transformer import SENTENCES, tiny  # noqa: E402
+from tests.unit.models.tiny_models import batch  # noqa: E402
 
 PAD, EOS, UNK, FIRST = 1, 2, 3, 4
 WORDS = 12
@@ -156,7 +153,10 @@ def test_output_equals_greedy_search(sources: list[list[int]], options: dict[str
     assert_same(*both([ByRule(fickle)], sources, **options))
 
 
-@pytest.mark.parametrize("kinds", [("input",), ("prefix",), ("no-future",), ("unshared", "output")])
+@pytest.mark.parametrize(
+    "kinds",
+    [("input",), ("prefix",), ("no-future-norms-before",), ("output-unshared", "prefix")],
+)
 def test_single_models_and_ensembles(kinds: tuple[str, ...]) -> None:
     models = [tiny(kind) for kind in kinds]
     assert_same(*both(models, SENTENCES, max_len_b=30))

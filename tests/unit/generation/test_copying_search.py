@@ -22,14 +22,12 @@ fairseq_ssl.register()
 from fairseq.search import Sampling  # noqa: E402
 
 from tests.unit.models.test_pointer_transformer import (  # noqa: E402
-    EOS,
-    UNK,
     VOCABULARY,
-    dictionary,
     log_probabilities,
     sample,
     tiny,
 )
+from tests.unit.models.tiny_models import EOS, UNK, dictionary  # noqa: E402
 
 SOURCES = [[900, 5, 77, 900, 15], [77, 6], [5, 6, 7, 8, 9, 15, 16]]
 """Unknown words, also repeated or of another sentence, and words beyond the vocabulary."""

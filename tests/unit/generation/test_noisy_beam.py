@@ -18,14 +18,9 @@ from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyBeamSearch, NoisyG
 from fairseq_ssl.inference.translation import GRANULARITIES
 
 fairseq_ssl.register()
-from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402
-    SENTENCES,
-    batch,
-    dictionary,
-    tiny,
-)
+from tests.unit.models.test_pseudo_bidirectional_transformer import SENTENCES, tiny  # noqa: E402
+from tests.unit.models.tiny_models import EOS, batch, dictionary  # noqa: E402
 
-EOS = 2
 BITS = (1 << 64) - 1
 every_kind = pytest.mark.parametrize("per", GRANULARITIES)
 

@@ -152,26 +152,24 @@ def test_other_encoders_equal_transformers_and_need_no_folder_again(
 @pytest.mark.parametrize("kind", [*OTHERS, "bert", "roberta"])
 def test_all_trained_weights_have_a_gradient(kind: str, tmp_path: Path) -> None:
     """DistributedDataParallel requires it."""
-    is_other, folder = kind in OTHERS, tmp_path / kind
-    folder = other(kind, folder) if is_other else getattr(pretrained, kind)(folder)
+    folder = tmp_path / kind
+    folder = other(kind, folder) if kind in OTHERS else getattr(pretrained, kind)(folder)
     task = task_of(folder)
     rebuilt = task_of(folder, EncoderFiles.of_state(task.encoder.state()))
-    for model in (
+    models = [
         tagger(folder, task, edit_unfactorized=True),
         tagger(None, rebuilt, edit_unfactorized=True),
-        tagger(folder, task) if not is_other else None,
-    ):
-        if model is not None:
-            ids = torch.from_numpy(task.text.with_last(2).pad(1, False, 0, 1))
-            torch.autograd.backward(model(ids).edits.sum())
-            trained = {n: w for n, w in model.named_parameters() if w.requires_grad}
-            assert [name for name, weight in trained.items() if weight.grad is None] == []
-
-
-def test_other_encoders_are_unfactorized(tmp_path: Path) -> None:
-    folder = other("Electra", tmp_path / "electra")
-    with pytest.raises(ConfigurationError, match="Pass --edit-unfactorized"):
-        tagger(folder, task_of(folder))
+    ]
+    if kind in OTHERS:
+        with pytest.raises(ConfigurationError, match="--edit-unfactorized"):
+            tagger(folder, task)
+    else:
+        models.append(tagger(folder, task))
+    ids = torch.from_numpy(task.text.with_last(2).pad(1, False, 0, 1))
+    for model in models:
+        torch.autograd.backward(model(ids).edits.sum())
+        trained = {n: w for n, w in model.named_parameters() if w.requires_grad}
+        assert [name for name, weight in trained.items() if weight.grad is None] == []
 
 
 @pytest.mark.parametrize("factorized", [True, False])
@@ -195,26 +193,20 @@ def test_logits_do_not_depend_on_the_batch_and_match_looked_up_subwords(
 
 def test_replacement_of_a_word_does_not_depend_on_its_subwords(tmp_path: Path) -> None:
     """In one layer, r of a word attends to all subwords but those of the word."""
-    folder = pretrained.bert(tmp_path / "bert")
-    task = task_of(folder)
+    task = task_of(pretrained.bert(tmp_path / "bert"))
     task.encoder.config["num_hidden_layers"] = 1
-    cfg = EditTaggerConfig(max_source_positions=32)
-    task.encoder.set_sizes(cfg)
-    model = EditTagger.build_model(cfg, task).eval()
-    words, states = task.source_dictionary, []
+    model, words = tagger(None, task), task.source_dictionary
+    replacing, following = [], []
     for word in ("xyz", "abc"):
         ids = np.array([words.bos(), *map(words.index, ("good", word, "film"))])
         batch = task.words.batch(Spans(ids, np.array([4])))
         with torch.no_grad():
-            states.append(model.encoder(batch.ids, word_spans(batch)))
-    (_, replacing, following), (_, replacing_2, following_2) = states
-    assert replacing is not None
-    assert replacing_2 is not None
-    torch.testing.assert_close(replacing[0, 2], replacing_2[0, 2])
-    assert not torch.allclose(replacing[0, 1], replacing_2[0, 1])
-    assert following is not None
-    assert following_2 is not None
-    assert not torch.allclose(following[0, 2], following_2[0, 2])
+            states = model.encoder(batch.ids, word_spans(batch))
+        replacing.append(states.replacing[0])
+        following.append(states.following[0])
+    torch.testing.assert_close(replacing[0][2], replacing[1][2])
+    assert not torch.allclose(replacing[0][1], replacing[1][1])
+    assert not torch.allclose(following[0][2], following[1][2])
 
 
 def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
