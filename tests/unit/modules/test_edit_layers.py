@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,13 +13,13 @@ from tests.unit.modules import dense_edit_encoder as dense
 
 PAD = 1
 SENTENCE = [0, 7, 9, 9, 4, 2]
-SIZES = EncoderSizes(vocabulary=12, layers=3, dim=8, inner_dim=16, heads=2, positions=9)
+SIZES = EncoderSizes(12, 3, 8, 16, 2, 9, dropout=0, attention_dropout=0)
 GRAMS = [[5], [6, 7], [4, 4]]
 
 
-def encoder(factorized: bool = True, sizes: EncoderSizes = SIZES) -> EditEncoder:
+def encoder() -> EditEncoder:
     torch.manual_seed(3)
-    made = EditEncoder(sizes, PAD, factorized).double()
+    made = EditEncoder(SIZES, PAD).double()
     _scatter(made)
     return made.eval()
 
@@ -39,8 +37,9 @@ def _scatter(module: nn.Module) -> None:
         nn.init.normal_(parameter)
 
 
-def test_states_equal_dense_attention() -> None:
-    model = encoder()
+@pytest.mark.parametrize("training", [True, False])
+def test_states_equal_dense_attention(training: bool) -> None:
+    model = encoder().train(training)
     states = model(torch.tensor([SENTENCE]))
     for ours, wanted in zip(states, dense.encoded(model, SENTENCE), strict=True):
         torch.testing.assert_close(ours[0], wanted)
@@ -65,29 +64,6 @@ def test_padding_on_either_side_does_not_change_states(left: bool) -> None:
     for ours, wanted in zip(batch, model(torch.tensor([SENTENCE])), strict=True):
         torch.testing.assert_close(ours[0, place], wanted[0])
         assert torch.isfinite(ours).all()
-
-
-def test_token_states_do_not_depend_on_units() -> None:
-    factorized, plain = encoder(), encoder(factorized=False)
-    plain.load_state_dict(factorized.state_dict())
-    tokens = torch.tensor([SENTENCE])
-    torch.testing.assert_close(factorized(tokens).tokens, plain(tokens).tokens)
-    assert plain(tokens).replacing is None
-
-
-def test_replacement_state_does_not_depend_on_its_token() -> None:
-    model = encoder(sizes=EncoderSizes(12, 1, 8, 16, 2, 9))
-    one, other = (model(torch.tensor([[0, 7, token, 4, 2]])) for token in (9, 10))
-    torch.testing.assert_close(one.replacing[0, 2], other.replacing[0, 2])
-    assert not torch.allclose(one.replacing[0, 1], other.replacing[0, 1])
-    assert not torch.allclose(one.following[0, 2], other.following[0, 2])
-
-
-def test_training_mode_without_dropout_equals_evaluation() -> None:
-    model = encoder(sizes=EncoderSizes(12, 3, 8, 16, 2, 9, dropout=0, attention_dropout=0))
-    tokens = torch.tensor([SENTENCE])
-    for ours, wanted in zip(model(tokens), model.train()(tokens), strict=True):
-        torch.testing.assert_close(ours, wanted)
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
@@ -129,31 +105,26 @@ def test_scores_equal_equation_3() -> None:
         torch.testing.assert_close(found[place], torch.stack(wanted))
 
 
-def test_cached_gram_embeddings_are_used_in_evaluation_only() -> None:
-    head, embeddings = scores(), torch.randn(12, 8, dtype=torch.double)
-    states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
-    tokens = torch.tensor([7, 9, 4])
-    wanted = head(embeddings, embeddings[tokens], *states)
-    head.cache_grams(embeddings)
-    torch.testing.assert_close(head(embeddings, embeddings[tokens], *states), wanted)
-    wanted_grams = head.cached_grams
-    assert wanted_grams is not None
-    assert "cached_grams" not in head.state_dict()
-    assert not torch.equal(head.train().gram_embeddings(embeddings + 1), wanted_grams)
-
-
 def test_cached_gram_embeddings_follow_the_embeddings() -> None:
     head, table = scores(), nn.Embedding(12, 8, dtype=torch.double)
+
+    def check() -> None:
+        torch.testing.assert_close(head.gram_embeddings(table.weight)[0], table.weight[5])
+
     head.cache_grams(table.weight)
+    assert "cached_grams" not in head.state_dict()
+    check()
     table.load_state_dict({"weight": torch.randn(12, 8, dtype=torch.double)})
-    torch.testing.assert_close(head.gram_embeddings(table.weight)[0], table.weight[5])
-    head.train().gram_embeddings(table.weight)
+    check()
+    head.train()
     table.weight.data.mul_(2)  # as in an update of fairseq's optimizers
-    torch.testing.assert_close(head.eval().gram_embeddings(table.weight)[0], table.weight[5])
+    check()
+    head.eval()
+    check()
     head.cache_grams(table.weight)
     table.weight.data.mul_(2)
     head.cache_grams(table.weight)
-    torch.testing.assert_close(head.gram_embeddings(table.weight)[0], table.weight[5])
+    check()
 
 
 def test_unfactorized_scores_equal_equation_2() -> None:
@@ -166,31 +137,26 @@ def test_unfactorized_scores_equal_equation_2() -> None:
 @pytest.mark.parametrize("factorized", [True, False])
 def test_gap_inserts_are_independent_of_token_edits(factorized: bool) -> None:
     """Each label has two independent decisions: the edit of the token, and the insertion."""
-    grams, labels = len(GRAMS), 12
     torch.manual_seed(1)
-    head = EditScores(8, labels, GRAMS, PAD, factorized=factorized, gap_inserts=True)
-    head = head.double().eval()
-    embeddings = torch.randn(12, 8, dtype=torch.double)
-    states, *others = (torch.randn(3, 8, dtype=torch.double) for _ in range(3))
-    tokens = torch.tensor([7, 9, 4])
-    found = head(embeddings, embeddings[tokens], states, *others)
-    plain = EditScores(8, labels, GRAMS, PAD, factorized=factorized).double().eval()
+    head, plain = (
+        EditScores(8, 12, GRAMS, PAD, factorized=factorized, gap_inserts=gap).double().eval()
+        for gap in (True, False)
+    )
     plain.load_state_dict(head.state_dict(), strict=False)
+    embeddings = torch.randn(12, 8, dtype=torch.double)
+    inputs = [embeddings[[7, 9, 4]], *(torch.randn(3, 8, dtype=torch.double) for _ in range(3))]
+    found = head(embeddings, *inputs)
+    own, states, _, following = inputs
+    kept = torch.zeros(3, 1, dtype=torch.double)
+    if factorized:
+        states, kept = head._head(following), (own * head._head(states)).sum(1, keepdim=True)
     assert head.no_insert is not None
-    for place in range(3):
-        one = plain(embeddings, embeddings[tokens], states, *others)[place].tolist()
-        state, kept = states[place], 0.0
-        if factorized:
-            state = head._head(others[1][place])
-            kept = float((embeddings[tokens[place]] @ head._head(states[place])).detach())
-        nothing = float(head.no_insert(state).detach())
-        insertions = [nothing, *(score - kept for score in one[2 : 2 + grams])]
-        edits = one[:2] + one[2 + grams :]
-        log_edits = [score - math.log(sum(map(math.exp, edits))) for score in edits]
-        log_gaps = [score - math.log(sum(map(math.exp, insertions))) for score in insertions]
-        wanted = [score + log_gaps[0] for score in log_edits]
-        wanted[2:2] = [log_edits[0] + score for score in log_gaps[1:]]
-        assert found[place].tolist() == pytest.approx(wanted)
+    scores_of = plain(embeddings, *inputs)
+    inserts = slice(2, 2 + len(GRAMS))
+    edits = torch.cat([scores_of[:, :2], scores_of[:, inserts.stop :]], 1).log_softmax(1)
+    gaps = torch.cat([head.no_insert(states), scores_of[:, inserts] - kept], 1).log_softmax(1)
+    wanted = [edits[:, :2] + gaps[:, :1], edits[:, :1] + gaps[:, 1:], edits[:, 2:] + gaps[:, :1]]
+    torch.testing.assert_close(found, torch.cat(wanted, 1))
     assert (found.exp().sum(-1) < 1).all(), "no label has both an edit and an insertion"
 
 

@@ -6,27 +6,17 @@ import random
 
 import pytest
 import torch
-from torch import Tensor
 
 from fairseq_ssl.modules.prefix_alignment import PrefixAlignment
 from tests.unit.models.plain_pseudo_bidirectional import consumed_source
+from tests.unit.models.tiny_models import EOS, PAD, batch, previous
 
-PAD, EOS = 1, 2
 A, B, C, D, E, X = range(4, 10)
-
-
-def padded(rows: list[list[int]], left: bool) -> Tensor:
-    length = max(map(len, rows))
-    pads = [[PAD] * (length - len(row)) for row in rows]
-    return torch.tensor(
-        [[*pad, *row] if left else [*row, *pad] for pad, row in zip(pads, rows, strict=True)]
-    )
 
 
 def consumed(source: list[int], prefix: list[int]) -> list[int]:
     """Return the consumed lengths of one pair at all positions of the decoder's input."""
-    tokens = torch.tensor([[EOS, *prefix]])
-    source_tokens = torch.tensor([[*source, EOS]])
+    tokens, source_tokens = previous([prefix]), batch([source])
     alignment = PrefixAlignment(source_tokens, source_tokens.ne(PAD))
     found: list[int] = alignment.extend_all(tokens, tokens.ne(PAD))[0].tolist()
     return found
@@ -57,8 +47,7 @@ def test_consumed_lengths_equal_the_reference(left_source: bool, left_target: bo
     draw = random.Random(5)
     sources = [draw.choices((A, B, C), k=draw.randrange(9)) for _ in range(300)]
     prefixes = [draw.choices((A, B, C), k=draw.randrange(9)) for _ in sources]
-    source = padded([[*row, EOS] for row in sources], left_source)
-    target = padded([[EOS, *row] for row in prefixes], left_target)
+    source, target = batch(sources, left_source), previous(prefixes, left_target)
     found = PrefixAlignment(source, source.ne(PAD)).extend_all(target, target.ne(PAD))
     differs_from_position = 0
     for row, (words, prefix) in enumerate(zip(sources, prefixes, strict=True)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +11,12 @@ from fairseq.data import Dictionary
 
 from fairseq_ssl.criterions.classification_cross_entropy import scale_to_norm
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.recurrent_models import LstmClassifier, RecurrentLanguageModel
+from fairseq_ssl.models.recurrent_models import (
+    LstmClassifier,
+    LstmClassifierConfig,
+    RecurrentLanguageModel,
+    RecurrentLanguageModelConfig,
+)
 from fairseq_ssl.modules.recurrent_encoder import (
     MIN_VARIANCE,
     NormalizedEmbedding,
@@ -91,9 +95,7 @@ def test_gradient_of_normalized_embeddings() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_normalized_embeddings_in_half_precision(
-    kind: torch.dtype,
-) -> None:
+def test_normalized_embeddings_in_half_precision(kind: torch.dtype) -> None:
     """They are exact even for relative frequencies below the smallest half-precision number."""
     torch.manual_seed(1)
     embedding = NormalizedEmbedding([1, 1, 1, 1, *(5 * [10**8]), *(500 * [1])], 6, PAD)
@@ -136,30 +138,21 @@ def test_a_classifier_and_its_language_model_agree_on_normalization(
     for number in range(30):
         words.add_symbol(f"w{number}", n=5)
     words.save(str(tmp_path / "dict.txt"))
-    sizes = {
-        "recurrent_embed_dim": 8,
-        "recurrent_hidden_dim": 8,
-        "recurrent_layers": 1,
-        "recurrent_dropout": 0.0,
-        "recurrent_embed_std": 0.1,
-        "recurrent_keep_denormals": False,
-        "recurrent_normalize_embeddings": normalized,
-    }
+    language_cfg, cfg = RecurrentLanguageModelConfig(), LstmClassifierConfig()
+    for one in (language_cfg, cfg):
+        one.recurrent_embed_dim = one.recurrent_hidden_dim = 8
+        one.recurrent_normalize_embeddings = normalized
     task = SimpleNamespace(source_dictionary=words, classes=["a", "b"])
-    language_model = RecurrentLanguageModel.build_model(
-        Namespace(**sizes, lm_adaptive_cutoffs="20"),
-        task,
-    )
-    path = tmp_path / "lm.pt"
-    cfg = {"model": {**sizes, "_name": "recurrent_lm"}}
-    torch.save({"model": language_model.state_dict(), "cfg": cfg, "args": None}, path)
-    start = {"classifier_lm": str(path), "classifier_lm_dict": str(tmp_path / "dict.txt")}
-    options = {**sizes, **start, "classifier_mlp_dim": 4}
-    found = LstmClassifier.build_model(Namespace(**options), task)  # type: ignore[arg-type]
+    language_cfg.lm_adaptive_cutoffs = "20"
+    language_model = RecurrentLanguageModel.build_model(language_cfg, task)
+    cfg.classifier_lm, cfg.classifier_lm_dict = f"{tmp_path}/lm.pt", f"{tmp_path}/dict.txt"
+    stored = {"model": {**vars(language_cfg), "_name": "recurrent_lm"}}
+    state = {"model": language_model.state_dict(), "cfg": stored, "args": None}
+    torch.save(state, cfg.classifier_lm)
+    classifier = LstmClassifier.build_model(cfg, task).eval()
     tokens = torch.tensor([[5, 6, 7, 2]])
-    torch.testing.assert_close(
-        found.eval().encoder.embed(tokens), language_model.eval().decoder.encoder.embed(tokens)
-    )
-    options["recurrent_normalize_embeddings"] = not normalized
-    with pytest.raises(ConfigurationError, match="Add" if normalized else "Remove"):
-        LstmClassifier.build_model(Namespace(**options), task)  # type: ignore[arg-type]
+    expected = language_model.eval().decoder.encoder.embed(tokens)
+    torch.testing.assert_close(classifier.encoder.embed(tokens), expected)
+    cfg.recurrent_normalize_embeddings = not normalized
+    with pytest.raises(ConfigurationError, match="normalize-embeddings"):
+        LstmClassifier.build_model(cfg, task)

@@ -74,7 +74,7 @@ def hidden(rows: int, queries: int, keys: int) -> tuple[Tensor, Tensor]:
     return future, pads
 
 
-SHAPES = [(7, 7, 2), (7, 7, 1), (5, 5, 9), (1, 6, 2), (3, 6, 4), (1, 1, 3), (6, 6, 6), (6, 6, 5)]
+SHAPES = [(7, 7, 2), (5, 5, 9), (1, 6, 2), (3, 6, 4), (1, 1, 3), (6, 6, 6), (6, 6, 5)]
 
 
 @pytest.mark.parametrize("masked", ["", "future", "pads", "future pads"])
@@ -203,18 +203,3 @@ def test_masks_of_inference_can_be_used_in_training() -> None:
     torch.autograd.grad(out.sum(), tensors)
     assert module._ends.cache_info().hits > 0
     assert not module._ends(2, 5, 5, tensors[0].device, tensors[0].dtype).is_inference()
-
-
-def test_only_masks_of_some_lengths_are_kept() -> None:
-    for length in range(3, 20):
-        attend(draw(rows=1, queries=length, keys=length, limit=2))
-    for kept in module._is_right, module._ends:
-        assert kept.cache_info().currsize <= module.CACHED_MASKS
-
-
-def test_no_rows() -> None:
-    tensors = draw(rows=0, queries=3, keys=3, limit=1)
-    out = attend(tensors)
-    gradients = torch.autograd.grad(out.sum(), tensors)
-    assert out.shape == (0, 3, DIM)
-    assert not any(gradient.any() for gradient in gradients)

@@ -35,14 +35,6 @@ def test_targets_get_the_local_ids_of_their_source() -> None:
     assert made.to_local(target, UNK).tolist() == [[11, 10, UNK, 5], [10, UNK, UNK, 5]]
 
 
-def test_sources_without_unknown_words() -> None:
-    made = words([5, 6, 2])
-    assert made.width == VOCABULARY
-    assert made.tokens.tolist() == [[5, 6, 2]]
-    assert made.to_local(torch.tensor([[6, 900]]), UNK).tolist() == [[6, UNK]]
-    assert made.from_local(torch.tensor([6, 2]), 0).tolist() == [6, 2]
-
-
 @given(rows)
 def test_from_local_inverts_to_local(sentences: list[list[int]]) -> None:
     made = words(*sentences)
