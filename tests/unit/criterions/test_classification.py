@@ -12,8 +12,6 @@ from torch import Tensor, nn
 import fairseq_ssl
 
 fairseq_ssl.register()
-from fairseq.data import Dictionary  # noqa: E402
-
 from fairseq_ssl.criterions.classification_cross_entropy import (  # noqa: E402
     AdversarialCrossEntropy,
     ClassificationCrossEntropy,
@@ -26,9 +24,9 @@ from fairseq_ssl.models.recurrent_models import (  # noqa: E402
     LstmClassifierConfig,
 )
 from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
+from tests.unit.models.tiny_models import PAD, dictionary  # noqa: E402
 
 TASK = SimpleNamespace(stage="imitate", target_dictionary=None)
-PAD = 1
 
 
 class Scorer(nn.Module):
@@ -89,7 +87,7 @@ def test_cross_entropy_and_logged_counts() -> None:
     torch.testing.assert_close(loss, cross_entropy(model(**inputs())))
     right = (model(**inputs()).argmax(-1) == torch.tensor([0, 2])).sum()
     assert (size, log["correct"], log["extra_loss"]) == (2, right, 0)
-    with pytest.raises(ConfigurationError, match="needs labels"):
+    with pytest.raises(ConfigurationError, match="labels"):
         ClassificationCrossEntropy(TASK)(model, {"net_input": inputs()})
 
 
@@ -108,28 +106,6 @@ def test_adversarial_loss_equals_the_loss_of_perturbed_embeddings(dtype: torch.d
     wanted = gradient_of(expected, model)
     near = 1e-5 if dtype == torch.float32 else 0.02
     torch.testing.assert_close(gradient_of(found, model), wanted, atol=near, rtol=near)
-
-
-class Watched(AdversarialCrossEntropy):
-    """The loss without perturbations. It stores the gradient."""
-
-    def perturbation(self, gradient: Tensor, inputs: Any, length: float) -> Tensor:
-        self.gradient = gradient.float().flatten()
-        return torch.zeros_like(gradient)
-
-
-def test_adversarial_direction_of_a_tiny_gradient_in_half_precision() -> None:
-    """The texts are classified almost perfectly, so that float16 would flush the gradient to 0."""
-    directions = []
-    for dtype in (torch.float32, torch.float16):
-        model = Scorer()
-        with torch.no_grad():
-            model.output.weight.mul_(1e-2)
-            model.output.bias.copy_(torch.tensor([11.0, 0.0, 0.0]))
-        loss = Watched(TASK, 1.0, 1.0)
-        loss(model.to(dtype), sample(target=torch.tensor([0, 0])))
-        directions.append(loss.gradient)
-    assert torch.cosine_similarity(directions[0], directions[1], dim=0) > 0.99
 
 
 def test_adversarial_training_has_one_backward_pass_per_forward() -> None:
@@ -183,6 +159,28 @@ def test_virtual_adversarial_loss_equals_the_reference(has_others: bool) -> None
     torch.testing.assert_close(gradient_of(found, model), gradient_of(expected, model))
 
 
+class Watched(AdversarialCrossEntropy):
+    """The loss without perturbations. It stores the gradient."""
+
+    def perturbation(self, gradient: Tensor, inputs: Any, length: float) -> Tensor:
+        self.gradient = gradient.float().flatten()
+        return torch.zeros_like(gradient)
+
+
+def test_adversarial_direction_of_a_tiny_gradient_in_half_precision() -> None:
+    """The texts are classified almost perfectly, so that float16 would flush the gradient to 0."""
+    directions = []
+    for dtype in (torch.float32, torch.float16):
+        model = Scorer()
+        with torch.no_grad():
+            model.output.weight.mul_(1e-2)
+            model.output.bias.copy_(torch.tensor([11.0, 0.0, 0.0]))
+        loss = Watched(TASK, 1.0, 1.0)
+        loss(model.to(dtype), sample(target=torch.tensor([0, 0])))
+        directions.append(loss.gradient)
+    assert torch.cosine_similarity(directions[0], directions[1], dim=0) > 0.99
+
+
 class Watching(VirtualAdversarialCrossEntropy):
     """Keeps the last perturbation, with the sign of the random direction in `sign`."""
 
@@ -195,14 +193,10 @@ class Watching(VirtualAdversarialCrossEntropy):
 
 def test_forward_passes_have_the_same_dropout() -> None:
     """Otherwise, the divergence of an unchanged text is not 0, and the direction is noise."""
-    words = Dictionary()
-    for number in range(9):
-        words.add_symbol(f"w{number}")
-    cfg = LstmClassifierConfig(recurrent_dropout=0.5, recurrent_embed_std=1.0)
+    cfg = LstmClassifierConfig(recurrent_dropout=0.5, recurrent_embed_std=1.0, recurrent_layers=2)
     cfg.recurrent_embed_dim = cfg.recurrent_hidden_dim = 16
-    cfg.recurrent_layers = 2
     torch.manual_seed(1)
-    model = LstmClassifier(cfg, words, 3).train()
+    model = LstmClassifier(cfg, dictionary(), 3).train()
     directions = []
     for sign in (1.0, -1.0):
         criterion = Watching(TASK, 1e-6, 1.0, 0.1).train()
@@ -210,8 +204,7 @@ def test_forward_passes_have_the_same_dropout() -> None:
         torch.manual_seed(7)
         assert criterion.losses(model, sample())[2] < 1e-6
         directions.append(criterion.last.flatten())
-    one, other = directions
-    assert torch.cosine_similarity(one, other, dim=0) < -0.9
+    assert torch.cosine_similarity(directions[0], directions[1], dim=0) < -0.9
     first = torch.rand(1)
     torch.manual_seed(7)
     assert first != torch.rand(1), "the random numbers go on"
@@ -244,7 +237,7 @@ def test_virtual_adversarial_direction_is_not_rounded_in_mixed_precision() -> No
 def test_virtual_adversarial_training_rejects_half_precision(dtype: torch.dtype) -> None:
     """At a distance of xi, rounded logits are equal, and the direction is 0 or noise."""
     criterion, model = VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, 0.1), Scorer().to(dtype)
-    with pytest.raises(ConfigurationError, match="use --amp in place of --fp16 and --bf16"):
+    with pytest.raises(ConfigurationError, match="--fp16"):
         criterion(model, sample())
     criterion.eval()(model, sample())
 
@@ -268,10 +261,3 @@ def test_imitation_loss_equals_equation_3_11(average: str, size: int) -> None:
     assert loss.item() == pytest.approx(expected, rel=1e-5)
     assert found_size == size
     assert min(log["kl_1"], log["kl_2"]) > 0
-
-
-def test_values_out_of_range_are_rejected() -> None:
-    with pytest.raises(ConfigurationError, match="--adversarial-epsilon is 0"):
-        AdversarialCrossEntropy(TASK, 0.0, 1.0)
-    with pytest.raises(ConfigurationError, match="--adversarial-xi is -1"):
-        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, -1.0)

@@ -63,6 +63,8 @@ def test_loss_equals_the_reference(copy_weight: float, smoothing: float) -> None
     loss, size, _ = made(Fixed(edits), sample())
     assert float(loss) == pytest.approx(wanted, rel=1e-5)
     assert size == len(LABELS)
+    _, size, _ = criterion(sentence_avg=True)(Fixed(edits), sample())
+    assert size == len(LENGTHS)
 
 
 def test_error_detection_adds_its_loss() -> None:
@@ -74,11 +76,6 @@ def test_error_detection_adds_its_loss() -> None:
         for score, label in zip(errors.tolist(), LABELS, strict=True)
     )
     assert float(both - plain) == pytest.approx(2 * wanted, rel=1e-4)
-
-
-def test_sentence_avg_divides_by_the_number_of_sentences() -> None:
-    _, size, _ = criterion(sentence_avg=True)(Fixed(torch.randn(len(LABELS), 5)), sample())
-    assert size == len(LENGTHS)
 
 
 def test_logged_metrics() -> None:
@@ -95,21 +92,12 @@ def test_logged_metrics() -> None:
     assert values["exact"] == pytest.approx(33.33)
 
 
-def test_half_precision_is_summed_in_float32() -> None:
-    edits = torch.randn(len(LABELS), 5)
-    exact, _, _ = criterion()(Fixed(edits.bfloat16().float()), sample())
-    found, _, _ = criterion()(Fixed(edits.bfloat16()), sample())
-    torch.testing.assert_close(found, exact)
-
-
 def test_invalid_options_are_rejected() -> None:
-    with pytest.raises(ConfigurationError, match="edit-copy-weight is -1"):
+    with pytest.raises(ConfigurationError, match="--edit-copy-weight"):
         criterion(edit_copy_weight=-1)
-    with pytest.raises(ConfigurationError, match="label-smoothing is 1"):
-        criterion(label_smoothing=1)
     without = sample()
     del without["labels"]
-    with pytest.raises(ConfigurationError, match="needs edit labels"):
+    with pytest.raises(ConfigurationError, match="edit labels"):
         criterion()(Fixed(torch.randn(7, 5)), without)
 
 
