@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.optim.adam import Adam
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from omegaconf import OmegaConf
 from torch import nn
 
 import fairseq_ssl
-from tests.conftest import ROOT, environment
+from fairseq_ssl.plugin.patches import apply_patches
 
 fairseq_ssl.register()
 from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
@@ -99,30 +99,23 @@ def test_weights_without_gradients_are_frozen(precision: str | None) -> None:
     torch.testing.assert_close(frozen, torch.full_like(frozen, 0.85))
 
 
-def test_an_older_adam_does_not_remove_the_hook() -> None:
+def test_an_older_adam_does_not_remove_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch adds step hooks to a class once, when its first optimizer is created."""
-    code = (
-        "import torch\n"
-        "from fairseq.optim.adam import Adam\n"
-        "weight = torch.nn.Parameter(torch.ones(2, 2))\n"
-        "Adam([weight])\n"
-        "from tests.unit.optim.test_bert_adam import OPTIMIZER_REGISTRY, config\n"
-        "weight.grad = torch.zeros(2, 2)\n"
-        "OPTIMIZER_REGISTRY['bert_adam'](config('bert_adam', 0.5), [weight]).step()\n"
-        "assert weight.eq(1).all()\n"
-    )
-    subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, check=True)
+    monkeypatch.setattr(Adam, "step", inspect.unwrap(Adam.step))  # as before the patches
+    weight = nn.Parameter(torch.ones(2, 2))
+    Adam([weight])
+    apply_patches()
+    weight.grad = torch.zeros(2, 2)
+    OPTIMIZER_REGISTRY["bert_adam"](config("bert_adam", 0.5), [weight]).step()
+    assert weight.eq(1).all()
 
 
 def test_without_weight_decay_it_equals_adam() -> None:
     ours, adam = trained("bert_adam", 0.0), trained("adam", 0.0)
     assert all(torch.equal(weight, adam[name]) for name, weight in ours.items())
-    ours, adam = trained("bert_adam", 0.5), trained("adam", 0.5)
-    assert not torch.allclose(ours["1.weight"], adam["1.weight"])
 
 
 def test_flat_half_precision_weights_are_rejected() -> None:
     """A flat vector has no matrices. fairseq checks this property before it flattens weights."""
-    for name, flat in (("bert_adam", False), ("adam", True)):
-        optimizer = OPTIMIZER_REGISTRY[name](config(name, 0.1), list(layer().parameters()))
-        assert optimizer.supports_flat_params is flat
+    optimizer = OPTIMIZER_REGISTRY["bert_adam"](config("bert_adam", 0.1), [*layer().parameters()])
+    assert not optimizer.supports_flat_params
