@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.data.binarized import BinarizedFolder, IdSeparator, check_datasets
-from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
+from fairseq_ssl.errors import DataError, FairseqSslError
 
 EOS = 2
 Damage = Callable[[Path], object]
@@ -43,12 +43,6 @@ def folder(tmp_path: Path) -> Path:
             ended = [[*ids, EOS] for ids in sentences]
             write_ids(folder / f"{split}.en-de.{language}", ended)
     return folder
-
-
-def ids(path: Path) -> list[list[int]]:
-    """Return the sentences of a file, read by fairseq."""
-    dataset = indexed_dataset.make_dataset(str(path), "mmap")
-    return [dataset[i].tolist() for i in range(len(dataset))]
 
 
 def test_cached_data_is_read_in_any_order(tmp_path: Path) -> None:
@@ -93,27 +87,19 @@ def test_round_trip_is_byte_identical(dtype: Any, folder: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("ending", ["\n", ""])
-def test_added_separator_does_not_change_other_ids(
+def test_a_separator_is_added_only_where_missing_and_changes_no_other_ids(
     ending: str, folder: Path, tmp_path: Path
 ) -> None:
     for path in folder.glob("dict.*.txt"):
         path.write_text(path.read_text().rstrip("\n") + ending)
     corpus = BinarizedFolder(folder)
-    assert [separator.id for separator in corpus.separators("<sep>")] == [12, 12]
-    notices = corpus.write_dictionaries(tmp_path, "<sep>")
-    assert notices == [f"dict.{x}.txt: '<sep>' added as id 12" for x in ("en", "de")]
-    before, after = (Dictionary.load(str(x / "dict.en.txt")) for x in (folder, tmp_path))
-    assert after.symbols == [*before.symbols, "<sep>"]
-    assert before.symbols[10] == "madeupword0000"
-    assert after.index("<sep>") == 12
-
-
-def test_separator_is_added_only_where_missing(folder: Path, tmp_path: Path) -> None:
-    corpus = BinarizedFolder(folder)
     assert [separator.id for separator in corpus.separators("en2")] == [6, 12]
-    assert corpus.write_dictionaries(tmp_path, "en2") == ["dict.de.txt: 'en2' added as id 12"]
-    same = (folder / "dict.en.txt").read_bytes()
-    assert (tmp_path / "dict.en.txt").read_bytes() == same
+    assert len(corpus.write_dictionaries(tmp_path, "en2")) == 1
+    names = [f"dict.{language}.txt" for language in ("en", "de")]
+    assert (tmp_path / names[0]).read_bytes() == (folder / names[0]).read_bytes()
+    before, after = (Dictionary.load(str(path / names[1])) for path in (folder, tmp_path))
+    assert after.symbols == [*before.symbols, "en2"]
+    assert after.symbols[10:] == ["madeupword0000", "madeupword0001", "en2"]
 
 
 def test_joined_dictionary_stays_joined(folder: Path, tmp_path: Path) -> None:
@@ -143,52 +129,36 @@ def test_language_names_with_hyphens(folder: Path) -> None:
     assert BinarizedFolder(folder).languages == ("en", "zh-CN")
 
 
-def truncate(name: str, size: int) -> Damage:
-    """Return a function that removes the last `size` bytes of a file."""
-    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-size])
+def damage(name: str, content: bytes | slice | None) -> Damage:
+    """Return a function that replaces a file, keeps a part of it, or deletes it."""
+
+    def change(folder: Path) -> None:
+        path = folder / name
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[content] if isinstance(content, slice) else content)
+
+    return change
 
 
-def delete(name: str) -> Damage:
-    """Return a function that deletes a file."""
-    return lambda folder: (folder / name).unlink()
-
-
-def replace_sentences(name: str, *sentences: Sequence[int]) -> Damage:
+def sentences(name: str, *rows: Sequence[int]) -> Damage:
     """Return a function that replaces the sentences of a binarized file."""
-    return lambda folder: write_ids(folder / name, sentences)
-
-
-def replace_text(name: str, content: str) -> Damage:
-    """Return a function that replaces the content of a file."""
-    return lambda folder: (folder / name).write_text(content)
-
-
-def overflow(name: str) -> Damage:
-    """Return a function that writes an index with an impossible number of sentences."""
-    magic = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\x04"
-    return lambda folder: (folder / name).write_bytes(magic + b"\xff" * 16)
+    return lambda folder: write_ids(folder / name, rows)
 
 
 TRAIN = "train.en-de"
 FAULTS: list[tuple[Damage, str]] = [
-    (truncate(f"{TRAIN}.en.bin", 2), r"train.en-de.en.idx is damaged or does not match its .bin"),
-    (truncate(f"{TRAIN}.en.idx", 30), r"train.en-de.en.idx is damaged"),
-    (truncate(f"{TRAIN}.en.idx", 50), r"train.en-de.en.idx is damaged"),
-    (overflow(f"{TRAIN}.en.idx"), r"train.en-de.en.idx is damaged"),
-    (replace_text(f"{TRAIN}.en.idx", "HUFFIDX\0\0 and more"), r"in fairseq's mmap format"),
-    (replace_text(f"{TRAIN}.en.idx", ""), r"in fairseq's mmap format"),
-    (replace_sentences(f"{TRAIN}.en"), r"train.en-de.en.bin is empty"),
-    (replace_sentences(f"{TRAIN}.en", [5, 2], [5], [2]), r"en.bin:2 does not end with the end"),
-    (replace_sentences(f"{TRAIN}.en", [2], [2], []), r"en.bin:3 does not end with the end"),
-    (
-        replace_sentences(f"{TRAIN}.de", [5, 2]),
-        r"en.bin has 3 sentences but \S+/train.en-de.de.bin has 1\.",
-    ),
-    (delete("test.en-de.de.bin"), r"en-de.de.bin is missing. Expected a .bin and an .idx file"),
-    (delete("test.en-de.en.idx"), r"test.en-de.en.idx is missing"),
-    (delete("dict.de.txt"), r"dict.de.txt is missing"),
-    (replace_text("dict.de.txt", "a 1\na 2\n"), r"is not a fairseq dictionary: Duplicate"),
-    (replace_text("dict.de.txt", "word\n"), r"is not a fairseq dictionary: Incorrect"),
+    (damage(f"{TRAIN}.en.bin", slice(-2)), "train.en-de.en.idx"),
+    (damage(f"{TRAIN}.en.idx", slice(-30)), "train.en-de.en.idx"),
+    (damage(f"{TRAIN}.en.idx", b"HUFFIDX\0\0 and more"), "train.en-de.en.idx"),
+    (sentences(f"{TRAIN}.en"), "train.en-de.en.bin"),
+    (sentences(f"{TRAIN}.en", [5, 2], [5], [2]), "train.en-de.en.bin:2"),
+    (sentences(f"{TRAIN}.en", [2], [2], []), "train.en-de.en.bin:3"),
+    (sentences(f"{TRAIN}.de", [5, 2]), "train.en-de.de.bin has 1"),
+    (damage("test.en-de.de.bin", None), "test.en-de.de.bin"),
+    (damage("dict.de.txt", None), "dict.de.txt"),
+    (damage("dict.de.txt", b"a 1\na 2\n"), "dict.de.txt"),
 ]
 
 
@@ -199,27 +169,20 @@ def read_all(folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # fairseq's __del__
-@pytest.mark.parametrize(("damage", "message"), FAULTS)
-def test_damage_is_reported(damage: Damage, message: str, folder: Path) -> None:
-    damage(folder)
-    with pytest.raises(DataError, match=message):
+@pytest.mark.parametrize(("change", "culprit"), FAULTS)
+def test_damage_is_reported(change: Damage, culprit: str, folder: Path) -> None:
+    change(folder)
+    with pytest.raises(DataError, match=culprit):
         read_all(folder)
 
 
-@pytest.mark.parametrize(
-    ("languages", "error", "message"),
-    [
-        ((), UsageError, "has the language pairs en-de, en-fr. Set `source_lang`"),
-        (("de", "fr"), UsageError, "no pair of de and fr, only en-de, en-fr"),
-        (("en", "fr"), DataError, "dict.fr.txt is missing"),
-    ],
-)
+@pytest.mark.parametrize("languages", [(), ("de", "fr"), ("en", "fr")])
 def test_ambiguous_or_missing_language_pair_is_rejected(
-    languages: tuple[str, ...], error: type[FairseqSslError], message: str, folder: Path
+    languages: tuple[str, ...], folder: Path
 ) -> None:
     for language in ("en", "fr"):
         write_ids(folder / f"train.en-fr.{language}", [[5, 2]])
-    with pytest.raises(error, match=message):
+    with pytest.raises(FairseqSslError, match="fr"):
         BinarizedFolder(folder, *languages)
 
 

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
-import fairseq_ssl
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError
-
-fairseq_ssl.register()
-from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask  # noqa: E402
+from tests.unit.data.in_memory import Rows
 
 BOS, PAD, EOS = 0, 1, 2
 KEEP, OTHER = 4, 5
 
 
-class Lines(list[torch.Tensor]):
-    @property
-    def sizes(self) -> np.ndarray[Any, Any]:
-        return np.array([len(one) for one in self])
+def lines(*rows: list[int]) -> Rows:
+    return Rows([*row, EOS] for row in rows)
 
 
-def lines(*rows: list[int]) -> Lines:
-    return Lines(torch.tensor([*row, EOS]) for row in rows)
-
-
-def dataset(text: Lines, labels: Lines | None = None, **options: Any) -> EditDataset:
+def dataset(text: Rows, labels: Rows | None = None, **options: Any) -> EditDataset:
     words = OovDictionary()
     for word in "abcdef":
         words.add_symbol(word)
@@ -74,32 +60,14 @@ def test_sentence_without_labels_is_excluded() -> None:
 
 
 def test_wrong_number_of_labels_is_reported_with_the_line() -> None:
-    with pytest.raises(DataError, match="Line 2 of the data has 1 tokens and 3 labels"):
+    with pytest.raises(DataError, match="Line 2 "):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 3, [KEEP] * 4))
-    with pytest.raises(DataError, match="labels for 2 sentences but 3"):
+    with pytest.raises(DataError, match="2 sentences"):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 2))
 
 
 def test_labels_of_another_dictionary_are_rejected() -> None:
     data = dataset(TEXT, lines([KEEP, 3, KEEP], [KEEP, KEEP], [KEEP] * 4))
-    with pytest.raises(DataError, match="not in the edit dictionary"):
-        data.collater([data[0]])
-
-
-def test_unknown_labels_of_a_raw_file_are_rejected(tmp_path: Path) -> None:
-    edits = EditDictionary.of_counts({("the",): 3}, 1, 2, Transforms.of([]))
-    edits.write(tmp_path / "edits.txt")
-    for side in ("src", "trg"):
-        (tmp_path / f"dict.{side}.txt").write_text("a 1\nb 1\n")
-        (tmp_path / f"train.src-trg.{side}").write_text("a b\n")
-    (tmp_path / "train.edits-None.edits").write_text("KEEP APPEND_of KEEP\n")
-    options = {"dataset_impl": "raw", "train_subset": "train", "required_seq_len_multiple": 1}
-    cfg = EditLabelingConfig(data=str(tmp_path), source_lang="src", target_lang="trg", seed=1)
-    for name, value in options.items():
-        setattr(cfg, name, value)
-    task = EditLabelingTask.setup_task(cfg)
-    task.load_dataset("train")
-    data = task.datasets["train"]
     with pytest.raises(DataError, match="not in the edit dictionary"):
         data.collater([data[0]])
 
@@ -130,6 +98,4 @@ def test_special_symbols_within_the_text_become_unk() -> None:
 def test_empty_sentence_has_one_label() -> None:
     data = dataset(lines([], [4]), lines([OTHER], [KEEP, KEEP]), shuffle=False)
     assert data.ordered_indices().tolist() == [0, 1]
-    batch = data.collater([data[0], data[1]])
-    assert batch["labels"].tolist() == [0, 0, 1]
-    assert batch["net_input"]["src_tokens"].tolist() == [[BOS, 4, EOS], [BOS, EOS, PAD]]
+    assert data.collater([data[0], data[1]])["labels"].tolist() == [0, 0, 1]

@@ -81,11 +81,9 @@ def test_window_size_excludes_start_and_end() -> None:
     assert Windows.of_model(512, None) == Windows(510, 127)
     assert Windows.of_model(3, None) == Windows(1, 0)
     assert Windows.of_model(12, 9) == Windows(10, 9)
-    for overlap in (-1, 10, 11):
-        with pytest.raises(ConfigurationError, match="less than the window size, 10"):
-            Windows.of_model(12, overlap)
-    with pytest.raises(ConfigurationError, match="has 2 positions"):
-        Windows.of_model(2, None)
+    for positions, overlap in ((12, -1), (12, 10), (2, None)):
+        with pytest.raises(ConfigurationError):
+            Windows.of_model(positions, overlap)
 
 
 @given(

@@ -11,29 +11,22 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.data import LanguagePairDataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from fairseq_ssl.data import mixing
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
+from tests.unit.data.in_memory import Rows
+from tests.unit.models.tiny_models import dictionary
 
 TAG = 9
 
 
-class Sentences:
-    """In-memory replacement of a binarized dataset: sentence k of set s is [s, k, ...]."""
-
-    def __init__(self, number: int, size: int) -> None:
-        self.rows = [torch.tensor([number, k, *[7] * (k % 3)]) for k in range(size)]
-        self.sizes = np.array([len(row) for row in self.rows], np.int32)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, k: int) -> Tensor:
-        return self.rows[k]
+def sentences(number: int, size: int) -> Rows:
+    """Return a set of sentences: sentence k of set s is [s, k, ...]."""
+    return Rows([number, k, *[7] * (k % 3)] for k in range(size))
 
 
 class Numbers:
@@ -49,13 +42,13 @@ class Numbers:
         return torch.tensor(k)
 
 
-def repeated(parts: list[Sentences], counts: list[int], epochs: int) -> list[list[list[int]]]:
+def repeated(parts: list[Rows], counts: list[int], epochs: int) -> list[list[list[int]]]:
     """Return the sentences of each epoch, taken from an infinite repetition of each set."""
     rows: list[list[list[int]]] = []
     for epoch in range(epochs):
         rows.append([])
         for part, count in zip(parts, counts, strict=True):
-            repetition = (row.tolist() for _ in range(10**9) for row in part.rows)
+            repetition = (row.tolist() for _ in range(10**9) for row in part)
             rows[-1] += islice(repetition, epoch * count, (epoch + 1) * count)
     return rows
 
@@ -65,14 +58,14 @@ def repeated(parts: list[Sentences], counts: list[int], epochs: int) -> list[lis
     st.integers(1, 5),
 )
 def test_mixture_is_equal_to_copied_sentences(sets: list[tuple[int, int]], epochs: int) -> None:
-    parts = [Sentences(number, size) for number, (size, _) in enumerate(sets)]
+    parts = [sentences(number, size) for number, (size, _) in enumerate(sets)]
     counts = [size + more for size, more in sets]
     mixture = Mixture(parts, counts, [None, TAG, None, TAG][: len(parts)])
     for epoch, expected in enumerate(repeated(parts, counts, epochs), 1):
         mixture.set_epoch(epoch)
-        sentences = [mixture[k].tolist() for k in range(len(mixture))]
+        found = [mixture[k].tolist() for k in range(len(mixture))]
         tagged = [[TAG, *row] if row[0] % 2 else row for row in expected]
-        assert sentences == tagged
+        assert found == tagged
         assert mixture.sizes.tolist() == [len(row) for row in tagged]
 
 
@@ -118,29 +111,21 @@ def test_ratios_of_the_thesis() -> None:
     assert mixture_counts([44_000_000, 328_000_000], [1, 1], 10_000_000) == [5_000_000, 5_000_000]
 
 
-def test_all_sentences_are_used_equally_often() -> None:
-    for size, count in ((7, 3), (100, 8), (3, 7)):
-        mixture = Mixture([Sentences(0, size)], [count], [None])
-        uses: Counter[int] = Counter()
-        for epoch in range(1, 40):
-            mixture.set_epoch(epoch)
-            uses.update(int(mixture[k][1]) for k in range(len(mixture)))
-            assert max(uses.values()) - min(uses[k] for k in range(size)) <= 1
+@pytest.mark.parametrize(("size", "count"), [(7, 3), (100, 8), (3, 7)])
+def test_all_sentences_are_used_equally_often(size: int, count: int) -> None:
+    mixture = Mixture([sentences(0, size)], [count], [None])
+    uses: Counter[int] = Counter()
+    for epoch in range(1, 40):
+        mixture.set_epoch(epoch)
+        uses.update(int(mixture[k][1]) for k in range(len(mixture)))
+        assert max(uses.values()) - min(uses[k] for k in range(size)) <= 1
 
 
-@pytest.fixture
-def dictionary() -> Any:
-    words = Dictionary()
-    for number in range(20):
-        words.add_symbol(str(number))
-    return words
-
-
-def test_pairs_stay_aligned(dictionary: Any) -> None:
-    source, target = ([Sentences(0, 5), Sentences(1, 3)] for _ in range(2))
+def test_pairs_stay_aligned() -> None:
+    source, target = ([sentences(0, 5), sentences(1, 3)] for _ in range(2))
     pairs = MixedPairs(
-        *(Mixture(source, [4, 4], [None, TAG]), dictionary),
-        *(Mixture(target, [4, 4], [None, None]), dictionary),
+        *(Mixture(source, [4, 4], [None, TAG]), dictionary()),
+        *(Mixture(target, [4, 4], [None, None]), dictionary()),
     )
     assert not pairs.can_reuse_epoch_itr_across_epochs
     orders = []
@@ -178,7 +163,7 @@ def test_batches_are_equal_to_fairseq(
     size: int, max_length: int, multiple: int, max_sentences: int | None, chunk: int
 ) -> None:
     """fairseq sorts, filters and batches all pairs at once, with 64-bit indices."""
-    words = Dictionary()
+    words = dictionary()
     source, target = (Mixture([Lengths(size, max_length, seed)], [size], [None]) for seed in (1, 2))
     sides = (source, source.sizes, words, target, target.sizes, words)
     stock = LanguagePairDataset(*sides)
@@ -205,7 +190,7 @@ def test_batches_are_equal_to_fairseq(
 
 
 @pytest.mark.parametrize("max_length", [1024, 27])
-def test_memory_per_pair(dictionary: Any, max_length: int) -> None:
+def test_memory_per_pair(max_length: int) -> None:
     """fairseq needs 40 bytes per pair at peak and 24 during training.
 
     It holds the batches of the last epoch while it forms new ones. Short limits skip pairs.
@@ -217,7 +202,7 @@ def test_memory_per_pair(dictionary: Any, max_length: int) -> None:
     ignored: Any = []
     tracemalloc.start()
     with patch.object(mixing, "MIX_CHUNK", 1 << 11):
-        pairs = MixedPairs(sides[0], dictionary, sides[1], dictionary)
+        pairs = MixedPairs(sides[0], dictionary(), sides[1], dictionary())
         for epoch in (1, 2):
             tracemalloc.reset_peak()
             pairs.set_epoch(epoch)

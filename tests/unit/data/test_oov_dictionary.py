@@ -27,11 +27,7 @@ def test_add_symbol_does_not_change_ids_once_there_are_unknown_words() -> None:
     unknown = words.index("?")
     assert words.add_symbol("new") == unknown + 1
     assert words.add_symbol("a") == 4
-    assert (words[unknown], words[unknown + 1], len(words)) == ("?", "new", 6)
-
-
-def test_unassigned_id_is_unk() -> None:
-    assert dictionary()[99] == "<unk>"
+    assert (words[unknown], words[unknown + 1], words[99]) == ("?", "new", "<unk>")
 
 
 def test_loads_fairseq_dictionary_file(tmp_path: Path) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
 from fairseq_ssl.data.mixing import MixedPairs, Mixture
+from tests.unit.data.in_memory import Rows
+from tests.unit.models.tiny_models import EOS, PAD, batch
 
-PAD, EOS = 1, 2
 WORDS = st.lists(st.integers(4, 9), max_size=5)
 
 
@@ -25,28 +24,8 @@ def test_end_symbol_of_a_reversed_sentence_stays_at_the_end(words: list[int]) ->
 
 @given(st.lists(WORDS, min_size=1, max_size=4), st.booleans())
 def test_padding_of_reversed_rows_stays_in_place(rows: list[list[int]], left: bool) -> None:
-    length = max(map(len, rows)) + 1
-
-    def padded(words: list[int]) -> list[int]:
-        padding = [PAD] * (length - len(words) - 1)
-        return [*padding, *words, EOS] if left else [*words, EOS, *padding]
-
-    reversed_rows = reverse_rows(torch.tensor([padded(row) for row in rows]), PAD, EOS)
-    assert reversed_rows.tolist() == [padded(row[::-1]) for row in rows]
-
-
-class Sentences:
-    """In-memory replacement of a binarized dataset."""
-
-    def __init__(self, rows: list[list[int]]) -> None:
-        self.rows = [torch.tensor(row) for row in rows]
-        self.sizes = np.array([len(row) for row in rows], np.int32)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Tensor:
-        return self.rows[index]
+    reversed_rows = reverse_rows(batch(rows, left), PAD, EOS)
+    assert reversed_rows.equal(batch([row[::-1] for row in rows], left))
 
 
 SOURCES = [[4, 5, EOS], [6, EOS]]
@@ -54,23 +33,23 @@ TARGETS = [[7, 8, 9, EOS], [4, 5, EOS]]
 
 
 def test_reverse_targets_does_not_change_sources() -> None:
-    source, target, words = Sentences(SOURCES), Sentences(TARGETS), Dictionary()
+    source, target, words = Rows(SOURCES), Rows(TARGETS), Dictionary()
     pairs = LanguagePairDataset(source, source.sizes, words, target, target.sizes, words)
     reverse_targets(pairs, EOS)
-    batch = pairs.collater([pairs[0], pairs[1]])
-    assert batch["target"].tolist() == [[9, 8, 7, EOS], [5, 4, EOS, PAD]]
-    assert batch["net_input"]["prev_output_tokens"].tolist() == [[EOS, 9, 8, 7], [EOS, 5, 4, PAD]]
-    assert batch["net_input"]["src_tokens"].tolist() == [[4, 5, EOS], [PAD, 6, EOS]]
+    found = pairs.collater([pairs[0], pairs[1]])
+    assert found["target"].tolist() == [[9, 8, 7, EOS], [5, 4, EOS, PAD]]
+    assert found["net_input"]["prev_output_tokens"].tolist() == [[EOS, 9, 8, 7], [EOS, 5, 4, PAD]]
+    assert found["net_input"]["src_tokens"].tolist() == [[4, 5, EOS], [PAD, 6, EOS]]
     without_targets = LanguagePairDataset(source, source.sizes, words)
     reverse_targets(without_targets, EOS)
     assert without_targets.tgt is None
 
 
 def test_reversed_mixture_follows_the_epoch() -> None:
-    parts = [[Sentences(rows)] for rows in (SOURCES, TARGETS)]
-    source_side, target_side = Mixture(parts[0], [1], [8]), Mixture(parts[1], [1], [None])
-    sides = (source_side, Dictionary(), target_side, Dictionary())
-    pairs = MixedPairs(*sides)
+    source_side, target_side = (
+        Mixture([Rows(rows)], [1], [tag]) for rows, tag in ((SOURCES, 8), (TARGETS, None))
+    )
+    pairs = MixedPairs(source_side, Dictionary(), target_side, Dictionary())
     reverse_targets(pairs, EOS)
     for epoch, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True), 1):
         pairs.set_epoch(epoch)

@@ -61,21 +61,14 @@ def test_batch_equals_transformers(kind: str, tmp_path: Path) -> None:
         assert (batch.counts[row] > 0).sum() == len(words) + 1
 
 
-def test_out_of_vocabulary_words_are_added_as_they_come(tmp_path: Path) -> None:
-    subwords = table(pretrained.bert(tmp_path / "bert"))
+def test_new_words_are_added_and_long_words_are_truncated(tmp_path: Path) -> None:
+    subwords = table(pretrained.bert(tmp_path / "bert"), positions=20)
     words = subwords.dictionary
     before = subwords.subwords(np.array([words.index("good")]))
-    new = np.array([words.index("abc"), words.index("good")])
+    new = np.array([words.index(word) for word in ("abc", "good", "abcdefghijkl")])
     after = subwords.subwords(new)
-    assert after.lengths.tolist() == [3, 1]
-    assert after.ids[-1] == before.ids[0]
-    assert subwords.lengths(new).tolist() == [3, 1]
-
-
-def test_long_words_are_truncated(tmp_path: Path) -> None:
-    subwords = table(pretrained.bert(tmp_path / "bert"), positions=20)
-    number = subwords.dictionary.index("abcdefghijkl")
-    assert subwords.lengths(np.array([number])).tolist() == [5]
+    assert after.lengths.tolist() == subwords.lengths(new).tolist() == [3, 1, 5]
+    assert after.ids[3] == before.ids[0]
 
 
 def test_a_tokenizer_can_be_pickled_for_workers(tmp_path: Path) -> None:
@@ -86,17 +79,12 @@ def test_a_tokenizer_can_be_pickled_for_workers(tmp_path: Path) -> None:
     assert again.batch(ids).ids.equal(subwords.batch(rows).ids)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"model": 1}'])
-def test_a_damaged_tokenizer_is_rejected(content: str) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
-        WordTokenizer(content)
-
-
-def test_a_panic_while_loading_is_a_data_error(tmp_path: Path) -> None:
+def test_a_damaged_tokenizer_is_rejected(tmp_path: Path) -> None:
     folder = pretrained.bert(tmp_path / "bert")
     pretrained.change_tokenizer(folder, lambda json: json.update(normalizer=pretrained.DAMAGED_MAP))
-    with pytest.raises(DataError, match="cannot be read: Precompiled"):
-        table(folder)
+    for content in ("", "{}", '{"model": 1}', (folder / "tokenizer.json").read_text("utf-8")):
+        with pytest.raises(DataError, match="tokenizer"):
+            WordTokenizer(content)
 
 
 def test_a_word_that_cannot_be_tokenized_fails_alone(
@@ -107,7 +95,7 @@ def test_a_word_that_cannot_be_tokenized_fails_alone(
     subwords = table(folder)
     word = subwords.dictionary.index
     numbers = np.array([word("abc"), word(pretrained.PANIC), word("film")])
-    expected = f"cannot tokenize '{pretrained.PANIC[:40]}': Onig: Regex search error"
+    expected = f"cannot tokenize '{pretrained.PANIC[:40]}'"
     for _ in range(2):
         with pytest.raises(DataError, match=expected):
             subwords.subwords(numbers)
@@ -141,8 +129,6 @@ def test_ids_beyond_the_vocabulary_are_rejected(
     before = table(folder).tokenizer
     pretrained.change_tokenizer(folder, change)
     after = WordTokenizer((folder / "tokenizer.json").read_text("utf-8"))
-    assert after.size > before.size
-    with pytest.raises(DataError, match=f"ids up to {after.size - 1} .* below {before.size}"):
-        WordSubwords(after, OovDictionary(), before.padding, before.size, 200)
-    with pytest.raises(DataError, match="the padding -1"):
-        WordSubwords(before, OovDictionary(), -1, before.size, 200)
+    for tokenizer, padding in ((after, before.padding), (before, -1)):
+        with pytest.raises(DataError, match="tokenizer"):
+            WordSubwords(tokenizer, OovDictionary(), padding, before.size, 200)
