@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 def consumed_source(source: list[int], prefix: list[int]) -> int:
@@ -106,7 +107,7 @@ class Plain:
         return self.transformed(name, states)
 
     def attended(self, name: str, query: Tensor, others: Tensor) -> Tensor:
-        weight, bias = self.weights[name + "in_proj.weight"], self.weights[name + "in_proj.bias"]
+        weight, bias = self.parameters(name + "in_proj.")
         (wq, wk, wv), (bq, bk, bv) = weight.chunk(3), bias.chunk(3)
         q, keys, values = wq @ query + bq, others @ wk.T + bk, others @ wv.T + bv
         width = len(q) // self.heads
@@ -115,8 +116,7 @@ class Plain:
             part = slice(head * width, (head + 1) * width)
             shares = torch.softmax(keys[:, part] @ q[part] / math.sqrt(width), 0)
             heads.append(shares @ values[:, part])
-        out = self.weights[name + "out_proj.weight"], self.weights[name + "out_proj.bias"]
-        return out[0] @ torch.cat(heads) + out[1]
+        return self.linear(name + "out_proj.", torch.cat(heads))
 
     def transformed(self, name: str, states: Tensor) -> Tensor:
         inner = torch.relu(
@@ -125,7 +125,7 @@ class Plain:
         return self.leave(name + "final_layer_norm.", states, self.linear(name + "fc2.", inner))
 
     def linear(self, name: str, states: Tensor) -> Tensor:
-        return states @ self.weights[name + "weight"].T + self.weights[name + "bias"]
+        return functional.linear(states, *self.parameters(name))
 
     def enter(self, name: str, states: Tensor) -> Tensor:
         return self.norm(name, states) if self.before else states
@@ -134,6 +134,7 @@ class Plain:
         return states + change if self.before else self.norm(name, states + change)
 
     def norm(self, name: str, states: Tensor) -> Tensor:
-        centered = states - states.mean(-1, keepdim=True)
-        deviation = (centered.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
-        return centered / deviation * self.weights[name + "weight"] + self.weights[name + "bias"]
+        return functional.layer_norm(states, states.shape[-1:], *self.parameters(name))
+
+    def parameters(self, name: str) -> tuple[Tensor, Tensor]:
+        return self.weights[name + "weight"], self.weights[name + "bias"]

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.bytenet import ByteNet, ByteNetConfig
 from tests.unit.models import tiny_models
-from tests.unit.models.tiny_models import EOS, PAD, SENTENCES, batch, previous, task
+from tests.unit.models.tiny_models import SENTENCES, batch, previous, task
 
 fairseq_ssl.register()
 
@@ -137,26 +136,11 @@ def test_architectures_have_the_norms_and_activations_of_the_slides() -> None:
     assert build("bytenet_selu").encoder.stack.blocks[0].scale == pytest.approx(12**-0.5)
 
 
-def test_beam_search_scores_equal_teacher_forced_scores() -> None:
-    model = trained("bytenet")
-    words = task().target_dictionary
-    search = SequenceGenerator([model], words, beam_size=4, max_len_b=12, normalize_scores=False)
-    sample = {"net_input": {"src_tokens": SOURCE, "src_lengths": SOURCE.ne(PAD).sum(1)}}
-    for row, hypotheses in enumerate(search.generate([model], sample)):
-        for one in hypotheses:
-            target = torch.cat([torch.tensor([EOS]), one["tokens"][:-1]]).unsqueeze(0)
-            with torch.no_grad():
-                scores = logits(model, SOURCE[row : row + 1], target)[0].log_softmax(-1)
-            expected = scores.gather(1, one["tokens"].unsqueeze(1)).sum()
-            torch.testing.assert_close(one["score"], expected, atol=1e-4, rtol=0)
-
-
 def test_bfloat16_training() -> None:
     model = build().to(torch.bfloat16).train()
     loss = -logits(model).float().log_softmax(-1)[..., 5].mean()
     torch.autograd.backward(loss)
     assert all(torch.isfinite(w.grad).all() for w in model.parameters() if w.grad is not None)
-    assert torch.isfinite(logits(model.eval())).all()
 
 
 @pytest.mark.parametrize(

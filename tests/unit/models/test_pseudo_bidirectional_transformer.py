@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.models.transformer import TransformerModel
+from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 from torch.nn import functional
 
@@ -48,7 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def tiny(kind: str = "input", words: Dictionary | None = None, **options: Any) -> Any:
+def tiny(kind: str = "input", **options: Any) -> Any:
     """Build a tiny model in double precision whose segments and biases are not zero."""
     sizes = {
         "encoder_layers": 3,
@@ -57,7 +54,7 @@ def tiny(kind: str = "input", words: Dictionary | None = None, **options: Any) -
         "encoder_attention_heads": HEADS,
     }
     options = {**sizes, **KINDS[kind], **options}
-    model = tiny_models.build(ARCH, words, seed=3, **options).double().eval()
+    model = tiny_models.build(ARCH, seed=3, **options).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
@@ -127,20 +124,11 @@ def test_alignment_matters_only_after_inserted_and_deleted_tokens() -> None:
 
 
 def test_without_future_and_sharing_it_equals_fairseq_transformer() -> None:
-    words = dictionary()
-    model = tiny("stock", words=words)
-    args = Namespace(
-        encoder_layers=3,
-        decoder_layers=3,
-        encoder_embed_dim=8,
-        encoder_ffn_embed_dim=12,
-        encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS,
-        share_all_embeddings=True,
-    )
-    ARCH_CONFIG_REGISTRY["transformer"](args)
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    stock = TransformerModel.build_model(args, task).double().train()
+    model = tiny("stock")
+    layers = {"encoder_layers": 3, "decoder_layers": 3, "share_all_embeddings": True}
+    heads = {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS}
+    dims = {"encoder_embed_dim": 8, "encoder_ffn_embed_dim": 12}
+    stock = tiny_models.build("transformer", **layers, **heads, **dims).double().train()
     for module in stock.modules():
         if hasattr(module, "p"):
             module.p = 0.0
@@ -188,20 +176,6 @@ def test_number_of_parameters_matches_the_paper(
         model = tiny_models.build(arch, dictionary(symbols))
     for weights in (dict(model.named_parameters()), trained_only(model.state_dict())):
         assert sum(weight.numel() for weight in weights.values()) == expected + segments
-
-
-@pytest.mark.parametrize(("layers", "expected"), [(6, 207_077_376), (12, 383_434_752)])
-def test_number_of_parameters_of_the_baselines_matches_the_paper(
-    layers: int, expected: int
-) -> None:
-    args = Namespace(share_all_embeddings=True, encoder_layers=layers, decoder_layers=layers)
-    ARCH_CONFIG_REGISTRY["transformer_vaswani_wmt_en_de_big"](args)
-    words = dictionary(30_000)
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    with torch.device("meta"):
-        model = TransformerModel.build_model(args, task)
-    trained = trained_only(dict(model.named_parameters()))
-    assert sum(p.numel() for p in trained.values()) == expected
 
 
 def test_checkpoint_with_different_sharing_is_rejected() -> None:

@@ -102,13 +102,11 @@ def test_eval_offset_shifts_positions_in_evaluation_only() -> None:
 def test_a_warm_up_follows_the_updates_of_the_trainer() -> None:
     model = build(shape_max_shift=30, shape_shift_warmup=10).train()
     unshifted = logits(build(shape_max_shift=0).train())
-    model.set_num_updates(0)
-    assert torch.equal(logits(model), unshifted)
-    for update, expected in ((5, 15), (10, 30), (99, 30)):
+    for update, expected in ((0, 0), (5, 15), (10, 30), (99, 30)):
         model.set_num_updates(update)
         sides = (model.encoder.embed_positions, model.decoder.embed_positions)
         assert [side.current_max_shift for side in sides] == [expected] * 2
-        assert not torch.allclose(logits(model), unshifted)
+        assert torch.equal(logits(model), unshifted) == (update == 0)
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -121,12 +119,6 @@ KINDS: dict[str, dict[str, Any]] = {
         "shape_relative_one_table": True,
     },
 }
-
-
-@pytest.mark.parametrize("kind", ["absolute", "relative", "one-table"])
-def test_training_mode_equals_evaluation_without_dropout(kind: str) -> None:
-    model = build(**KINDS[kind])
-    torch.testing.assert_close(logits(model.train()), logits(model.eval()), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,16 +155,6 @@ def test_relative_positions_are_in_self_attention_only(
     assert len(tables) == per_layer * len(layers) > 0
     assert {tuple(table.shape) for table in tables.values()} == {(7, layers[0].self_attn.head_dim)}
     assert not any("encoder_attn" in name for name in tables)
-
-
-def test_relative_positions_encode_order_but_not_offset() -> None:
-    model = build(shape_positions="relative", shape_relative_limit=2).eval()
-    source, swapped = (batch([words], left=True) for words in ([4, 5, 6, 7], [5, 4, 6, 7]))
-    assert not torch.allclose(logits(model, source, source), logits(model, swapped, source))
-    encoded = model.encoder(source, torch.tensor([5]))["encoder_out"][0][:, 0]
-    padded = torch.cat([torch.full((1, 9), PAD), source], dim=1)
-    moved = model.encoder(padded, torch.tensor([5]))["encoder_out"][0][9:, 0]
-    torch.testing.assert_close(encoded, moved, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("arch", "stock"), STOCK_COUNTERPART.items())

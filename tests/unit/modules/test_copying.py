@@ -6,15 +6,67 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from fairseq_ssl.modules.copying import IMPOSSIBLE, CopyAttention, Copying, SourceWords
-from tests.unit.modules import plain_copying
 
 PAD, VOCABULARY = 1, 8
 SOURCE = [[900, 5, 77, 900, 5, 2], [5, 7, 5, 2], [77, 2]]
 """A repeated unknown word, two unknown words, a repeated known word (7 is the last), padding."""
 TIME = 3
+
+
+def plain_probabilities(
+    logits: Tensor, alpha: Tensor, gate: Tensor, source: list[list[int]], vocabulary: int
+) -> list[list[dict[int, Tensor]]]:
+    """Return p(w) by sentence, position and word id of the data.
+
+    Args:
+        logits: [batch, time, vocabulary]
+        alpha: [batch, time, source time], sums to 1 over the words of each source
+        gate: [batch, time], the logit of p_gen
+        source: ids of the sources in the data
+        vocabulary: number of words with a logit
+    """
+    result = []
+    for b, words in enumerate(source):
+        sentence = []
+        for t in range(logits.size(1)):
+            generate = torch.sigmoid(gate[b, t])
+            softmax = torch.softmax(logits[b, t], 0)
+            p = {w: generate * softmax[w] for w in range(vocabulary)}
+            for i, w in enumerate(words):
+                p[w] = p.get(w, torch.zeros((), dtype=p[0].dtype))
+                p[w] = p[w] + (1 - generate) * alpha[b, t, i]
+            sentence.append(p)
+        result.append(sentence)
+    return result
+
+
+def plain_attention(
+    states: Tensor, encoded: Tensor, query: Tensor, bias: Tensor, key: Tensor, heads: int
+) -> Tensor:
+    """Return alpha [time, source time] of one sentence without padding.
+
+    Args:
+        states: [time, dim]
+        encoded: [source time, encoder dim]
+        query: [dim, dim], the weight of the query projection
+        bias: [dim], the bias of the query projection
+        key: [dim, encoder dim], the weight of the key projection
+        heads: number of heads, over which the result is averaged
+    """
+    size = len(query) // heads
+    total = torch.zeros(len(states), len(encoded), dtype=states.dtype)
+    for head in range(heads):
+        part = slice(head * size, (head + 1) * size)
+        for t, state in enumerate(states):
+            asks = (query @ state + bias)[part]
+            scores = torch.stack([asks @ (key @ there)[part] for there in encoded])
+            total[t] += torch.softmax(scores / math.sqrt(size), 0) / heads
+    return total
 
 
 def padded(rows: list[list[int]]) -> Tensor:
@@ -39,7 +91,7 @@ def expected(logits: Tensor, attention: Tensor, gate: Tensor, words: SourceWords
     alphas = torch.zeros_like(attention)
     for b, row in enumerate(SOURCE):
         alphas[b, :, : len(row)] = attention[b, :, ids[b].ne(PAD)].exp()
-    plain = plain_copying.probabilities(logits, alphas, gate, SOURCE, VOCABULARY)
+    plain = plain_probabilities(logits, alphas, gate, SOURCE, VOCABULARY)
     rows = []
     for b, sentence in enumerate(plain):
         names = [*range(VOCABULARY), *words.unknown[b].tolist()]
@@ -125,7 +177,7 @@ def test_attention_equals_the_reference(heads: int) -> None:
     padding = torch.tensor([[False] * 5, [True, True, False, False, False]])
     found, gate = layer(states, encoded, padding)
     for b, begin in enumerate([0, 2]):
-        alpha = plain_copying.attention(
+        alpha = plain_attention(
             *(states[b], encoded[b, begin:], layer.query.weight, layer.query.bias),
             *(layer.key.weight, heads),
         )
@@ -135,16 +187,37 @@ def test_attention_equals_the_reference(heads: int) -> None:
         torch.testing.assert_close(gate[b], pooled @ layer.gate.weight[0] + layer.gate.bias)
 
 
-@pytest.mark.parametrize("heads", [1, 2])
-def test_padding_does_not_change_gradients(heads: int) -> None:
-    torch.manual_seed(2)
-    layer = CopyAttention(8, 6, heads)
-    states, encoded = torch.randn(1, 3, 8), torch.randn(1, 5, 6)
-    padding = torch.tensor([[True, True, False, False, False]])
-    gradients = []
-    for begin, mask in ((0, padding), (2, None)):
-        attention, gate = layer(states, encoded[:, begin:], mask)
-        loss = attention[:, :, 2 - begin :].square().sum() + gate.sum()
-        gradients.append(torch.autograd.grad(loss, [*layer.parameters()]))
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other)
+def words(*sentences: list[int]) -> SourceWords:
+    return SourceWords.from_ids(torch.tensor(sentences), 10)
+
+
+def test_local_ids_follow_the_order_of_unknown_words() -> None:
+    made = words([900, 5, 77, 900, 2], [5, 77, 6, 7, 2], [5, 6, 7, 8, 2])
+    assert made.tokens.tolist() == [[10, 5, 11, 10, 2], [5, 10, 6, 7, 2], [5, 6, 7, 8, 2]]
+    assert made.first.tolist() == [[0, 1, 2, 0, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert made.unknown.tolist() == [[900, 77], [77, -1], [-1, -1]]
+    assert made.width == 12
+
+
+def test_targets_get_the_local_ids_of_their_source() -> None:
+    made = words([900, 5, 77, 2], [5, 77, 6, 2])
+    target = torch.tensor([[77, 900, 55, 5], [77, 900, 55, 5]])
+    assert made.to_local(target, 3).tolist() == [[11, 10, 3, 5], [10, 3, 3, 5]]
+
+
+ROWS = st.integers(1, 5).flatmap(
+    lambda length: st.lists(
+        st.lists(st.integers(4, 16), min_size=length, max_size=length), min_size=1, max_size=4
+    )
+)
+
+
+@given(ROWS)
+def test_from_local_inverts_to_local(sentences: list[list[int]]) -> None:
+    made = words(*sentences)
+    assert words(*made.tokens.tolist()).tokens.equal(made.tokens)
+    for row, sentence in enumerate(sentences):
+        assert made.from_local(made.tokens[row], row).tolist() == sentence
+        assert made.to_local(torch.tensor(sentences), 3)[row].equal(made.tokens[row])
+        for place, word in enumerate(sentence):
+            assert made.first[row, place] == sentence.index(word)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fairseq_ssl.modules.attention import KeysValues, attend_from_units
-from fairseq_ssl.modules.edit_layers import EditEncoder, EditScores, EncoderSizes, Words
+from fairseq_ssl.modules.edit_layers import EditEncoder, EditLayer, EditScores, EncoderSizes, Words
 from fairseq_ssl.modules.functional import Rows
-from tests.unit.modules import dense_edit_encoder as dense
 
 PAD = 1
 SENTENCE = [0, 7, 9, 9, 4, 2]
@@ -37,11 +39,81 @@ def _scatter(module: nn.Module) -> None:
         nn.init.normal_(parameter)
 
 
+def dense_states(encoder: EditEncoder, tokens: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return h, r and a [time, dim] of one sentence without padding."""
+    time = len(tokens)
+    table = encoder.positions.weight
+    last = len(table) - 1
+    rows = [encoder.tokens.weight[token] + table[place] for place, token in enumerate(tokens)]
+    rows += [encoder.mask + table[place] for place in range(time)]
+    rows += [
+        encoder.mask + (table[place] + table[min(place + 1, last)]) / 2 for place in range(time)
+    ]
+    states = encoder.norm(torch.stack(rows))
+    for layer in encoder.layers:
+        states = dense_layer(layer, states, allowed(time))
+    h, r, a = states.split(time)
+    return h, r, a
+
+
+def allowed(time: int) -> Tensor:
+    """Return the mask of PIE, figure 2 [3 * time, 3 * time], True if a row attends to a column."""
+    mask = torch.zeros(3 * time, 3 * time, dtype=torch.bool)
+    for query in range(3 * time):
+        kind, place = divmod(query, time)
+        for key in range(time):
+            mask[query, key] = not (kind == 1 and key == place)
+        mask[query, query] = True
+    return mask
+
+
+def dense_layer(layer: nn.Module, states: Tensor, mask: Tensor) -> Tensor:
+    dim = states.size(1)
+    assert isinstance(layer, EditLayer)
+    size = dim // layer.heads
+    query, key, value = layer.in_proj(states).split(dim, dim=1)
+    heads = []
+    for head in range(layer.heads):
+        part = slice(head * size, (head + 1) * size)
+        scores = query[:, part] @ key[:, part].T / math.sqrt(size)
+        heads.append(scores.masked_fill(~mask, -math.inf).softmax(1) @ value[:, part])
+    states = layer.attention_norm(states + layer.out_proj(torch.cat(heads, dim=1)))
+    inner = layer.fc2(functional.gelu(layer.fc1(states)))
+    last: Tensor = layer.final_norm(states + inner)
+    return last
+
+
+def plain_logits(
+    scores: EditScores, embeddings: Tensor, grams: list[list[int]], token: int, *states: Tensor
+) -> list[Tensor]:
+    """Return the scores of PIE, equation 3, for one token."""
+    h, r, a = states
+    theta, bias = scores.edits.weight, scores.edits.bias
+
+    def head(state: Tensor) -> Tensor:
+        seen: Tensor = scores.transform_norm(functional.gelu(scores.transform(state)))
+        return seen
+
+    def phi(gram: list[int]) -> Tensor:
+        return sum((embeddings[one] for one in gram), torch.zeros(embeddings.size(1)))
+
+    own = embeddings[token]
+    copy = own @ head(h)
+    found = [theta[0] @ h + bias[0] + copy, theta[1] @ h + bias[1]]
+    for number, gram in enumerate(grams, 2):
+        found.append(theta[number] @ h + bias[number] + copy + phi(gram) @ head(a))
+    for number, gram in enumerate(grams, 2 + len(grams)):
+        found.append(theta[number] @ h + bias[number] + (phi(gram) - own) @ head(r))
+    for number in range(2 + 2 * len(grams), len(theta)):
+        found.append(theta[number] @ h + bias[number] + copy)
+    return found
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_states_equal_dense_attention(training: bool) -> None:
     model = encoder().train(training)
     states = model(torch.tensor([SENTENCE]))
-    for ours, wanted in zip(states, dense.encoded(model, SENTENCE), strict=True):
+    for ours, wanted in zip(states, dense_states(model, SENTENCE), strict=True):
         torch.testing.assert_close(ours[0], wanted)
 
 
@@ -49,7 +121,7 @@ def test_gradients_equal_dense_attention() -> None:
     model, plain = encoder(), encoder()
     weight = torch.randn(3 * len(SENTENCE), 8, dtype=torch.double)
     (torch.cat(list(model(torch.tensor([SENTENCE]))), dim=1)[0] * weight).sum().backward()  # type: ignore[no-untyped-call]
-    (torch.cat(dense.encoded(plain, SENTENCE)) * weight).sum().backward()  # type: ignore[no-untyped-call]
+    (torch.cat(dense_states(plain, SENTENCE)) * weight).sum().backward()  # type: ignore[no-untyped-call]
     for (name, ours), wanted in zip(model.named_parameters(), plain.parameters(), strict=True):
         if name != "tokens.weight":
             torch.testing.assert_close(ours.grad, wanted.grad, msg=name)
@@ -101,7 +173,7 @@ def test_scores_equal_equation_3() -> None:
     tokens = [7, 9, 4]
     found = head(embeddings, embeddings[tokens], *states)
     for place, token in enumerate(tokens):
-        wanted = dense.logits(head, embeddings, GRAMS, token, *(part[place] for part in states))
+        wanted = plain_logits(head, embeddings, GRAMS, token, *(part[place] for part in states))
         torch.testing.assert_close(found[place], torch.stack(wanted))
 
 
@@ -158,13 +230,6 @@ def test_gap_inserts_are_independent_of_token_edits(factorized: bool) -> None:
     wanted = [edits[:, :2] + gaps[:, :1], edits[:, :1] + gaps[:, 1:], edits[:, 2:] + gaps[:, :1]]
     torch.testing.assert_close(found, torch.cat(wanted, 1))
     assert (found.exp().sum(-1) < 1).all(), "no label has both an edit and an insertion"
-
-
-def test_dictionary_without_grams() -> None:
-    head = EditScores(8, 3, [], PAD).eval()
-    states = [torch.randn(2, 8) for _ in range(3)]
-    embeddings = torch.randn(12, 8)
-    assert head(embeddings, embeddings[[7, 9]], *states).shape == (2, 3)
 
 
 def test_units_of_some_words_equal_those_of_all_words() -> None:

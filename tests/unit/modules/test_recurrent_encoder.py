@@ -43,13 +43,6 @@ def test_last_state_does_not_depend_on_padding() -> None:
         torch.testing.assert_close(found[row], model.lstm(alone)[1][0][-1, 0])
 
 
-def test_forget_gate_bias_is_initialized_to_1() -> None:
-    model = encoder()
-    bias = model.lstm.get_parameter("bias_ih_l0")
-    assert bias.tolist() == 5 * [0.0] + 5 * [1.0] + 10 * [0.0]
-    assert not model.lstm.get_parameter("bias_hh_l0").any()
-
-
 def test_normalized_embeddings_have_mean_0_and_variance_1() -> None:
     torch.manual_seed(1)
     embedding = NormalizedEmbedding(COUNTS, 6, PAD)

@@ -156,28 +156,6 @@ def test_expand_and_sum_are_adjoint(
             assert torch.equal(laid_out[:, i, j], by_distance[:, i, distance])
 
 
-def test_result_does_not_depend_on_memory_layout() -> None:
-    torch.manual_seed(1)
-    by_distance, by_key = torch.randn(3, 5, 7), torch.randn(3, 5, 6)
-    for order in [(0, 1, 2), (1, 0, 2), (2, 1, 0), (1, 2, 0)]:
-        back = torch.argsort(torch.tensor(order)).tolist()
-        same_distance = by_distance.permute(order).contiguous().permute(back)
-        same_key = by_key.permute(order).contiguous().permute(back)
-        assert torch.equal(expand_distances(same_distance, 6), expand_distances(by_distance, 6))
-        torch.testing.assert_close(sum_by_distance(same_key, 3), sum_by_distance(by_key, 3))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_close_to_the_reference(dtype: torch.dtype) -> None:
-    inputs = [tensor.detach() for tensor in draw(4, 40, 40, 16)]
-    future, pads = hidden(4, 40, 40)
-    halves = [tensor.to(dtype) for tensor in inputs]
-    ours = attend(halves, future=future.to(dtype), pads=pads)
-    assert ours.dtype == dtype
-    reference = slow(*[tensor.double() for tensor in halves], future=future, pads=pads)
-    torch.testing.assert_close(ours.double(), reference, atol=0.05, rtol=0.05)
-
-
 def test_no_quadratic_tensor_is_saved_for_the_gradient() -> None:
     inputs = draw(2, 300, 300, 4)
     kept: list[int] = []

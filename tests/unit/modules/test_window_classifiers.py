@@ -76,16 +76,6 @@ def test_both_implementations_have_the_same_gradients() -> None:
         torch.testing.assert_close(gradient, gradients[1][name])
 
 
-def test_auto_chooses_the_implementation_by_type_token_ratio() -> None:
-    calls: list[None] = []
-    model = made(1)
-    model.convolutions[0].register_forward_hook(lambda *_: calls.append(None))
-    model(torch.tensor([[4, 4, 4, 5, 4, 4]]))
-    assert not calls
-    model(torch.tensor([[4, 5, 6, 7, 8, 9]]))
-    assert calls
-
-
 def test_random_vectors_depend_on_the_text_only() -> None:
     model = RandomImitators(CLASSES, 4, PAD)
     found = model.alphas(TOKENS)
