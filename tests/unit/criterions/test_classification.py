@@ -9,22 +9,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import fairseq_ssl
-
-fairseq_ssl.register()
-from fairseq_ssl.criterions.classification_cross_entropy import (  # noqa: E402
+from fairseq_ssl.criterions.classification_cross_entropy import (
     AdversarialCrossEntropy,
     ClassificationCrossEntropy,
     ImitationCrossEntropy,
     VirtualAdversarialCrossEntropy,
 )
-from fairseq_ssl.errors import ConfigurationError  # noqa: E402
-from fairseq_ssl.models.recurrent_models import (  # noqa: E402
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.recurrent_models import (
     LstmClassifier,
     LstmClassifierConfig,
 )
-from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
-from tests.unit.models.tiny_models import PAD, dictionary  # noqa: E402
+from fairseq_ssl.modules.window_classifiers import Imitators
+from tests.unit.models.tiny_models import PAD, dictionary
 
 TASK = SimpleNamespace(stage="imitate", target_dictionary=None)
 

@@ -168,15 +168,6 @@ def test_sample_of_unchanged_words_depends_on_the_seed() -> None:
     assert abs(int(kept[0][others].sum()) - expected) < 4 * (expected * 0.97) ** 0.5
 
 
-def test_batch_without_noised_words_trains_on_eos() -> None:
-    model = FixedModel(logits())
-    loss, size, logged = criterion(0.0)(model, sample(changed=torch.zeros_like(CHANGED)))
-    loss.backward()
-    assert size == 3
-    assert (gradient(model).abs().sum(-1) > 0).equal(TARGET.eq(EOS))
-    assert (logged["changed"], logged["changed_correct"]) == (0, 0)
-
-
 TIED = {"share_decoder_input_output_embed": True}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from fairseq_ssl.data.binarized import BinarizedFolder, IdSeparator, check_datas
 from fairseq_ssl.errors import DataError, FairseqSslError
 
 EOS = 2
-Damage = Callable[[Path], object]
 SENTENCES = ([[4, 5], [], [6]], [[7], [4, 4, 4], []])
 
 
@@ -129,51 +128,34 @@ def test_language_names_with_hyphens(folder: Path) -> None:
     assert BinarizedFolder(folder).languages == ("en", "zh-CN")
 
 
-def damage(name: str, content: bytes | slice | None) -> Damage:
-    """Return a function that replaces a file, keeps a part of it, or deletes it."""
-
-    def change(folder: Path) -> None:
-        path = folder / name
-        if content is None:
-            path.unlink()
-        else:
-            path.write_bytes(path.read_bytes()[content] if isinstance(content, slice) else content)
-
-    return change
-
-
-def sentences(name: str, *rows: Sequence[int]) -> Damage:
-    """Return a function that replaces the sentences of a binarized file."""
-    return lambda folder: write_ids(folder / name, rows)
-
-
 TRAIN = "train.en-de"
-FAULTS: list[tuple[Damage, str]] = [
-    (damage(f"{TRAIN}.en.bin", slice(-2)), "train.en-de.en.idx"),
-    (damage(f"{TRAIN}.en.idx", slice(-30)), "train.en-de.en.idx"),
-    (damage(f"{TRAIN}.en.idx", b"HUFFIDX\0\0 and more"), "train.en-de.en.idx"),
-    (sentences(f"{TRAIN}.en"), "train.en-de.en.bin"),
-    (sentences(f"{TRAIN}.en", [5, 2], [5], [2]), "train.en-de.en.bin:2"),
-    (sentences(f"{TRAIN}.en", [2], [2], []), "train.en-de.en.bin:3"),
-    (sentences(f"{TRAIN}.de", [5, 2]), "train.en-de.de.bin has 1"),
-    (damage("test.en-de.de.bin", None), "test.en-de.de.bin"),
-    (damage("dict.de.txt", None), "dict.de.txt"),
-    (damage("dict.de.txt", b"a 1\na 2\n"), "dict.de.txt"),
+FAULTS: list[tuple[str, bytes | slice | list[list[int]] | None, str]] = [
+    (f"{TRAIN}.en.bin", slice(-2), "train.en-de.en.idx"),
+    (f"{TRAIN}.en.idx", slice(-30), "train.en-de.en.idx"),
+    (f"{TRAIN}.en.idx", b"HUFFIDX\0\0 and more", "train.en-de.en.idx"),
+    (f"{TRAIN}.en", [], "train.en-de.en.bin"),
+    (f"{TRAIN}.en", [[5, 2], [5], [2]], "train.en-de.en.bin:2"),
+    (f"{TRAIN}.en", [[2], [2], []], "train.en-de.en.bin:3"),
+    (f"{TRAIN}.de", [[5, 2]], "train.en-de.de.bin has 1"),
+    ("test.en-de.de.bin", None, "test.en-de.de.bin"),
+    ("dict.de.txt", None, "dict.de.txt"),
+    ("dict.de.txt", b"a 1\na 2\n", "dict.de.txt"),
 ]
-
-
-def read_all(folder: Path) -> None:
-    """Read all sentences of all splits."""
-    for split in BinarizedFolder(folder).splits:
-        list(split.pairs())
+"""A file, its new bytes, the part of it that is kept, its sentences or None, and the culprit."""
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # fairseq's __del__
-@pytest.mark.parametrize(("change", "culprit"), FAULTS)
-def test_damage_is_reported(change: Damage, culprit: str, folder: Path) -> None:
-    change(folder)
+@pytest.mark.parametrize(("name", "content", "culprit"), FAULTS)
+def test_damage_is_reported(name: str, content: Any, culprit: str, folder: Path) -> None:
+    path = folder / name
+    if content is None:
+        path.unlink()
+    elif isinstance(content, list):
+        write_ids(path, content)
+    else:
+        path.write_bytes(path.read_bytes()[content] if isinstance(content, slice) else content)
     with pytest.raises(DataError, match=culprit):
-        read_all(folder)
+        [list(split.pairs()) for split in BinarizedFolder(folder).splits]
 
 
 @pytest.mark.parametrize("languages", [(), ("de", "fr"), ("en", "fr")])

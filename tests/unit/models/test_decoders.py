@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.unit.models import test_bytenet as bytenet
+from tests.unit.models import test_pointer_transformer as pointer
 from tests.unit.models import test_pseudo_bidirectional_transformer as pseudo_bidirectional
 from tests.unit.models import test_shape_transformer as shape
 from tests.unit.models.tiny_models import EOS, PAD, SENTENCES, batch, logits, previous
@@ -18,24 +20,31 @@ MODELS: dict[str, Callable[[], Any]] = {
     **{kind: partial(shape.build, **options) for kind, options in shape.KINDS.items()},
     **{kind: partial(bytenet.trained, kind) for kind in bytenet.KINDS},
     **{kind: partial(pseudo_bidirectional.tiny, kind) for kind in pseudo_bidirectional.KINDS},
+    "pointer": partial(pointer.tiny, copy_vocabulary=14, copy_attention_heads=2),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 CLOSE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
 
 
+def log_probabilities(model: Any, source: Tensor, target: Tensor) -> Tensor:
+    output = model(source, source.ne(PAD).sum(1), target)
+    found: Tensor = model.get_normalized_probs(output, log_probs=True)
+    return found
+
+
 @every_model
 @torch.no_grad()
-def test_scores_do_not_depend_on_the_batch_and_later_words(name: str) -> None:
+def test_probabilities_do_not_depend_on_the_batch_and_later_words(name: str) -> None:
     model, targets = MODELS[name]().eval(), [words + words[:2] for words in SENTENCES]
-    left, right = (
-        logits(model, batch(SENTENCES, side), previous(targets)) for side in (True, False)
-    )
-    torch.testing.assert_close(left, right, **CLOSE)
-    prefixes = logits(model, batch(SENTENCES, True), previous(targets)[:, :3])
-    torch.testing.assert_close(left[:, :3], prefixes, **CLOSE)
-    for row, (words, target) in enumerate(zip(SENTENCES, targets, strict=True)):
-        alone = logits(model, batch([words], True), previous([target]))[0]
-        torch.testing.assert_close(left[row, : len(alone)], alone, **CLOSE)
+    source, target = batch(SENTENCES, True), previous(targets)
+    found = log_probabilities(model, source, target)
+    right_padded = log_probabilities(model, batch(SENTENCES), target)
+    torch.testing.assert_close(right_padded, found, **CLOSE)
+    prefixes = log_probabilities(model, source, target[:, :3])
+    torch.testing.assert_close(prefixes, found[:, :3], **CLOSE)
+    for row, (words, to) in enumerate(zip(SENTENCES, targets, strict=True)):
+        alone = log_probabilities(model, batch([words]), previous([to]))[0]
+        torch.testing.assert_close(alone, found[row, : len(alone)], **CLOSE)
 
 
 @every_model
@@ -52,9 +61,10 @@ def test_steps_equal_teacher_forcing(name: str, beams: bool) -> None:
     tokens = torch.full((len(rows), 1), EOS)
     state: dict[str, Any] = {}
     for step in range(14):
-        scores = model.decoder(tokens, encoder_out=encoded, incremental_state=state)[0]
-        expected = logits(model, source[rows], tokens)
-        torch.testing.assert_close(scores[:, -1], expected[:, -1], **CLOSE)
+        output = model.decoder(tokens, encoder_out=encoded, incremental_state=state)
+        found = model.get_normalized_probs(output, log_probs=True)
+        expected = log_probabilities(model, source[rows], tokens)
+        torch.testing.assert_close(found[:, -1], expected[:, -1], **CLOSE)
         order = torch.arange(len(rows))
         if beams:
             sentences = torch.arange(len(rows)).view(-1, 3)

@@ -10,7 +10,6 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-import fairseq_ssl
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
@@ -20,8 +19,6 @@ from tests import pretrained
 from tests.unit.models.tiny_models import PAD, padded, task
 
 transformers = pytest.importorskip("transformers")
-fairseq_ssl.register()
-
 EDITS = EditDictionary.of_counts({("d",): 3, ("e", "f"): 2}, 2, 2, Transforms())
 NAMES = {
     "bert": {"<s>": "[CLS]", "<pad>": "[PAD]", "</s>": "[SEP]", "<unk>": "[UNK]"},

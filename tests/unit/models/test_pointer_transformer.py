@@ -11,12 +11,9 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 
-import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
 from tests.conftest import trained_only
 from tests.unit.models.tiny_models import EOS, PAD, UNK, batch, build, dictionary, previous
-
-fairseq_ssl.register()
 
 WORDS, VOCABULARY = 20, 12
 SENTENCES = [[4, 15, 6, 15, 17, 400], [7, 18, 8], [], [16, 5, 4, 7, 8]]
@@ -78,27 +75,6 @@ def test_out_of_vocabulary_words_are_embedded_as_unk() -> None:
     unk = model(**sample([[4, UNK, 6]], [[4, UNK]], True)["net_input"])[0]
     known = model(**sample([[4, 15, 6]], [[4, 15]], True)["net_input"])[0]
     assert unk.equal(known)
-
-
-def test_incremental_decoding_equals_teacher_forcing() -> None:
-    model = tiny()
-    data = sample(SENTENCES, TARGETS, True)
-    tokens = data["net_input"]["prev_output_tokens"]
-    with torch.no_grad():
-        output = model(**data["net_input"])
-        at_once = model.get_normalized_probs(output, log_probs=True)
-        encoded = model.encoder(data["net_input"]["src_tokens"], data["net_input"]["src_lengths"])
-        state: dict[str, Any] = {}
-        for t in range(tokens.size(1)):
-            if t == 2:  # as in beam search, when some sentences are finished
-                rows = torch.tensor([1, 3])
-                encoded = model.encoder.reorder_encoder_out(encoded, rows)
-                model.decoder.reorder_incremental_state_scripting(state, rows)
-                tokens, at_once = tokens[rows], at_once[rows]
-            step = model.decoder(tokens[:, : t + 1], encoded, incremental_state=state)
-            lprobs = model.get_normalized_probs(step, log_probs=True)
-            counts = tokens[:, t].ne(PAD)
-            torch.testing.assert_close(lprobs[counts, -1], at_once[counts, t], atol=1e-5, rtol=1e-5)
 
 
 def test_all_weights_get_gradients() -> None:

@@ -11,7 +11,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 from torch.nn import functional
 
-import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.pseudo_bidirectional_transformer import PseudoBidirectionalConfig
 from fairseq_ssl.modules.attention import float32_attention
@@ -19,8 +18,6 @@ from tests.conftest import trained_only
 from tests.unit.models import tiny_models
 from tests.unit.models.plain_pseudo_bidirectional import Plain
 from tests.unit.models.tiny_models import EOS, PAD, batch, dictionary, logits, previous
-
-fairseq_ssl.register()
 
 HEADS = 2
 ARCH = "pseudo_bidirectional_transformer"
@@ -106,21 +103,6 @@ def test_attention_weights_sum_to_one_over_the_source() -> None:
     assert extra["attn"][0].shape == (len(source), 1, source.size(1))
     assert not extra["attn"][0][:, 0][source.eq(PAD)].any()
     torch.testing.assert_close(extra["attn"][0].sum(-1), torch.ones(len(source), 1))
-
-
-def test_alignment_matters_only_after_inserted_and_deleted_tokens() -> None:
-    by_position, by_prefix = tiny(), tiny("prefix")
-    with torch.no_grad():
-        for words, first in (
-            ([7, 8, 9, 10, 11, 12], 7),
-            ([7, 8, 13, 10, 11, 12], 7),
-            ([7, 13, 8, 9, 10, 11, 12], 3),
-            ([7, 9, 10, 11, 12], 3),
-        ):
-            source, target = batch([SENTENCES[1]], True), previous([words])
-            expected = logits(by_position, source, target)[0]
-            is_same = (logits(by_prefix, source, target)[0] == expected).all(1)
-            assert is_same.tolist() == [t < first for t in range(len(words) + 1)]
 
 
 def test_without_future_and_sharing_it_equals_fairseq_transformer() -> None:

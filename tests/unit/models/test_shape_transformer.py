@@ -10,15 +10,12 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from torch import Tensor
 
-import fairseq_ssl
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.shape_transformer import DEFAULTS
 from tests.conftest import trained_only
 from tests.unit.models import tiny_models
 from tests.unit.models.tiny_models import PAD, SENTENCES, batch, previous
-
-fairseq_ssl.register()
 
 SOURCE, PREVIOUS = batch(SENTENCES, left=True), previous(SENTENCES)
 

@@ -12,6 +12,10 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
+import fairseq_ssl
+
+fairseq_ssl.register()
+
 PAD, EOS, UNK = 1, 2, 3
 SENTENCES = [[4, 5, 6], [7, 8, 9, 10, 11, 12], [13], [6, 5, 4, 7, 8]]
 

@@ -21,14 +21,10 @@ TIME = 3
 def plain_probabilities(
     logits: Tensor, alpha: Tensor, gate: Tensor, source: list[list[int]], vocabulary: int
 ) -> list[list[dict[int, Tensor]]]:
-    """Return p(w) by sentence, position and word id of the data.
+    """Return p(w) by sentence, position and word id, as in PoDA, equation 3.
 
-    Args:
-        logits: [batch, time, vocabulary]
-        alpha: [batch, time, source time], sums to 1 over the words of each source
-        gate: [batch, time], the logit of p_gen
-        source: ids of the sources in the data
-        vocabulary: number of words with a logit
+    The gate is the logit of p_gen. `alpha` [batch, time, source time] sums to 1 over the words of
+    each source.
     """
     result = []
     for b, words in enumerate(source):
@@ -48,15 +44,9 @@ def plain_probabilities(
 def plain_attention(
     states: Tensor, encoded: Tensor, query: Tensor, bias: Tensor, key: Tensor, heads: int
 ) -> Tensor:
-    """Return alpha [time, source time] of one sentence without padding.
+    """Return alpha [time, source time] of one sentence, averaged over the heads.
 
-    Args:
-        states: [time, dim]
-        encoded: [source time, encoder dim]
-        query: [dim, dim], the weight of the query projection
-        bias: [dim], the bias of the query projection
-        key: [dim, encoder dim], the weight of the key projection
-        heads: number of heads, over which the result is averaged
+    `query` and `key` are the weights of the projections of states [time, dim] and encoded words.
     """
     size = len(query) // heads
     total = torch.zeros(len(states), len(encoded), dtype=states.dtype)

@@ -198,11 +198,6 @@ def test_running_statistics_stay_in_float32() -> None:
     torch.testing.assert_close(norm.running_var, torch.tensor([0.9 + 2e5, 0.9 + 0.8]))
 
 
-def test_training_on_a_single_position() -> None:
-    norm = RowBatchNorm(2)
-    torch.testing.assert_close(norm(torch.ones(1, 2)), torch.ones(1, 2), atol=1e-4, rtol=0)
-
-
 @pytest.mark.parametrize("init", ["he", "lecun", "author"])
 def test_initial_weights_are_uniform_with_the_expected_variance(init: str) -> None:
     sizes = StackSizes(200, 3, 1, (1,), is_causal=True, norm="none", init=init)
