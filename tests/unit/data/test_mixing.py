@@ -68,18 +68,6 @@ def test_epoch_samples_all_parts_of_a_large_set(size: int, count: int) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=3),
-)
-def test_default_counts_follow_the_ratio(sets: list[tuple[int, int]]) -> None:
-    sizes, weights = zip(*sets, strict=True)
-    counts = mixture_counts(sizes, weights)
-    assert all(count >= size for count, size in zip(counts, sizes, strict=True))
-    assert any(count == size for count, size in zip(counts, sizes, strict=True))
-    for count, weight in zip(counts, weights, strict=True):
-        assert abs(count / counts[0] - weight / weights[0]) <= (1 + weight / weights[0]) / counts[0]
-
-
-@given(
     st.lists(st.floats(0.01, 10), min_size=1, max_size=4),
     st.integers(1, 1000),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 
 
@@ -28,10 +26,3 @@ def test_add_symbol_does_not_change_ids_once_there_are_unknown_words() -> None:
     assert words.add_symbol("new") == unknown + 1
     assert words.add_symbol("a") == 4
     assert (words[unknown], words[unknown + 1], words[99]) == ("?", "new", "<unk>")
-
-
-def test_loads_fairseq_dictionary_file(tmp_path: Path) -> None:
-    path = tmp_path / "dict.txt"
-    path.write_text("a 3\nb 2\n")
-    loaded = OovDictionary.load(str(path))
-    assert loaded.symbols == dictionary().symbols

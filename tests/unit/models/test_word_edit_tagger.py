@@ -1,4 +1,7 @@
-"""An edit tagger on words equals the encoder in `transformers` on the subwords of the words."""
+"""An edit tagger on words equals the encoder in `transformers` on the subwords of the words.
+
+Screened decoding equals unscreened decoding wherever the screen lets a token pass.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
+from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 from fairseq_ssl.models.word_encoder import pool_words, word_spans
@@ -32,21 +37,14 @@ from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask
 EDITS = EditDictionary.of_counts({("good",): 3, ("bad", "xyz"): 2}, 2, 2, Transforms())
 WORDS = ("good", "film", "xyz", "Bad")
 SENTENCES = (("good", "xyz", "film"), ("abc", "good"), ("xyz",))
-SMALL: dict[str, Any] = {
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 12,
-    "max_position_embeddings": 40,
-}
 OTHERS: dict[str, dict[str, Any]] = {
     "DistilBert": {"dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 12},
-    "Electra": {**SMALL, "embedding_size": 6},
-    "Albert": {**SMALL, "embedding_size": 6},
-    "DebertaV2": {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+    "Electra": {**pretrained.SIZES, "embedding_size": 6},
+    "Albert": {**pretrained.SIZES, "embedding_size": 6},
+    "DebertaV2": {**pretrained.SIZES, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
     "XLNet": {"d_model": 8, "n_layer": 2, "n_head": 2, "d_inner": 12},
-    "XLMRoberta": {**SMALL, "pad_token_id": 0},
-    "ModernBert": {**SMALL, "local_attention": 8, "reference_compile": False},
+    "XLMRoberta": {**pretrained.SIZES, "pad_token_id": 0},
+    "ModernBert": {**pretrained.SIZES, "local_attention": 8, "reference_compile": False},
 }
 
 
@@ -242,3 +240,109 @@ def test_words_are_as_short_as_the_positions_of_the_encoder_require(tmp_path: Pa
         ((hypothesis,),) = generator.generate([], {"net_input": sample})
         assert model.subwords.longest == 10
         assert len(hypothesis["tokens"])
+
+
+CPU = torch.device("cpu")
+SCREENED = ("good xyz film", "abc good", "xyz", " ".join(["good", "xyz", "film", "Bad"] * 12))
+
+
+@pytest.fixture(scope="module")
+def bert_task(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return task_of(pretrained.bert(tmp_path_factory.mktemp("bert") / "bert"))
+
+
+def random_taggers(task: Any, count: int, on_words: bool = True, **options: Any) -> list[Any]:
+    found = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        words, task.words = task.words, task.words if on_words else None
+        one = tagger(None, task, **options)
+        task.words = words
+        for weight in one.parameters():
+            torch.nn.init.normal_(weight, std=0.5)
+        found.append(one)
+    return found
+
+
+def candidates(some: list[Any], task: Any, screen: float = 0.0) -> EditCandidates:
+    words = task.source_dictionary
+    rows = [np.array([words.bos(), *map(words.index, one.split())]) for one in SCREENED]
+    return EditCandidateFinder(some, words, EDITS, screen=screen)(Spans.of(rows), CPU)
+
+
+def first(some: EditCandidates, count: int) -> EditCandidates:
+    """Return the first positions."""
+    parts: list[Any] = [part[:count] for part in some]
+    return EditCandidates(*parts)
+
+
+def check(whole: EditCandidates, found: EditCandidates, passes: np.ndarray) -> None:
+    pairs: list[tuple[Any, Any]] = [*zip(found, whole, strict=True)]
+    for one, other in pairs:
+        np.testing.assert_allclose(one[passes], other[passes], rtol=1e-4, atol=1e-6)
+    assert (found.other[~passes] == -np.inf).all()
+    assert (found.deleted[~passes] == -np.inf).all()
+    choice = EditChoice(keep_bias=-1.0, delete_bias=1.0)
+    labels = choice(found, np.array([0])).labels
+    assert (labels[~passes] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("count", "on_words", "options"),
+    [
+        (1, True, {}),
+        (2, False, {}),
+        (1, False, {"edit_gap_inserts": True}),
+        (2, True, {"edit_unfactorized": True}),
+    ],
+)
+def test_screening_with_a_detection_head(
+    bert_task: Any, count: int, on_words: bool, options: dict[str, Any]
+) -> None:
+    """The head's output is the estimate, also in windows of a long sentence."""
+    some = random_taggers(bert_task, count, on_words, edit_detection=True, **options)
+    whole = candidates(some, bert_task)
+    for screen in (1e-9, float(np.median(whole.errors)), 1.0):
+        found = candidates(some, bert_task, screen)
+        passes = whole.errors >= screen
+        check(whole, found, passes)
+        np.testing.assert_allclose(found.errors, whole.errors, rtol=1e-4)
+
+
+@pytest.mark.parametrize("on_words", [True, False])
+def test_screening_without_a_detection_head(bert_task: Any, on_words: bool) -> None:
+    """The estimate is a softmax over the terms of equation 3 without r and a."""
+    (model,) = random_taggers(bert_task, 1, on_words)
+    whole = candidates([model], bert_task)
+    words = bert_task.source_dictionary
+    grams = len(EDITS.grams)
+    estimates = []
+    for sentence in SCREENED[:3]:
+        tokens = torch.tensor([[words.bos(), *map(words.index, sentence.split()), words.eos()]])
+        with torch.no_grad():
+            encoded = model.encode(tokens)
+            assert encoded.own is not None
+            for own, hidden in zip(encoded.own, encoded.hidden, strict=True):
+                logits = model.scores.edits(hidden)
+                for label in range(len(logits)):
+                    if label != 1 and not 2 + grams <= label < 2 + 2 * grams:
+                        logits[label] += own @ model.scores._head(hidden)
+                estimates.append(1 - float(logits.softmax(0)[0]))
+    threshold = float(np.median(estimates)) + 1e-6
+    passes = np.array(estimates) >= threshold
+    assert 0 < passes.sum() < len(passes)
+    found = candidates([model], bert_task, threshold)
+    short = len(passes)
+    check(first(whole, short), first(found, short), passes)
+    kept = 1 - np.array(estimates)[~passes]
+    np.testing.assert_allclose(found.kept[:short][~passes], kept, rtol=1e-3, atol=1e-6)
+
+
+def test_models_without_an_estimate_are_rejected(bert_task: Any) -> None:
+    with pytest.raises(ConfigurationError, match="--edit-screen"):
+        candidates(random_taggers(bert_task, 1), bert_task, 2)
+    for option in ("edit_gap_inserts", "edit_unfactorized"):
+        some = random_taggers(bert_task, 1) + random_taggers(bert_task, 1, **{option: True})
+        with pytest.raises(ConfigurationError, match="--edit-screen"):
+            candidates(some, bert_task, 0.5)
+        candidates(some, bert_task)
