@@ -53,7 +53,7 @@ def layer(
     max_shift: int = MAX_SHIFT, size: int = 32, warmup: int = 0
 ) -> ShiftedSinusoidalPositions:
     """Return a module in training mode."""
-    return ShiftedSinusoidalPositions(DIM, PAD, max_shift, size, warmup_updates=warmup).train()
+    return ShiftedSinusoidalPositions(DIM, PAD, max_shift, size, warmup_updates=warmup)
 
 
 def both_sides(warmup: int = 0) -> tuple[ShiftedSinusoidalPositions, ShiftedSinusoidalPositions]:
