@@ -78,7 +78,8 @@ def test_out_of_vocabulary_words_are_embedded_as_unk() -> None:
 
 
 def test_all_weights_get_gradients() -> None:
-    model = tiny().train()
+    """Also with several heads and padding, where all heads are minus infinity."""
+    model = tiny(copy_attention_heads=2).train()
     data = sample(SENTENCES, TARGETS, True)
     output = model(**data["net_input"])
     lprobs = model.get_normalized_probs(output, log_probs=True)
