@@ -39,16 +39,17 @@ def plain(model: Imitators, number: int, text: list[int]) -> Tensor:
 
 @pytest.mark.parametrize(("by_types", "separate"), [(True, False), (False, True)])
 def test_windows_equal_the_reference(by_types: bool, separate: bool) -> None:
-    """Padding is beyond the text: the windows at its end contain zeros."""
+    """Windows at the ends of a text contain zeros, whether or not a batch has padding."""
     model = made(1, 3, separate=separate)
     model.by_types = by_types
-    found = model(TOKENS)
-    assert found.counts.tolist() == [7, 3, 1]
-    assert found.texts.tolist() == 7 * [0] + 3 * [1] + [2]
-    for number, logits in enumerate(found.logits):
-        texts = [[int(one) for one in row if one != PAD] for row in TOKENS]
-        expected = torch.cat([plain(model, number, text) for text in texts])
-        torch.testing.assert_close(logits.softmax(-1), expected)
+    for tokens in (TOKENS, TOKENS[:1], TOKENS[1:, :3]):
+        found = model(tokens)
+        texts = [[int(one) for one in row if one != PAD] for row in tokens]
+        assert found.counts.tolist() == list(map(len, texts))
+        assert found.texts.tolist() == [number for number, text in enumerate(texts) for _ in text]
+        for number, logits in enumerate(found.logits):
+            expected = torch.cat([plain(model, number, text) for text in texts])
+            torch.testing.assert_close(logits.softmax(-1), expected)
 
 
 def test_alpha_is_the_log_of_the_mean_probability() -> None:
