@@ -28,13 +28,14 @@ def logits_of(dtype: torch.dtype) -> Tensor:
     return (3 * torch.randn(ROWS, WORDS)).to(dtype).requires_grad_()
 
 
+@pytest.mark.parametrize("chunk", [1, 2 * WORDS, 1000])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("reduce", [True, False])
 def test_values_and_gradients_are_those_of_fairseq(
-    dtype: torch.dtype, smoothing: float, reduce: bool, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, smoothing: float, reduce: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(criterion, "CPU_CHUNK", 2 * WORDS)
+    monkeypatch.setattr(criterion, "CPU_CHUNK", chunk)
     logits, same = logits_of(dtype), logits_of(dtype)
     found = criterion.smoothed_cross_entropy(logits, TARGET, smoothing, PAD, reduce)
     log_p = torch.log_softmax(same, -1, dtype=torch.float32)

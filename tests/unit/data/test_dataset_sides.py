@@ -21,6 +21,7 @@ from fairseq_ssl.data.dataset_sides import (
 )
 from fairseq_ssl.data.mixing import MixedPairs, Mixture
 from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.dilated_stack import Unfolding
 from tests.unit.data.in_memory import Rows
 from tests.unit.inference import random_models
@@ -118,9 +119,10 @@ def test_half_precision_does_not_change_unfolded_lengths(kind: torch.dtype) -> N
         assert unfolding.float()(lengths).tolist() == expected
 
 
-def test_no_lengths_without_training_pairs() -> None:
+@pytest.mark.parametrize("error", [FileNotFoundError, ConfigurationError])
+def test_no_lengths_without_training_pairs(error: type[Exception]) -> None:
     def load(split: str, combine: bool) -> None:
-        raise FileNotFoundError(split)
+        raise error(split)
 
     task = SimpleNamespace(cfg=SimpleNamespace(), datasets={}, load_dataset=load)
     assert training_lengths(task) is None

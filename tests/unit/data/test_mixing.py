@@ -80,6 +80,7 @@ def test_counts_add_up_to_the_total(weights: list[float], total: int) -> None:
 
 def test_ratios_of_the_thesis() -> None:
     assert mixture_counts([5_000, 24_000], [1, 1]) == [24_000, 24_000]
+    assert mixture_counts([1, 3], [0.7, 0.7]) == [3, 3], "rounded"
     assert mixture_counts([5_000, 24_000, 24_000], [1, 0.5, 0.5]) == [48_000, 24_000, 24_000]
     assert mixture_counts([44_000_000, 328_000_000], [1, 1], 10_000_000) == [5_000_000, 5_000_000]
 

@@ -139,6 +139,7 @@ def test_architectures_have_the_norms_and_activations_of_the_slides() -> None:
         ({"bytenet_dilations": "1,0"}, "--bytenet-dilations"),
         ({"bytenet_encoder_kernel": 4}, "--bytenet-encoder-kernel"),
         ({"bytenet_dim": 7}, "--bytenet-dim"),
+        ({"bytenet_unfold": "1.2"}, "--bytenet-unfold"),
         ({"bytenet_unfold": "nan,1"}, "--bytenet-unfold"),
         ({"bytenet_residual_scale": float("nan")}, "--bytenet-residual-scale"),
         ({"bytenet_decoder_norm": "batch"}, "--bytenet-decoder-norm"),

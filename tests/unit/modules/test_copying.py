@@ -166,6 +166,7 @@ def test_attention_equals_the_reference(heads: int) -> None:
     states, encoded = torch.randn(2, 3, 8).double(), torch.randn(2, 5, 6).double()
     padding = torch.tensor([[False] * 5, [True, True, False, False, False]])
     found, gate = layer(states, encoded, padding)
+    torch.testing.assert_close(layer(states[:1], encoded[:1]), (found[:1], gate[:1]))
     for b, begin in enumerate([0, 2]):
         alpha = plain_attention(
             *(states[b], encoded[b, begin:], layer.query.weight, layer.query.bias),
