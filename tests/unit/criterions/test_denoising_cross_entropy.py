@@ -77,9 +77,8 @@ def criterion(keep_rate: float = 0.03, smoothing: float = 0.0) -> DenoisingCross
     return DenoisingCrossEntropy(task, smoothing, keep_rate)
 
 
-def logits(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*(shape or (3, 6)), SIZE, generator=generator, dtype=dtype)
+def logits(dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(3, 6, SIZE, generator=torch.Generator().manual_seed(1), dtype=dtype)
 
 
 def plain_loss(scores: Tensor, weights: Weights, smoothing: float) -> tuple[Tensor, Tensor]:

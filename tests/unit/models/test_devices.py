@@ -26,6 +26,7 @@ from tests.unit.models.simulated_device import (  # noqa: E402
     move_model,
     simulated_device,
 )
+from tests.unit.models.tiny_models import PAD, batch, previous  # noqa: E402
 
 TRANSLATION = ("--task", "translation", "-s", "src", "-t", "src", "--criterion", "cross_entropy")
 TAGGING = ("--task", "edit_labeling", "-s", "src", "-t", "src", "--criterion", "edit_cross_entropy")
@@ -69,7 +70,7 @@ SEARCHES = {
 }
 """Flags of a model in `CASES`, of the task, if it is not that of training, and of the search."""
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra
-LENGTHS = (6, 4, 3)
+SENTENCES = [[4, 9, 6, 7, 8], [9, 4, 5], [6, 7]]
 LABELS = 2
 """Number of labels to use: keep and delete."""
 
@@ -98,24 +99,20 @@ def built(folder: Path, flags: tuple[str, ...]) -> tuple[Any, Any]:
     return task.build_model(config.model), task.build_criterion(config.criterion)
 
 
-def batch(flags: tuple[str, ...]) -> dict[str, Any]:
+def sample_for(flags: tuple[str, ...]) -> dict[str, Any]:
     """Return a padded batch for the task of `flags`."""
-    torch.manual_seed(2)
-    lengths = torch.tensor(LENGTHS)
-    tokens = torch.randint(4, 10, (len(LENGTHS), max(LENGTHS)))
-    tokens[torch.arange(3), lengths - 1] = 2
-    tokens[torch.arange(max(LENGTHS)) >= lengths[:, None]] = 1
+    tokens = batch(SENTENCES)
+    lengths = tokens.ne(PAD).sum(1)
     inputs = {"src_tokens": tokens, "src_lengths": lengths}
-    found = {"net_input": inputs, "ntokens": sum(LENGTHS), "nsentences": len(LENGTHS)}
+    found = {"net_input": inputs, "ntokens": int(lengths.sum()), "nsentences": len(tokens)}
     if "edit_labeling" in flags:
-        found["labels"] = torch.randint(0, LABELS, (sum(LENGTHS) - len(LENGTHS),))
+        found["labels"] = torch.arange(int((lengths - 1).sum())) % LABELS
     elif "semi_supervised_classification" in flags:
         found["target"] = torch.tensor([0, 1, 1])
     else:
         found["target"] = tokens
         found["changed"] = tokens == 4
-        inputs["prev_output_tokens"] = tokens.roll(1, 1)
-        inputs["prev_output_tokens"][:, 0] = 2
+        inputs["prev_output_tokens"] = previous(SENTENCES)
     return found
 
 
@@ -147,13 +144,13 @@ def test_gradients_on_a_cpu_are_clipped_on_a_machine_with_a_gpu(
 def test_loss_and_gradients_on_a_device(case: str, folder: Path) -> None:
     flags = CASES[case]
     model, criterion = built(folder, flags)
-    sample = batch(flags)
+    sample = sample_for(flags)
     torch.manual_seed(3)
     expected, _, _ = criterion(model, sample)
     expected.backward()
     moved, criterion = built(folder, flags)
     move_model(moved)
-    sample = move(batch(flags))
+    sample = move(sample_for(flags))
     torch.manual_seed(3)
     with simulated_device():
         found, _, _ = criterion(moved, sample)
@@ -182,7 +179,7 @@ def test_search_on_a_device(case: str, folder: Path) -> None:
         task = tasks.setup_task(search)
         torch.manual_seed(1)
         model = task.build_model(convert_namespace_to_omegaconf(args).model).eval()
-        sample = {**batch(CASES[name]), "id": torch.arange(3)}
+        sample = {**sample_for(CASES[name]), "id": torch.arange(3)}
         if is_moved:
             move_model(model)
             sample = move(sample)

@@ -53,30 +53,17 @@ def convolved(convolution: DilatedConvolution, states: Tensor) -> Tensor:
     return torch.stack(out)
 
 
-def batch_normed(
-    sentences: list[Tensor], scale: Tensor, shift: Tensor, eps: float = 1e-5
-) -> list[Tensor]:
+def batch_normed(sentences: list[Tensor], scale: Tensor, shift: Tensor) -> list[Tensor]:
     """Normalize each channel by the mean and variance over the positions of all sentences."""
-    out = [torch.zeros_like(states) for states in sentences]
-    for channel in range(len(shift)):
-        values = [float(state[channel]) for states in sentences for state in states]
-        mean = sum(values) / len(values)
-        variance = sum((value - mean) ** 2 for value in values) / len(values)
-        for states, normed in zip(sentences, out, strict=True):
-            normed[:, channel] = (states[:, channel] - mean) / (variance + eps) ** 0.5
-            normed[:, channel] = scale[channel] * normed[:, channel] + shift[channel]
-    return out
+    joined = torch.cat(sentences)
+    normed = (joined - joined.mean(0)) / (joined.var(0, unbiased=False) + 1e-5).sqrt()
+    return list((scale * normed + shift).split([len(states) for states in sentences]))
 
 
-def layer_normed(
-    sentences: list[Tensor], scale: Tensor, shift: Tensor, eps: float = 1e-5
-) -> list[Tensor]:
+def layer_normed(states: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """Normalize each position by the mean and variance over its channels."""
-
-    def normed(state: Tensor) -> Tensor:
-        return (state - state.mean()) / (state.var(unbiased=False) + eps) ** 0.5
-
-    return [torch.stack([scale * normed(s) + shift for s in states]) for states in sentences]
+    variance = states.var(1, unbiased=False, keepdim=True)
+    return scale * (states - states.mean(1, keepdim=True)) / (variance + 1e-5).sqrt() + shift
 
 
 def stacked(stack: DilatedStack, sizes: StackSizes, sentences: list[Tensor]) -> list[Tensor]:
@@ -87,7 +74,7 @@ def stacked(stack: DilatedStack, sizes: StackSizes, sentences: list[Tensor]) -> 
         if sizes.norm == "batch":
             states = batch_normed(states, norm.weight, norm.bias)  # type: ignore[union-attr, arg-type]
         elif sizes.norm == "layer":
-            states = layer_normed(states, norm.weight, norm.bias)  # type: ignore[union-attr, arg-type]
+            states = [layer_normed(one, norm.weight, norm.bias) for one in states]  # type: ignore[union-attr, arg-type]
         function = torch.selu if sizes.activation == "selu" else torch.relu
         return [function(one) for one in states]
 
