@@ -57,7 +57,7 @@ def batch_normed(sentences: list[Tensor], scale: Tensor, shift: Tensor) -> list[
     """Normalize each channel by the mean and variance over the positions of all sentences."""
     joined = torch.cat(sentences)
     normed = (joined - joined.mean(0)) / (joined.var(0, unbiased=False) + 1e-5).sqrt()
-    return list((scale * normed + shift).split([len(states) for states in sentences]))
+    return list(torch.split(scale * normed + shift, [len(states) for states in sentences]))
 
 
 def layer_normed(states: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
