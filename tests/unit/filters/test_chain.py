@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.errors import DataError, FairseqSslError, MissingPackageError, UsageError
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.chain import (
-    FILTERS,
     build_filters,
-    describe_filters,
     parse_filters,
     read_filters,
 )
@@ -50,29 +47,20 @@ def test_filter_names_can_be_parsed(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "culprit"),
     [
-        ("cleen", f"no filter 'cleen'. Did you mean 'clean'[?] Filters: {', '.join(FILTERS)}."),
-        ("cleen:max=3", "no filter 'cleen'. Did you mean 'clean'[?]"),
-        ("", "There is no filter ''"),
-        ("clean:maxx=3", "no option 'maxx'. Did you mean 'max'[?] It has: min, max, ratio, max-w"),
-        ("clean:max=many", "clean:max=many has an invalid value; expected a value such as max=250"),
-        ("clean:max=2.5", "a value such as max=250"),
-        ("encoding:twice=maybe", "expected true or false"),
-        ("max-length:source-unit=word", "unit 'word'"),
-        ("duplicates,duplicates:by=source", "listed twice"),
-        ("clean:sides=1", "no option 'sides'"),
+        ("cleen:max=3", "cleen"),
+        ("clean:maxx=3", "maxx"),
+        ("clean:max=2.5", "clean:max=2.5"),
+        ("encoding:twice=maybe", "twice"),
+        ("max-length:source-unit=word", "word"),
+        ("duplicates,duplicates:by=source", "duplicates"),
+        ("clean:sides=1", "sides"),
     ],
 )
-def test_invalid_specifications_are_rejected(words: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_wrong_specifications_name_the_culprit(words: str, culprit: str) -> None:
+    with pytest.raises(UsageError, match=culprit):
         build_filters(parse_filters(words), 2)
-
-
-def test_help_lists_all_filters_and_options() -> None:
-    shown = describe_filters()
-    for words in (*(f"  {kind} " for kind in FILTERS), "max=250: ", "max-word-length=", "by=pair"):
-        assert words in shown
 
 
 def test_yaml_equals_specification(tmp_path: Path) -> None:
@@ -95,70 +83,22 @@ def test_yaml_equals_specification(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "error", "message"),
+    ("content", "culprit"),
     [
-        ("", UsageError, "has no key 'filters'"),
-        ("- clean", UsageError, "has no key 'filters'"),
-        ("filters: clean", UsageError, "is not a list"),
-        ("filters: []", UsageError, "is not a list"),
-        ("filters: [clean]\nfilter: [x]", UsageError, "unknown key 'filter'. Did you mean"),
-        ("filters: [3]", UsageError, "3 is not a filter"),
-        ("filters: [{clean: {}, encoding: {}}]", UsageError, "is not a filter"),
-        ("filters: [{cleen: {}}]", UsageError, "f.yaml: There is no filter 'cleen'. Did you"),
-        ("filters: [cleen]", UsageError, "f.yaml: There is no filter 'cleen'. Did you"),
-        ("filters: [{clean: 3}]", UsageError, "3 are not options"),
-        ("filters: [{clean: {maxx: 3}}]", UsageError, "Did you mean 'max'"),
-        ("filters: [{clean: {max: many}}]", UsageError, "'many'. Expected an integer"),
-        ("filters: [{clean: {max: 2.5}}]", UsageError, "2.5. Expected an integer"),
-        ("filters: [{clean: {max: true}}]", UsageError, "True. Expected an integer"),
-        ("filters: [{clean: {ratio: true}}]", UsageError, "True. Expected a number"),
-        ("filters: [{identical: {ignore-case: 1}}]", UsageError, "1. Expected true or false"),
-        ("filters: [{langid: {source: no}}]", UsageError, "False. Expected a string. Quote words"),
-        ("filters: [{langid: {candidates: [1]}}]", UsageError, "Expected a string"),
-        ("a: b: c\n", DataError, "f.yaml:1 is not valid YAML: mapping values"),
-        ("filters: [\n", DataError, "is not valid YAML"),
-        ("\0", DataError, "is not valid YAML: "),
-        ("filters: [2001-13-45]", DataError, "is not valid YAML: month must be in"),
-        pytest.param(
-            "filters: " + "9" * 5000, DataError, "is not valid YAML: Exceeds", id="digits"
-        ),
-        pytest.param(
-            "- " * 5000, DataError, "is not valid YAML: it is nested too deeply", id="depth"
-        ),
-        pytest.param(
-            "- " * 21, DataError, "is not valid YAML: it is nested too deeply", id="21 levels"
-        ),
-        pytest.param("- " * 20, UsageError, "has no key 'filters'", id="20 levels"),
-        ("filters: [&a clean, *a]", DataError, "is not valid YAML: aliases, such as"),
+        ("- clean", "'filters'"),
+        ("filters: []", "filters"),
+        ("filters: [clean]\nfilter: [x]", "'filter'"),
+        ("filters: [3]", "3"),
+        ("filters: [{cleen: {}}]", "f.yaml: There is no filter 'cleen'"),
+        ("filters: [{clean: {maxx: 3}}]", "'maxx'"),
+        ("filters: [{clean: {max: true}}]", "True"),
+        ("filters: [{langid: {source: no}}]", "False"),
+        ("filters: [{langid: {candidates: [1]}}]", "1"),
+        ("- " * 20, "'filters'"),
     ],
 )
-def test_invalid_yaml_files_are_rejected(
-    tmp_path: Path, content: str, error: type[FairseqSslError], message: str
-) -> None:
+def test_wrong_yaml_files_name_the_culprit(tmp_path: Path, content: str, culprit: str) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(content)
-    with pytest.raises(error, match=message):
+    with pytest.raises(UsageError, match=culprit):
         read_filters(path)
-
-
-def test_missing_file_and_missing_package_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(DataError, match="does not exist"):
-        read_filters(tmp_path / "gone.yaml")
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(MissingPackageError, match=r"fairseq-ssl\[wmt\]"):
-        read_filters(tmp_path / "gone.yaml")
-
-
-@pytest.mark.parametrize("item", ["clean", CleanFilter, None])
-def test_an_item_that_is_not_a_filter(item: object) -> None:
-    with pytest.raises(TypeError, match="in the list of filters is a"):
-        build_filters([item], 1)  # type: ignore[list-item]
-
-
-def test_yaml_errors_have_one_line(tmp_path: Path) -> None:
-    (tmp_path / "f.yaml").write_bytes(b"\xff\n")
-    with pytest.raises(DataError) as error:
-        read_filters(tmp_path / "f.yaml")
-    assert "\n" not in str(error.value)

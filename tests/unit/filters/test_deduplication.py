@@ -104,10 +104,6 @@ def test_hash_zero_is_supported() -> None:
     assert table.add(np.array([0, 0], dtype=np.uint64)).tolist() == [False, False]
 
 
-def test_empty_input() -> None:
-    assert BoundedHashSet(MIN_MEMORY).add(np.array([], dtype=np.uint64)).tolist() == []
-
-
 @pytest.mark.parametrize("memory", [MIN_MEMORY - 1, 2**62])
 def test_unavailable_memory_is_rejected(memory: int) -> None:
     with pytest.raises(UsageError, match="bytes"):
@@ -146,10 +142,3 @@ def test_hashes_do_not_depend_on_the_process() -> None:
     assert DuplicateFilter(1).score([("abc",)]) == [
         int.from_bytes(bytes.fromhex("d8bb14d833d59559"), "little")
     ]
-
-
-def test_options_are_checked() -> None:
-    with pytest.raises(UsageError, match="Did you mean 'source'"):
-        DuplicateFilter(2, "sourc")
-    with pytest.raises(UsageError, match="only one side"):
-        DuplicateFilter(1, "target")

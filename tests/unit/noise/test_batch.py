@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import (
     Noise,
     NoiseChain,
@@ -126,8 +125,3 @@ def test_sampling_of_rare_words_equals_binary_search() -> None:
     uniform = np.append(np.random.default_rng(1).random(100_000), [0.0, 1 - 2.0**-53])
     plain = np.searchsorted(unigrams.up_to, np.floor(uniform * unigrams.up_to[-1]), side="right")
     assert (unigrams.numbered().at(uniform) == np.minimum(plain, 19_999)).all()
-
-
-def test_empty_counts_are_rejected() -> None:
-    with pytest.raises(DataError, match="word counts are empty"):
-        Unigrams.of({})

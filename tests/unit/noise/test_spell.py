@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, foldnorm, kstest
 
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.characters import SpellNoise
 from fairseq_ssl.noise.tokens import Unigrams
@@ -74,9 +73,3 @@ def test_letters_change_in_a_tenth_of_the_words() -> None:
     lengths = [len(word) for word in wrong]
     shares = [lengths.count(8), lengths.count(7), lengths.count(9)]
     assert chisquare(shares, [0.8 * len(wrong), 0.1 * len(wrong), 0.1 * len(wrong)]).pvalue > 0.001
-
-
-@pytest.mark.parametrize("options", [{"deviation": -1}, {"letter_words": 1.1}, {"letters": ""}])
-def test_options_out_of_range_are_rejected(options: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match=r"Spell noise has|`letters` is"):
-        SpellNoise({}, UNIGRAMS, **options)  # type: ignore[arg-type]

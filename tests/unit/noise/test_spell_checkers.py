@@ -53,14 +53,6 @@ def test_symspell_is_pickled_without_its_index() -> None:
     assert list(pickle.loads(sent).suggestions(["then", "elsewhere"])) == before
 
 
-@pytest.mark.parametrize("package", ["symspellpy", "rapidfuzz"])
-def test_missing_packages_are_reported(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPackageError, match=rf"package {package}.*fairseq-ssl\[noise\]"):
-        SymSpell({}).version()
-
-
 @pytest.fixture
 def fake_aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the imitation of aspell first on the path."""
