@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -51,9 +50,3 @@ def test_another_dictionary_gives_other_scores(
 def test_the_data_folder_is_not_replaced(features: FeatureExtractor, output: str) -> None:
     with pytest.raises(UsageError, match="would replace"):
         train_filter(PAIRS, PAIRS, output, features, overwrite=True)
-
-
-def test_subwords_without_a_model_are_rejected() -> None:
-    options: dict[str, Any] = {"vectors": ("a.vec", "b.vec"), "subwords": ("a.model", "b.model")}
-    with pytest.raises(UsageError, match="`subwords` needs a translation model"):
-        job._check_inputs(FeatureExtractor(**options), [], Path("made"))

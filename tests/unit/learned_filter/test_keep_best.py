@@ -39,14 +39,16 @@ def test_changed_scores_are_not_complete() -> None:
 
 @pytest.mark.parametrize("outputs", [("kept", "kept"), ("en", "kept"), ("scores", "kept")])
 def test_outputs_are_different_files(outputs: tuple[str, str]) -> None:
-    with pytest.raises(UsageError, match="different files"):
+    with pytest.raises(UsageError):
         keep_best(PAIRS, "scores", outputs, 50)
+    assert not Path("kept").exists()
+    assert Path("en").read_text() == "a\nb\nc\nd\n"
 
 
 @pytest.mark.parametrize("bad", ["x", "", "1 2", "nan"])
 def test_lines_that_are_not_numbers(bad: str) -> None:
     Path("scores").write_text(f"1\n{bad}\n2\n3\n")
-    with pytest.raises(DataError, match="scores has a line that is not a number, in lines 1 to 4"):
+    with pytest.raises(DataError, match="scores has"):
         keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 50)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_ssl.errors import DataError
 from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 
 
@@ -47,6 +46,7 @@ def test_closed_form_equals_the_mean_over_kernels() -> None:
 
 def test_sums_of_parts_add_up(tmp_path: Path) -> None:
     sources, targets = map(unit, corpus(3, 40))
+    assert unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]
     whole = PhsicSums.of(sources, targets).phsic()
     parts = PhsicSums.of(sources[:7], targets[:7])
     for begin, end in ((7, 8), (8, 40)):
@@ -54,11 +54,6 @@ def test_sums_of_parts_add_up(tmp_path: Path) -> None:
     parts.phsic().write(tmp_path / "p.npz")
     again = Phsic.read(tmp_path / "p.npz")
     assert again.scores(sources, targets) == pytest.approx(whole.scores(sources, targets))
-    half = (tmp_path / "p.npz").read_bytes()[:-40]
-    for damaged in (b"nothing", half):
-        (tmp_path / "p.npz").write_bytes(damaged)
-        with pytest.raises(DataError, match="Train the filter again"):
-            Phsic.read(tmp_path / "p.npz")
 
 
 def test_matching_pairs_have_higher_scores() -> None:
@@ -70,7 +65,3 @@ def test_matching_pairs_have_higher_scores() -> None:
     )
     assert right == pytest.approx([0.1875] * 4)  # 1/4 of 3/4
     assert wrong == pytest.approx([-0.0625] * 4)
-
-
-def test_zero_rows_stay_zero() -> None:
-    assert unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]

@@ -73,18 +73,14 @@ def test_features_are_selected_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lists", "message"),
+    ("lists", "culprit"),
     [
-        ([[{"a": 1.0}, {"a": 1.0}], [{"ab": 1.0}]], "list:9 has no score 'a'"),
-        ([[{"a": 1.0}, {"a": float("nan")}]], "list:8 has a= nan. Expected a finite"),
-        ([[{"a": 1.0}, {"a": -float("inf")}]], "list:8 has a= -inf. Expected a finite"),
-        ([[{}]], "list:7 has no score. Expected one or more"),
-        (
-            [[{"a": 1e-4, "b": 1.0, "c": 0.0}], [{"a": 0.0, "b": -1e9, "c": 0.0}]],
-            "list has scores 'a' of about 0.0001 and 'b' up to 1e",
-        ),
+        ([[{"a": 1.0}, {"a": 1.0}], [{"ab": 1.0}]], "list:9.*'a'"),
+        ([[{"a": 1.0}, {"a": float("nan")}]], "list:8.*a= nan"),
+        ([[{}]], "list:7"),
+        ([[{"a": 1e-4, "b": 1.0}], [{"a": 0.0, "b": -1e9}]], "list.*'a'.*'b'"),
     ],
 )
-def test_invalid_scores_are_rejected(lists: list[list[dict[str, float]]], message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_wrong_scores_are_named(lists: list[list[dict[str, float]]], culprit: str) -> None:
+    with pytest.raises(DataError, match=culprit):
         Candidates.of(lists, file="list", first=7)

@@ -35,13 +35,6 @@ def written(path: Path, data: bytes) -> Path:
     return path
 
 
-def test_models_of_gensim_are_valid(whole: bytes, tmp_path: Path) -> None:
-    path = written(tmp_path / "a.bin", whole)
-    vectors = read_vectors(path, WORDS)
-    assert vectors.dimensions == 4
-    assert vectors.vector("unseen") is not None
-
-
 def test_truncated_files_are_rejected(whole: bytes, tmp_path: Path) -> None:
     matrix = whole.index(struct.pack("<?2q", False, 54, 4))
     for end in (*range(0, BINARY_HEADER.size + 30), matrix + 10, matrix + 200):

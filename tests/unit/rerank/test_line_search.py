@@ -94,18 +94,6 @@ def test_result_is_at_least_as_good_as_its_start(case: tuple[Scores, list[list[s
     assert 0 < found.weights.max() <= SCORE_UNITS
 
 
-def test_a_start_with_ties_is_kept() -> None:
-    """All tie only if the second weight is half the first. Then the correct candidate is first."""
-    candidates = block([[[2, 2], [3, 0], [0, 6]]])
-    lists = [["a b c d", "x y z v", "x z y v"]]
-    counts = CandidateStatistics.of(statistics(lists).metric, lists, [["a b c d"]])
-    assert line_search(candidates, counts).value == 0
-    point = np.array([SCORE_UNITS, SCORE_UNITS // 2])
-    found = line_search(candidates, counts, first=(point,))
-    assert found.value == pytest.approx(100)
-    assert (found.weights == point).all()
-
-
 def realistic(seed: int, sentences: int = 80) -> tuple[Candidates, CandidateStatistics]:
     lists = texts(seed, sentences, 8)
     draw = np.random.default_rng(seed)
@@ -118,14 +106,11 @@ def realistic(seed: int, sentences: int = 80) -> tuple[Candidates, CandidateStat
     return block(scores), counts
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_line_search_beats_a_grid_for_real_scores(seed: int) -> None:
-    candidates, counts = realistic(seed)
+def test_line_search_beats_a_grid_for_real_scores() -> None:
+    candidates, counts = realistic(0)
     best, _ = grid_search(candidates, counts, 10)
     value = counts.score(choices(candidates, best))
     assert line_search(candidates, counts, restarts=10).value >= value - 1e-9
-    from_grid = line_search(candidates, counts, restarts=0, first=(best,))
-    assert from_grid.value >= value - 1e-9
 
 
 def test_same_seed_same_weights() -> None:
@@ -137,10 +122,10 @@ def test_same_seed_same_weights() -> None:
     assert sum(reported) >= 6  # all starts except the first one
 
 
-def test_restarts_and_random_lines_help() -> None:
+def test_restarts_help() -> None:
     """More starts are never worse, and better in one case."""
     gains = []
-    for seed in range(4):
+    for seed in range(2):
         candidates, counts = realistic(seed, 30)
         few, many = (line_search(candidates, counts, restarts=n).value for n in (0, 5))
         gains.append(many - few)

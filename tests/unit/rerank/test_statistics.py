@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import random
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.metrics.bleu import SUM_METRICS, BleuSums, sum_metric
 from fairseq_ssl.rerank.candidates import CandidateStatistics
 from tests.unit.rerank.cases import texts
@@ -27,14 +25,13 @@ def metric(aim: str, tokenizer: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("aim", "tokenizer"),
+    ("aim", "tokenizer", "references"),
     [
-        *(("bleu", name) for name in ("13a", "none", "intl", "char", "zh", "ja-mecab")),
-        ("chrf", ""),
-        ("chrf++", ""),
+        *(("bleu", "13a", 1), ("bleu", "13a", 3), ("bleu", "none", 1), ("bleu", "intl", 3)),
+        *(("bleu", "char", 1), ("bleu", "zh", 3), ("bleu", "ja-mecab", 1)),
+        *(("chrf", "", 1), ("chrf++", "", 3)),
     ],
 )
-@pytest.mark.parametrize("references", [1, 3])
 def test_scores_of_sums_equal_scores_of_texts(aim: str, tokenizer: str, references: int) -> None:
     lists = texts(1, 40, 5, WORDS)
     expected_texts = [
@@ -80,14 +77,3 @@ def test_metrics_can_be_pickled(aim: str) -> None:
     ours = CandidateStatistics.of(sum_metric(aim), [["a b c d e"]], [["a b c d"]])
     sums = ours.counts[0, 0]
     assert pickle.loads(pickle.dumps(ours.metric)).values(sums) == ours.metric.values(sums) > 0
-
-
-def test_unknown_tokenizer_is_rejected() -> None:
-    with pytest.raises(UsageError, match=r"no tokenizer 'chr'\. Did you mean 'char'"):
-        BleuSums("chr")
-
-
-def test_tokenizer_errors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", None)
-    with pytest.raises(UsageError, match="tokenizer ja-mecab cannot be created: "):
-        BleuSums("ja-mecab")

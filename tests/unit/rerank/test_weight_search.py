@@ -41,7 +41,7 @@ def test_bounds_of_a_small_corpus() -> None:
     assert found.random_deviation == pytest.approx(np.std(every), abs=4)
 
 
-@pytest.mark.parametrize("seed", range(5, 11))
+@pytest.mark.parametrize("seed", [5, 6])
 @pytest.mark.parametrize("aim", ["bleu", "chrf"])
 def test_oracle_is_a_local_maximum(aim: str, seed: int) -> None:
     lists = texts(seed, 12, 6)
