@@ -60,23 +60,6 @@ def test_parts_add_up() -> None:
     }
 
 
-def test_the_report() -> None:
-    report = covered(PAIRS).report()
-    assert report["exact_share"] == 3 / 7
-    assert report["edits_with_label"] == 6
-    assert list(report["with_label"].items()) == [
-        ("delete", 2),
-        ("append", 1),
-        ("replace", 1),
-        ("suffix", 1),
-        ("case", 1),
-        *((group, 0) for group in ("merge", "split", "verb", "number")),
-    ]
-    lines = "\n".join(covered(PAIRS).lines())
-    assert "F0.5 88.24, token accuracy 81.82, exact 42.86%" in lines
-    assert "60.00% have a label, of 10" in lines
-
-
 def test_equal_pairs_have_perfect_scores() -> None:
     coverage = covered([("a", "a")])
     assert (coverage.recall, coverage.f05, coverage.token_accuracy) == (1, 1, 1)

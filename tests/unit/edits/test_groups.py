@@ -6,13 +6,12 @@ import pytest
 
 from fairseq_ssl.edits import apply, build_dictionary, extract
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import parse_label
 from fairseq_ssl.edits.transforms import (
     GROUPS,
     Transforms,
     english_suffixes,
 )
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import UsageError
 
 ALL = EditDictionary.of_counts({}, 0, 2, Transforms.of(english_suffixes(), GROUPS))
 
@@ -102,11 +101,6 @@ def test_group_of_each_label() -> None:
         Transforms.of([], ("verbs",))
 
 
-def test_names_of_labels_round_trip() -> None:
-    entries = {name: parse_label(name) for name in ALL.names}
-    assert tuple(entries.values()) == ALL.labels
-
-
 def test_possible_transforms_of_words() -> None:
     def possible(word: str) -> set[str]:
         return {ALL.names[label] for label in ALL.possible_transforms(word)}
@@ -140,19 +134,3 @@ def test_edits_of_transforms_take_no_q_grams() -> None:
     assert build_dictionary(pairs, groups=GROUPS).grams == (("the",),)
     without = build_dictionary(pairs).grams
     assert {("went",), ("everyone",), ("well",)} < set(without)
-
-
-@pytest.mark.parametrize(
-    ("source", "labels", "message"),
-    [
-        ("a b", "KEEP KEEP MERGE_space", "MERGE_space is the label of 'b'. Expected a next token"),
-        ("a b", "KEEP MERGE_swap DELETE", "MERGE_swap is the label of 'a'. Expected a next token"),
-        ("a b", "KEEP SPLIT_hyphen KEEP", "SPLIT_hyphen cannot change the token 'a'"),
-        ("a", "KEEP MERGE_join", "'join' is not a merge. Expected one of space, hyphen, swap"),
-        ("a", "KEEP VERB_VBX", "'VBX' is not a verb. Expected one of VBD, VBG, VBN, VB, VBZ"),
-    ],
-)
-def test_wrong_labels(source: str, labels: str, message: str) -> None:
-    with pytest.raises(DataError) as error:
-        apply(source, labels.split())
-    assert message in str(error.value)

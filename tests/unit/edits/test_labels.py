@@ -73,32 +73,15 @@ def test_names_have_no_spaces_and_round_trip(label: Label) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name",
     [
-        ("KEPT", "'KEPT' is not a label. Expected KEEP, .* Did you mean 'KEEP'?"),
-        ("keep", "'keep' is not a label"),
-        ("APEND_a", "Did you mean 'APPEND'?"),
-        ("APPEND", "'APPEND' is not a label"),
-        ("APPEND_", "'APPEND_' is not a label"),
-        ("KEEP_a", "'KEEP_a' is not a label"),
-        ("APPEND_a__b", "'a__b' is not a q-gram"),
-        ("APPEND_100%", "'100%' is not a q-gram"),
-        ("REPLACE_%5f", "'%5f' is not a q-gram"),
-        ("REPLACE_%FF", "'%FF' is not a q-gram"),
-        ("REPLACE_%61", "'%61' is not a q-gram"),
-        ("SUFFIX_s", r"'s' is not a suffix transform. Expected for example \+s"),
-        ("SUFFIX_-s+s", "is not a suffix transform"),
-        ("SUFFIX_+ing-e", "is not a suffix transform"),
-        ("SUFFIX_+", "is not a suffix transform"),
-        ("SUFFIX_-%FF", "is not a suffix transform"),
-        (
-            "CASE_lowr",
-            f"'lowr' is not a case. Expected one of {', '.join(WORD_FUNCTIONS['case'])}. Did",
-        ),
+        *("KEPT", "keep", "APPEND", "APPEND_", "KEEP_a", "APPEND_a__b", "APPEND_100%"),
+        *("REPLACE_%5f", "REPLACE_%FF", "REPLACE_%61", "SUFFIX_s", "SUFFIX_-s+s"),
+        *("SUFFIX_+ing-e", "SUFFIX_+", "SUFFIX_-%FF", "CASE_lowr", "MERGE_join", "VERB_VBX"),
     ],
 )
-def test_invalid_names_are_rejected(name: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_wrong_names_are_rejected(name: str) -> None:
+    with pytest.raises(DataError):
         parse_label(name)
 
 

@@ -152,21 +152,14 @@ def test_suffixes_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "culprit"),
     [
-        ("- s\ning\n", r"suffixes:2 is 'ing'. Expected two suffixes such as"),
-        ("- -\n", r"suffixes:1 is '- -'. Expected two"),
-        ("e e\n", "Expected two suffixes"),
-        ("e ing use bed\n", "suffixes:1: 'bed' does not end in 'e'"),
-        (
-            "e ing\n- s\ning e\n",
-            "suffixes:3: 'ing e' is listed twice. A pair applies in both directions",
-        ),
-        ("\n \n", "suffixes has no suffixes"),
+        *(("- s\ning\n", "suffixes:2"), ("- -\n", "suffixes:1"), ("e e\n", "suffixes:1")),
+        *(("e ing use bed\n", "'bed'"), ("e ing\n- s\ning e\n", "suffixes:3"), ("\n", "suffixes")),
     ],
 )
-def test_invalid_suffixes_are_rejected(content: str, message: str, tmp_path: Path) -> None:
+def test_wrong_suffixes_are_named(content: str, culprit: str, tmp_path: Path) -> None:
     path = tmp_path / "suffixes"
     path.write_text(content)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=culprit):
         read_suffixes(path)

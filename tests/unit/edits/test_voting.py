@@ -73,12 +73,7 @@ def test_files(tmp_path: Path) -> None:
         list(vote_files(paths[0], paths[1:])[0])
 
 
-@pytest.mark.parametrize(("systems", "min_votes"), [(2, 3), (2, 0), (0, None), (1, -1)])
+@pytest.mark.parametrize(("systems", "min_votes"), [(2, 3), (2, 0), (0, None)])
 def test_impossible_number_of_votes_is_rejected(systems: int, min_votes: int | None) -> None:
-    with pytest.raises(UsageError, match=f"for {systems} corrections"):
+    with pytest.raises(UsageError, match=f"{systems} corrections"):
         vote("a", ["a"] * systems, min_votes)
-
-
-def test_one_correction_that_is_not_in_a_list() -> None:
-    with pytest.raises(TypeError, match="a list of corrections, not a string"):
-        vote("he go", "he went")

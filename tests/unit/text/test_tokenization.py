@@ -7,14 +7,13 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.tokenization import (
     CaseCounts,
     detruecaser,
@@ -88,33 +87,20 @@ def test_no_break_spaces_are_kept_as_in_moses(language: str) -> None:
     assert detokenize("") == ""
 
 
-def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacremoses", None)
-    with pytest.raises(MissingPackageError, match="pip install sacremoses"):
-        moses_tokenizer("en")
-
-
 def test_text_with_other_subwords_is_rejected() -> None:
-    with pytest.raises(DataError, match="'▁a b' begins with ▁, so the text has sentencepiece"):
-        subword_joiner("subword-nmt")("▁a b")
     join = subword_joiner("subword-nmt")
     assert [join(line) for line in ("a@@ b", "▁ c@@ d")] == ["ab", "▁ cd"]
-    with pytest.raises(DataError, match="'a b' has no ▁"):
-        subword_joiner(None)("a b")
+    for kind, line in (("subword-nmt", "▁a b"), (None, "a b")):
+        with pytest.raises(DataError, match=f"'{line}'"):
+            subword_joiner(kind)(line)
     assert subword_joiner("sentencepiece")("a b") == "ab"
-
-
-def test_unknown_subwords_are_rejected() -> None:
-    with pytest.raises(UsageError, match=r"`subwords` is 'sentencepeice'\. Did you mean"):
-        moses_detokenizer("sentencepeice")
 
 
 @pytest.mark.parametrize("language", ["english", "EN", "en_US", "en-us", ""])
 def test_names_and_locales_are_rejected(language: str) -> None:
     """sacremoses would split don't into three tokens, as for a language without apostrophes."""
-    message = f"language of Moses is '{language}'. Expected a code"
     for build in (moses_tokenizer, lambda name: moses_detokenizer("none", name)):
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=f"'{language}'"):
             build(language)
     assert moses_tokenizer("yue")("a.") == "a ."
 
