@@ -119,15 +119,6 @@ def test_long_targets_are_rejected(tmp_path: Path) -> None:
         compare_gold_tokens({"a": [path], "b": [path]}, data, [3], [2])
 
 
-def test_targets_without_tokens_have_no_share(tmp_path: Path) -> None:
-    data = random_models.data_folder(tmp_path / "data")
-    for split in ("train", "valid"):
-        binarized_split(data, split, "a b\n", "\n")
-    path = random_models.translation(tmp_path / "t.pt", data, 1)
-    results = compare_gold_tokens({"a": [path], "b": [path]}, data, [3], [2]).results
-    assert results["models"]["b"]["all"] is None
-
-
 def test_missing_training_targets_are_reported_before_the_work(tmp_path: Path) -> None:
     data = random_models.data_folder(tmp_path / "data")
     binarized_split(data, "valid", "a b\n", "u v\n")

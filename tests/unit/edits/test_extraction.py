@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.edits import alignment
-from fairseq_ssl.edits.alignment import Change, align_tokens
+from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor, apply_labels
 from fairseq_ssl.edits.labels import parse_label
 from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
-from tests.unit.edits.plain_edits import figure_1, is_possible, plain_diff
+from tests.unit.edits.plain_edits import figure_1, is_possible, plain_diff, table
 
 GRAMS = [("could",), ("the",), ("However", ","), (".",), ("Then", ","), ("he",), ("of", "the")]
 ENGLISH = Transforms.of(english_suffixes(), groups=("case",))
@@ -32,57 +32,33 @@ def labeled(source: str, target: str, known: EditDictionary) -> str:
     return " ".join(known.names[label] for label in found.ids)
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "expected"),
-    [
-        # table 1
-        (
-            "Bolt can have run race",
-            "Bolt could have run the race",
-            "KEEP KEEP REPLACE_could KEEP APPEND_the KEEP",
-        ),
-        (
-            "He still won race !",
-            "However , he still won !",
-            "APPEND_However_, CASE_lower KEEP KEEP DELETE KEEP",
-        ),
-        # table 9
-        (
-            "He sat , then he ran",
-            "He sat . Then , he ran",
-            "KEEP KEEP KEEP REPLACE_. REPLACE_Then_, KEEP KEEP",
-        ),
-        # a transform is preferred to a replacement
-        ("He play the", "he plays the", "KEEP CASE_lower SUFFIX_+s KEEP"),
-        # a single word piece that is a suffix, after a word
-        ("he play", "he play ##s", "KEEP KEEP SUFFIX_+s"),
-        ("play ##ing", "play ##ing ##s", "KEEP KEEP SUFFIX_+s"),
-        ("he a play", "he a ##s play ##s the", "KEEP KEEP KEEP KEEP"),
-        ("x", "##s x ##zz", "KEEP KEEP"),
-        # edits that are not in the dictionary are ignored, including their deletions
-        ("I saw in", "I look at", "KEEP KEEP KEEP KEEP"),
-        ("I saw a dog", "I of the the saw dog", "KEEP KEEP KEEP DELETE KEEP"),
-        ("x", "of the the", "KEEP KEEP"),
-        ("", "", "KEEP"),
-        ("", "the", "APPEND_the"),
-        ("the the", "", "KEEP DELETE DELETE"),
-    ],
-)
-def test_labels_of_examples(source: str, target: str, expected: str) -> None:
-    assert labeled(source, target, dictionary(GRAMS)) == expected
+EXAMPLES = """
+# table 1
+Bolt can have run race | Bolt could have run the race | KEEP KEEP REPLACE_could KEEP APPEND_the KEEP
+He still won race ! | However , he still won ! | APPEND_However_, CASE_lower KEEP KEEP DELETE KEEP
+# table 9
+He sat , then he ran | He sat . Then , he ran | KEEP KEEP KEEP REPLACE_. REPLACE_Then_, KEEP KEEP
+# a transform is preferred to a replacement
+He play the | he plays the | KEEP CASE_lower SUFFIX_+s KEEP
+# a single word piece that is a suffix, after a word
+he play | he play ##s | KEEP KEEP SUFFIX_+s
+play ##ing | play ##ing ##s | KEEP KEEP SUFFIX_+s
+he a play | he a ##s play ##s the | KEEP KEEP KEEP KEEP
+x | ##s x ##zz | KEEP KEEP
+# edits that are not in the dictionary are ignored, including their deletions
+I saw in | I look at | KEEP KEEP KEEP KEEP
+I saw a dog | I of the the saw dog | KEEP KEEP KEEP DELETE KEEP
+x | of the the | KEEP KEEP
+|| KEEP
+| the | APPEND_the
+the the || KEEP DELETE DELETE
+"""
 
 
-def test_lost_edits_are_reported() -> None:
-    known = dictionary(GRAMS)
-    found = LabelExtractor(known)(["saw", "a", "dog"], ["of", "it", "the", "saw", "puma"])
-    assert found is not None
-    assert found.changes == [
-        Change(0, True, ("of", "it", "the")),
-        Change(2, False, ()),
-        Change(3, False, ("puma",)),
-    ]
-    assert found.lost == [found.changes[0], found.changes[2]]
-    assert [known.names[label] for label in found.ids] == ["KEEP", "KEEP", "DELETE", "KEEP"]
+@pytest.mark.parametrize("row", table(EXAMPLES))
+def test_labels_of_examples(row: str) -> None:
+    source, target, expected = row.split("|")
+    assert labeled(source, target, dictionary(GRAMS)).split() == expected.split()
 
 
 def test_labels_of_a_copied_dictionary_are_applied() -> None:

@@ -11,7 +11,6 @@ from fairseq_ssl.edits.transforms import (
     Transforms,
     english_suffixes,
 )
-from fairseq_ssl.errors import UsageError
 
 ALL = EditDictionary.of_counts({}, 0, 2, Transforms.of(english_suffixes(), GROUPS))
 
@@ -85,32 +84,6 @@ def test_swaps_are_found_for_all_alignments() -> None:
             assert apply(source, labels) == target
             assert first == second or labels[2] == "MERGE_swap"
     assert extract("a b", "b a", EditDictionary((), (), 1, Transforms())) == ["KEEP"] * 3
-
-
-def test_group_of_each_label() -> None:
-    for group in GROUPS:
-        transforms = Transforms.of([], (group,))
-        assert {one.kind for one in transforms.table} == {group}
-    table = list(Transforms.of([], GROUPS).table)
-    assert len(set(table)) == len(table)
-    assert {"CASE_upper", "MERGE_swap", "SPLIT_hyphen", "VERB_VBN", "NUMBER_plural"} <= set(
-        ALL.names
-    )
-    assert set(ALL.kinds) == {"keep", "delete", "suffix", *GROUPS}
-    with pytest.raises(UsageError, match=r"'verbs' is not a group of transforms.*verb"):
-        Transforms.of([], ("verbs",))
-
-
-def test_possible_transforms_of_words() -> None:
-    def possible(word: str) -> set[str]:
-        return {ALL.names[label] for label in ALL.possible_transforms(word)}
-
-    merges = {"MERGE_space", "MERGE_hyphen", "MERGE_swap"}
-    assert possible("12") == merges | {name for name in possible("12") if name[:6] == "SUFFIX"}
-    assert "SPLIT_hyphen" in possible("well-known")
-    assert not {"SPLIT_hyphen", "VERB_VBD"} & possible("-")
-    assert {"VERB_VBD", "VERB_VBZ", "CASE_upper", *merges} <= possible("go")
-    assert "VERB_VBD" not in possible("cat's")
 
 
 def test_a_match_is_the_first_transform_that_makes_the_word() -> None:

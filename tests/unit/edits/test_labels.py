@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.edits.labels import DELETE, KEEP, Label, parse_label
 from fairseq_ssl.edits.transforms import (
-    GROUPS,
     WORD_FUNCTIONS,
     MergeTransform,
     SuffixTransform,
@@ -48,11 +47,6 @@ def test_names_of_examples(name: str) -> None:
     assert parse_label(name) == NAMES[name]
 
 
-def test_keep_and_delete_are_singletons() -> None:
-    assert parse_label("KEEP") is KEEP
-    assert parse_label("DELETE") is DELETE
-
-
 tokens = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from("_%+- ")
 suffixes = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ["+", "-", "-+", "%"]
@@ -83,9 +77,3 @@ def test_names_have_no_spaces_and_round_trip(label: Label) -> None:
 def test_wrong_names_are_rejected(name: str) -> None:
     with pytest.raises(DataError):
         parse_label(name)
-
-
-def test_kinds() -> None:
-    kinds = [parse_label(name).kind for name in NAMES]
-    assert set(kinds) == {"keep", "delete", "append", "replace", "suffix", *GROUPS}
-    assert kinds[:4] == ["keep", "delete", "append", "replace"]

@@ -12,7 +12,6 @@ from fairseq_ssl.filters import block_filter
 from fairseq_ssl.filters.block_filter import (
     ARRAY_RULES,
     CorpusFilter,
-    DropCount,
     DroppedRow,
     LanguageArrays,
     filter_rows,
@@ -123,13 +122,6 @@ def test_duplicates_are_dropped_from_the_kept_rows() -> None:
     assert left.numbers.tolist() == [8, 10]
     assert [one.count for one in left.dropped] == [1, 2]
     assert left.dropped[1].examples == (DroppedRow(9, ("e", "f"), ""),)
-
-
-def test_examples_are_the_first_dropped_rows() -> None:
-    first, second, third = (DroppedRow(number, ("a",), "") for number in (1, 2, 3))
-    count = DropCount("clean", 5, (first, second)).merge(DropCount("clean", 4, (third,)), 3)
-    assert count == DropCount("clean", 9, (first, second, third))
-    assert count.merge(DropCount("clean", 1, (first,)), 3).examples == count.examples
 
 
 @pytest.mark.parametrize(("by", "text"), [("pair", "a\nü"), ("source", "a"), ("target", "ü")])

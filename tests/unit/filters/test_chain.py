@@ -40,12 +40,6 @@ def test_duplicates_filter_is_last() -> None:
     assert len(chain.filters) == 2
 
 
-@pytest.mark.parametrize("words", ["clean", "clean:max=7", "max-length:target=3", "duplicates"])
-def test_filter_names_can_be_parsed(words: str) -> None:
-    [name] = build_filters(parse_filters(words), 2).names
-    assert build_filters(parse_filters(name), 2) == build_filters(parse_filters(words), 2)
-
-
 @pytest.mark.parametrize(
     ("words", "culprit"),
     [

@@ -18,7 +18,6 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, option
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
 from tests.conftest import environment
 
@@ -233,19 +232,6 @@ def test_other_classes_are_rejected(own: Path, culprit: str) -> None:
     (own / "failing.py").write_text("1 / 0\n")
     with pytest.raises(UsageError, match=culprit):
         list(filter_pairs([("a", "b"), ("c", "d")], culprit))
-
-
-def test_workers_and_progress(own: Path) -> None:
-    counts: list[int] = []
-
-    def progress(task: str, unit: str, total: int | None = None) -> Any:
-        return lambda count, share=None, note="": counts.append(count)
-
-    summary = filter_files(
-        [Path("s")], [Path("x")], "duplicates", executor=LocalExecutor(2), progress=progress
-    )
-    assert summary is not None
-    assert sum(counts) == summary.lines == len(PAIRS)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import block_noise
-from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
 from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, corpus_noise
 from fairseq_ssl.noise.byte_words import ByteWords, split_words
 from fairseq_ssl.noise.tokens import Unigrams
@@ -67,22 +66,6 @@ def test_clean_and_noisy_lines_are_aligned_for_fairseq(wide: str) -> None:
     noisy, clean = (cast(bytes, one).decode() for one in noise(block).outputs)
     assert noisy == "the a\nb\nthe\n"
     assert clean == f"the a{wide}\nb \nthe\n"
-
-
-@dataclass(frozen=True)
-class Doubling:
-    """Repeat each word."""
-
-    def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        return repeated(clean, np.full(len(clean.tokens), 2))
-
-
-def test_a_noise_can_do_without_word_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(block_noise.NOISES, "doubling", Doubling)
-    specs = block_noise.parse_noise("doubling")
-    noise = corpus_noise(specs, {"mask_token": "<mask>"}, 7, {"noisy": False})
-    assert noise.numbered is not None
-    assert noise(ByteBlock(0, 0, b"a b\nc\n")).outputs == (b"a a b b\nc c\n",)
 
 
 def test_noises_are_applied_in_order() -> None:

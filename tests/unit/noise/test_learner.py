@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
@@ -39,12 +38,6 @@ FORMS = {
 def noised(noise: LearnerNoise, line: list[str], times: int, seed: int = 1) -> NoisedBatch:
     """Add noise to `times` copies of a line."""
     return noise(TokenBatch.of_words([" ".join(line)] * times), Random.of((seed,), times))
-
-
-def only(kind: int, number: int = 1, **options: bool) -> LearnerNoise:
-    """Return noise with exactly `number` errors of one kind."""
-    shares = tuple(float(kind == other) for other in range(4))
-    return LearnerNoise(WORDS, errors=(*[0.0] * number, 1.0), shares=shares, **options)
 
 
 def slow(noise: LearnerNoise, line: list[str], draws: Random) -> tuple[list[str], list[int]]:
@@ -150,69 +143,6 @@ def kind_of(noisy: str) -> int:
     return REPLACE if after in WORDS.deleted else VERB
 
 
-def test_kinds_are_independent_of_the_number_of_errors() -> None:
-    """The kinds of errors in a line are independent of each other and of their number."""
-    noise = LearnerNoise(WORDS, shares=(0.5, 0.0, 0.0, 0.5))
-    longer = noised(noise, NO_VERBS, 20_000).block.lengths - len(NO_VERBS)
-    chances = np.zeros(9)
-    for number, chance in enumerate(noise.errors):
-        for inserted in range(number + 1):
-            chances[4 + 2 * inserted - number] += chance * comb(number, inserted) / 2**number
-    seen = np.bincount(longer + 4, minlength=9)
-    assert chisquare(seen, chances * 20_000).pvalue > 0.001
-
-
-@pytest.mark.parametrize("kind", [APPEND, REPLACE, DELETE])
-def test_positions_are_uniform(kind: int) -> None:
-    line = NO_VERBS[:9]
-    clean = TokenBatch.of_words([" ".join(line)] * 9000)
-    noisy = only(kind)(clean, Random.of((3,), 9000))
-    if kind == DELETE:
-        places = noisy.block.place[noisy.origin < 0]
-    else:
-        places = clean.place[noisy.changed(clean)]
-    seen = np.bincount(places)
-    assert len(seen) == 9 + (kind == DELETE)
-    assert seen.sum() == 9000
-    assert chisquare(seen).pvalue > 0.001
-
-
-@pytest.mark.parametrize("kind", [REPLACE, DELETE])
-def test_inserted_words_are_sampled_by_their_counts(kind: int) -> None:
-    noisy = noised(only(kind), NO_VERBS, 10_000)
-    seen = Counter(noisy.block.tokens.tolist())
-    assert chisquare([seen[w] for w in WORDS.deleted], [6000, 3000, 1000]).pvalue > 0.001
-
-
-def test_verbs_and_forms_are_uniform_and_keep_their_case() -> None:
-    clean = TokenBatch.of_words([" ".join(VERBS)] * 9000)
-    noisy = only(VERB)(clean, Random.of((1,), 9000))
-    changed = noisy.changed(clean)
-    assert changed.sum() == 9000, "one in each line, and never the same form"
-    seen = Counter(zip(clean.tokens[changed], noisy.block.tokens[changed], strict=True))
-    for verb, forms in FORMS.items():
-        counts = [seen.pop((verb, form)) for form in forms]
-        assert sum(counts) == pytest.approx(3000, abs=180)
-        assert chisquare(counts).pvalue > 0.001
-    assert not seen
-    assert (noisy.origin == np.arange(len(clean.tokens))).all()
-
-
-def test_listed_errors_are_at_listed_words() -> None:
-    line = ["the", "man", "in", "the", "house", "of", "wood"]
-    dropped = noised(only(APPEND, listed=True), line, 9000).block.to_lines()
-    assert chisquare(list(Counter(dropped).values())).pvalue > 0.001
-    assert len(set(dropped)) == 3
-    assert all("man in" in line and "wood" in line for line in dropped)
-    assert (
-        noised(only(APPEND, listed=True), NO_VERBS, 9).block.to_lines() == [" ".join(NO_VERBS)] * 9
-    )
-
-    replaced = noised(only(REPLACE, listed=True), line, 9000).block.tokens.tolist()
-    counts = Counter(replaced)
-    assert chisquare([counts["on"], counts["at"], counts["for"]], [3375, 1125, 4500]).pvalue > 0.001
-
-
 def test_measured_errors_follow_the_counts() -> None:
     longer = noised(LearnerNoise(WORDS, measured=True), NO_VERBS, 8000).block.lengths - 40
     chances = [0.9 * comb(4, n) * 0.75**n * 0.25 ** (4 - n) for n in range(5)]
@@ -228,14 +158,6 @@ def test_built_in_errors_are_the_default() -> None:
     assert all(word not in others for word, others in DEFAULT_ERRORS.replaced.items())
     lines = noised(LearnerNoise(), ["I", "like", "to", "read", "it", "in", "the", "sun"], 200).block
     assert len(set(lines.to_lines())) > 100
-
-
-def test_it_can_be_pickled() -> None:
-    noise = LearnerNoise(WORDS)
-    again = pickle.loads(pickle.dumps(noise))
-    assert again == noise
-    lines = [noised(one, VERBS, 50).block.to_lines() for one in (noise, again)]
-    assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
@@ -188,13 +187,6 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     assert noise_file(source, output, "spelling", progress=append)
     with pytest.raises(UsageError, match="noisy exists, and is not an output of this job"):
         noise_file(source, output, "spelling")
-
-
-def test_a_seed_of_numpy_is_an_integer(tmp_path: Path) -> None:
-    (tmp_path / "clean").write_text("the cat sat on the mat\n")
-    for seed in (np.int64(3), 3):  # the second call is the same job
-        summary = noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", seed=seed)  # type: ignore[arg-type]
-        assert (summary is None) == isinstance(seed, int)
 
 
 @pytest.mark.parametrize(

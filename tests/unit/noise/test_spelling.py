@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from scipy.stats import binomtest, chisquare
 
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.characters import DELETE, INSERT, REPLACE, SWAP, SpellingNoise, misspell
 
 
-@pytest.mark.parametrize(
-    ("at", "slip", "expected"),
-    [
-        (0, DELETE, "ord"),
-        (3, DELETE, "wor"),
-        (0, INSERT, "xword"),
-        (3, INSERT, "worxd"),
-        (1, REPLACE, "wxrd"),
-        (0, SWAP, "owrd"),
-        (2, SWAP, "wodr"),
-        (3, SWAP, "wodr"),
-    ],
-)
-def test_each_edit(at: int, slip: int, expected: str) -> None:
-    assert misspell("word", at, slip, "x") == expected
-
-
-def test_a_single_letter_is_neither_deleted_nor_swapped() -> None:
-    assert [misspell("a", 0, slip, "x") for slip in (DELETE, SWAP)] == ["a", "a"]
-    assert misspell("a", 0, REPLACE, "x") == "x"
+def test_each_edit() -> None:
+    edits = {
+        DELETE: ["ord", "wrd", "wod", "wor"],
+        INSERT: ["xword", "wxord", "woxrd", "worxd"],
+        REPLACE: ["xord", "wxrd", "woxd", "worx"],
+        SWAP: ["owrd", "wrod", "wodr", "wodr"],
+    }
+    for slip, expected in edits.items():
+        assert [misspell("word", at, slip, "x") for at in range(4)] == expected
+    assert [misspell("a", 0, slip, "x") for slip in (DELETE, SWAP, REPLACE)] == ["a", "a", "x"]
 
 
 def kind(word: str) -> str:

@@ -120,15 +120,6 @@ def test_two_systems_tie() -> None:
         assert choose_output(["b", "a"], means, 3.0) == 0
 
 
-def test_a_high_concentration_favors_close_outputs() -> None:
-    """The kernels select different outputs for a pair of close outputs and three distant ones."""
-    angles = np.radians([0, 5, 45, 70, 110])
-    directions = np.stack([np.cos(angles), np.sin(angles)], 1)
-    assert similarities(directions).argmax() == 2
-    assert similarities(directions, 0.001).argmax() == 2
-    assert similarities(directions, 50.0).argmax() in (0, 1)
-
-
 def test_read_vectors(tmp_path: Path) -> None:
     text = b"4 2\neast 1 0.5 \nnorth -2e-1 2\n\xff 1 1\neast 7 7\n"
     (tmp_path / "a.vec").write_bytes(text)

@@ -59,15 +59,6 @@ def test_intervals_have_the_chosen_candidates(case: tuple[Scores, list[list[str]
         assert wide.sum() <= len(divide_line(candidates, begin, end))
 
 
-def test_intervals_of_an_example() -> None:
-    """From (0, 1) to (1, 0), the best candidate changes twice."""
-    candidates = block([[[0, 8], [6, 6], [8, 0]]])
-    counts = statistics([["a", "b", "c"]])
-    found = intervals(candidates, counts, np.array([0, 1]), np.array([1, 0]))
-    assert found.ends.tolist() == [0, 0.25, 0.75, 1]
-    assert (found.sums == counts.counts[0]).all()
-
-
 def test_along_returns_the_best_point_of_a_line() -> None:
     """The only correct candidate is best between 0.25 and 0.75 of the line."""
     candidates = block([[[0, 8], [6, 6], [8, 0]]] * 2)
@@ -122,17 +113,6 @@ def test_same_seed_same_weights() -> None:
     assert sum(reported) >= 6  # all starts except the first one
 
 
-def test_restarts_help() -> None:
-    """More starts are never worse, and better in one case."""
-    gains = []
-    for seed in range(2):
-        candidates, counts = realistic(seed, 30)
-        few, many = (line_search(candidates, counts, restarts=n).value for n in (0, 5))
-        gains.append(many - few)
-    assert min(gains) >= 0
-    assert max(gains) > 0
-
-
 def test_random_lines_improve_over_feature_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     gains = []
     for seed in range(4):
@@ -157,8 +137,3 @@ def test_a_line_extends_beyond_its_point() -> None:
     search = LineSearch(candidates, counts, np.random.default_rng(1))
     found = search.from_point(np.array([SCORE_UNITS // 2, SCORE_UNITS // 2, 0]))
     assert found.value == pytest.approx(100)
-
-
-def test_one_feature() -> None:
-    found = line_search(block([[[1], [2]]]), statistics([["a", "b"]]))
-    assert found.weights.tolist() == [SCORE_UNITS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from typing import Any
 
@@ -70,10 +69,3 @@ def test_padding_repeats_the_first_candidate() -> None:
     first, second, third = CandidateStatistics.of(BleuSums(), lists, [["a", "d"]]).counts[1]
     assert (third == first).all()
     assert (third != second).any()
-
-
-@pytest.mark.parametrize("aim", SUM_METRICS)
-def test_metrics_can_be_pickled(aim: str) -> None:
-    ours = CandidateStatistics.of(sum_metric(aim), [["a b c d e"]], [["a b c d"]])
-    sums = ours.counts[0, 0]
-    assert pickle.loads(pickle.dumps(ours.metric)).values(sums) == ours.metric.values(sums) > 0
