@@ -1,7 +1,9 @@
-"""Confusion sets: selection of words and candidates, and the file format."""
+"""Confusion sets: words, spell checkers, candidates, and the file format."""
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -11,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.noise.confusion_sets import (
     BATCH_WORDS,
+    Aspell,
     ConfusionFinder,
     build_confusion_sets,
     build_confusion_sets_file,
@@ -22,6 +25,8 @@ from fairseq_ssl.noise.confusion_sets import (
     read_confusion_sets,
     word_batches,
 )
+from fairseq_ssl.text.spelling import SymSpell
+from tests.conftest import ROOT
 
 
 class Parrot:
@@ -110,3 +115,84 @@ def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None
         build_confusion_sets({"then": 1}, max_candidates=0)
     with pytest.raises(UsageError, match="Set `overwrite`"):
         build_confusion_sets_file([tmp_path / "text"], output)
+
+
+FAKE = ROOT / "tests/unit/noise/fake_aspell.py"
+
+
+def distance(one: str, other: str) -> int:
+    """Return the edit distance with transpositions by its recursive definition."""
+    rows = [list(range(len(other) + 1))]
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, letter_of_other in enumerate(other, 1):
+            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != letter_of_other))
+            if i > 1 and j > 1 and one[i - 2 : i] == other[j - 2 : j][::-1]:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+VOCABULARY = st.dictionaries(st.text("abcä", min_size=1, max_size=11), st.integers(0, 5))
+
+
+@given(counts=VOCABULARY)
+def test_symspell_finds_all_close_words_in_order(counts: dict[str, int]) -> None:
+    counts |= {word[::-1] + "aa": 2 for word in counts}
+    checker = SymSpell(counts)
+    for word, found in zip(counts, checker.suggestions(list(counts)), strict=True):
+        near = [(distance(word, other), -max(1, counts[other]), other) for other in counts]
+        assert found == [other for far, _, other in sorted(near) if 0 < far <= 2]
+
+
+def test_symspell_is_pickled_without_its_index() -> None:
+    checker = SymSpell({"then": 3, "than": 2, "them": 9})
+    before = list(checker.suggestions(["then", "elsewhere"]))
+    assert before == [["them", "than"], []]
+    sent = pickle.dumps(checker)
+    assert b"_index" not in sent
+    assert list(pickle.loads(sent).suggestions(["then", "elsewhere"])) == before
+
+
+@pytest.fixture
+def fake_aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the imitation of aspell first on the path."""
+    program = tmp_path / "bin" / "aspell"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
+
+
+@pytest.mark.usefixtures("fake_aspell")
+def test_aspell_suggests_for_correct_words_and_keeps_their_case() -> None:
+    expected = {
+        "their": ["their", "there", "theirs", "they're"],
+        "Their": ["Their", "There", "Theirs", "They're"],
+        "THEIR": ["THEIR", "THERE", "THEIRS", "THEY'RE"],
+        "London": ["London", "Landon", "Lon don"],
+        "london": ["London", "Landon", "Lon don"],
+        "NASA": ["NASA", "NASAL"],
+        "thier": ["their", "there"],
+        "naïve": ["naive", "native"],
+        "well-known": [],  # is two words to aspell
+        "qqq": [],
+        "--": [],
+        "&their": [],
+    }
+    assert dict(zip(expected, Aspell().suggestions(list(expected)), strict=True)) == expected
+    assert list(Aspell().suggestions([])) == []
+
+
+@pytest.mark.usefixtures("fake_aspell")
+def test_aspell_reports_its_version_and_errors() -> None:
+    assert Aspell().version() == "aspell 0.60.0 en"
+    with pytest.raises(DataError, match="aspell failed: Error: No word lists"):
+        Aspell("xx").version()
+
+
+def test_missing_aspell_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingPackageError, match="apt install aspell aspell-de"):
+        Aspell("de").version()

@@ -1,8 +1,9 @@
-"""Learner errors: counts of examples, comparison with a slow edit distance, files."""
+"""Learner errors and verb forms: examples, a slow edit distance, grammar books, files."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.noise import learner_errors
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner_errors import (
     ERROR_KINDS,
     MAX_GRAM_TOKENS,
     LearnerErrorCounter,
     LearnerErrors,
+    VerbForms,
 )
 from fairseq_ssl.signature import Signature
+from tests.conftest import run_command
 
 PAIRS = [
     ("I likes the nature .", "I like nature ."),  # a verb, and a word too much: which, is not clear
@@ -133,3 +137,46 @@ def test_wrong_files_name_the_key(key: str, value: Any, tmp_path: Path) -> None:
     path.write_text(json.dumps({**GOOD, key: value}))
     with pytest.raises(DataError, match=rf"words\.json.*'{key}"):
         LearnerErrors.read(path)
+
+
+FORMS = """
+walk walked walking walks
+Walk Walked Walking Walks
+WENT GO GOES GOING GONE
+is am are be been being was were
+has had have having
+can could
+saw sawed sawing sawn saws see seeing seen sees
+puts put putting
+"""
+
+
+def test_forms_of_common_words() -> None:
+    for row in FORMS.strip().splitlines():
+        word, *others = row.split()
+        assert VerbForms()[word] == tuple(others)
+    for word in ("the", "I", "'s", "n't", "2nd", "<mask>", ".", "日本"):
+        assert VerbForms()[word] == ()
+
+
+def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_errors, "MAX_FORMS", 10)
+    forms = VerbForms()
+    for i in range(35):
+        assert forms["x" * (i + 1)] == ()
+        assert forms["goes"] == ("go", "going", "gone", "went")
+    assert len(forms) <= 10
+
+
+LEFT_OUT = """
+import sys
+from fairseq_ssl.noise.learner_errors import VerbForms
+
+assert VerbForms()["goes"]
+assert not {"spacy", "torch"} & set(sys.modules)
+import spacy
+"""
+
+
+def test_spacy_is_not_imported_but_importable() -> None:
+    run_command(sys.executable, "-c", LEFT_OUT)
