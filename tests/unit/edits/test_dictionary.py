@@ -13,7 +13,6 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
-from tests.unit.edits.plain_edits import is_possible
 
 FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], groups=("case",))
 COUNTS = Counter({("the",): 5, ("b",): 2, ("a", "z"): 2, ("a",): 2, ("c",): 1})
@@ -62,11 +61,6 @@ def test_possible_transforms() -> None:
     assert names("as") == ["SUFFIX_+s", "CASE_capital", *upper]
     assert names("is") == ["SUFFIX_+s", "SUFFIX_-s", "CASE_capital", *upper]
     assert names("1") == ["SUFFIX_+s"]
-    for number, name in enumerate(SMALL.names):
-        at_start = name.startswith(("KEEP", "APPEND"))
-        assert is_possible(SMALL, number, None) == at_start
-        plain = number < SMALL.first_transform
-        assert is_possible(SMALL, number, "use") == (plain or name in names("use"))
 
 
 def test_write_and_read_round_trip(tmp_path: Path) -> None:

@@ -114,13 +114,6 @@ def test_first_matching_transform_is_used() -> None:
 words = st.text("sedingtyaAS", max_size=7)
 
 
-@given(word=words, other=words)
-def test_a_match_produces_the_other_word(word: str, other: str) -> None:
-    number = ENGLISH.match(word, other)
-    makes = [n for n in ENGLISH.possible(word) if ENGLISH.table[n](word) == other]
-    assert number == (makes[0] if makes else None)
-
-
 @given(word=words | st.sampled_from(["-", "well-known", "cat's", "12", "go", "child"]))
 def test_possible_transforms_change_the_word(word: str) -> None:
     """Compare with calling each transform. Merges depend on the next word."""

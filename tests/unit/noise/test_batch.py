@@ -20,12 +20,13 @@ from fairseq_ssl.noise.batch import (
 from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
-from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, Unigrams
+from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise, Unigrams
 
 UNIGRAMS = Unigrams.of({"x": 5, "y": 1})
 KINDS: dict[str, Noise] = {
     "direct": DirectNoise(UNIGRAMS),
     "denoise": DenoisingNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
+    "filtering": FilteringNoise(UNIGRAMS, 0.9, 0.05),
     "spelling": SpellingNoise(rate=0.2),
     "spell": SpellNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5),
     "learner": LearnerNoise(DEFAULT_ERRORS),

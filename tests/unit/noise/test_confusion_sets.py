@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -144,15 +143,6 @@ def test_symspell_finds_all_close_words_in_order(counts: dict[str, int]) -> None
     for word, found in zip(counts, checker.suggestions(list(counts)), strict=True):
         near = [(distance(word, other), -max(1, counts[other]), other) for other in counts]
         assert found == [other for far, _, other in sorted(near) if 0 < far <= 2]
-
-
-def test_symspell_is_pickled_without_its_index() -> None:
-    checker = SymSpell({"then": 3, "than": 2, "them": 9})
-    before = list(checker.suggestions(["then", "elsewhere"]))
-    assert before == [["them", "than"], []]
-    sent = pickle.dumps(checker)
-    assert b"_index" not in sent
-    assert list(pickle.loads(sent).suggestions(["then", "elsewhere"])) == before
 
 
 @pytest.fixture

@@ -236,11 +236,3 @@ def test_a_shard_can_be_empty(tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("")
     with pytest.raises(DataError, match="clean is empty"):
         noise_file(tmp_path / "clean", tmp_path / "other", "spelling")
-
-
-def test_the_words_of_a_changed_text_are_counted_again(tmp_path: Path) -> None:
-    for word in ("before", "after"):
-        (tmp_path / "clean").write_text(f"a {word} b c d e f\n" * 20)
-        assert noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", overwrite=True)
-        assert f"{word} 20\n" in (tmp_path / "noisy.counts").read_text()
-    assert "before" not in (tmp_path / "noisy").read_text().split()

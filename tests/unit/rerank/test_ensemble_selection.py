@@ -197,9 +197,3 @@ def test_train_vectors(text: Path, tmp_path: Path) -> None:
     means = MeanVectors(table)
     assert means("cat") @ means("dog") > means("cat") @ means("root") + 0.3
     assert choose_output(["cat", "sum", "root"], means) in (1, 2)
-
-
-def test_text_is_tokenized(text: Path, tmp_path: Path) -> None:
-    pytest.importorskip("gensim")
-    train_vectors([text], tmp_path / "a.vec", SMALL, tokenize="char")
-    assert "\nc " in (tmp_path / "a.vec").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.rerank import grid
 from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
-from fairseq_ssl.rerank.grid import BoxSearch, divide_grid, grid_search
+from fairseq_ssl.rerank.grid import BoxSearch, grid_search
 from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
 
 
@@ -87,18 +87,6 @@ def test_most_candidates_are_pruned_in_a_small_box() -> None:
     assert (
         point.decided == counts.chosen(choices(candidates, np.array([8, 8, 8, 9]))).sum(0)
     ).all()
-
-
-def test_each_point_is_in_one_box() -> None:
-    found = divide_grid(4, 3)
-    assert len(found) >= grid.MIN_BOXES
-    points = [
-        point
-        for low, high in found
-        for point in product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
-    ]
-    assert sorted(points) == sorted(product(range(5), repeat=3))
-    assert divide_grid(1, 2) == [((a, b), (a, b)) for a, b in product(range(2), repeat=2)]
 
 
 def test_result_does_not_depend_on_processes() -> None:
