@@ -36,14 +36,6 @@ def test_extracted_labels_restore_the_target(source: str, target: str) -> None:
     assert apply(source, labels) == target
 
 
-def test_labels_of_a_dictionary() -> None:
-    dictionary = build_dictionary(PAIRS, groups=("case",))
-    labels = extract(*PAIRS[1], dictionary)
-    assert labels == ["KEEP", "CASE_capital", "SUFFIX_+s", "APPEND_the", "KEEP"]
-    assert apply(PAIRS[1][0], labels) == PAIRS[1][1]
-    assert extract("a b", "a x b y", dictionary) == ["KEEP", "KEEP", "KEEP"]
-
-
 def test_pairs_that_cannot_be_aligned_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alignment, "MAX_CELLS", 1)
     with pytest.raises(DataError):

@@ -102,15 +102,6 @@ def test_matches_of_examples() -> None:
     assert matched(ENGLISH, "", "s") is None
 
 
-def test_first_matching_transform_is_used() -> None:
-    transforms = Transforms.of([("", "s", []), ("x", "xs", []), ("e", "es", ["e"])])
-    assert matched(transforms, "axe", "axes") == SuffixTransform("", "s")
-    assert matched(transforms, "ax", "axs") == SuffixTransform("", "s")
-    spared = Transforms.of([("", "s", ["axe"]), ("e", "es", [])])
-    assert matched(spared, "axe", "axes") == SuffixTransform("e", "es")
-    assert matched(spared, "axes", "axe") == SuffixTransform("es", "e")
-
-
 words = st.text("sedingtyaAS", max_size=7)
 
 

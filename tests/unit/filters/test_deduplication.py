@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.deduplication import (
     MIN_MEMORY,
     BoundedHashSet,
@@ -75,12 +73,6 @@ def test_a_large_table_grows() -> None:
     assert not table.add(numbers).any()
     assert table.memory == 2**24  # as all of them might have been new
     assert not table.add(numbers).any()
-
-
-@pytest.mark.parametrize("memory", [MIN_MEMORY - 1, 2**62])
-def test_unavailable_memory_is_rejected(memory: int) -> None:
-    with pytest.raises(UsageError, match="bytes"):
-        BoundedHashSet(memory)
 
 
 PAIRS = st.lists(st.tuples(*[st.text("abü\udcff", max_size=3)] * 2), max_size=30)

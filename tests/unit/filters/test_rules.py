@@ -71,7 +71,6 @@ def test_clean_is_symmetric(source: str, target: str, least: int, most: int, rat
         (tokens(500), "日" * 500, True),
         (tokens(501), "日", False),
         ("a", "日" * 501, False),
-        ("a", "日本 " * 250, True),
         ("a", "日本 " * 250 + "\u3000", True),
         ("a", "\U00020bb7" * 500, True),
         ("a" * 501, "", True),
@@ -79,13 +78,9 @@ def test_clean_is_symmetric(source: str, target: str, least: int, most: int, rat
 )
 def test_max_length_measures_each_side_in_its_unit(source: str, target: str, kept: bool) -> None:
     assert stays(MaxLengthFilter(), source, target) is kept
-
-
-def test_max_length_supports_one_side_and_no_limit() -> None:
-    assert not stays(MaxLengthFilter(source=2, source_unit="characters"), "a b c")
-    assert stays(MaxLengthFilter(source=3, source_unit="characters"), "a b c")
-    assert stays(MaxLengthFilter(source=0), tokens(10_000), "x")
-    assert not stays(MaxLengthFilter(source=0, target=2, target_unit="tokens"), "a", "a b c")
+    characters = MaxLengthFilter(source=2, source_unit="characters")
+    assert (stays(characters, "a b"), stays(characters, "a b c")) == (True, False)
+    assert stays(MaxLengthFilter(source=0), tokens(10_000), "x"), "0 is no limit"
 
 
 @pytest.mark.parametrize(
@@ -148,11 +143,8 @@ def test_candidates_restrict_the_languages() -> None:
     assert LanguageFilter(1, "de").score([word]) == [("it",)]
     assert LanguageFilter(1, "de", candidates="en+de").score([word]) == [("en",)]
     assert LanguageFilter(1, "de").score([word]) == [("it",)], "each chooses among its own"
-
-
-def test_invalid_utf8_is_accepted() -> None:
-    line = b"caf\xe9 and more of the same".decode("utf-8", "surrogateescape")
-    assert LanguageFilter(1, "en").score([(line,)]) == [("en",)]
+    invalid = b"caf\xe9 and more of the same".decode("utf-8", "surrogateescape")
+    assert LanguageFilter(1, "en").score([(invalid,)]) == [("en",)]
 
 
 @pytest.mark.parametrize(

@@ -72,11 +72,6 @@ def test_changed_files_are_read_again(tmp_path: Path) -> None:
     assert found[0][1] != found[1][1]
 
 
-def test_no_pairs_have_no_features() -> None:
-    scoring = ScoringConfig(TRANSLATION, ("a.pt",))
-    assert FeatureExtractor(translation=scoring).features([], {}).shape == (0, 1)
-
-
 def test_rare_words_have_higher_weights(tmp_path: Path) -> None:
     (tmp_path / "v.vec").write_text("3 2\nthe 1 0\nowl 0 1\nunseen 1 1\n")
     vectors = SentenceVectors.of(tmp_path / "v.vec", {"the": 90, "owl": 9, "lost": 1}, 0.1)

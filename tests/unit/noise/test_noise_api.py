@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,44 +26,22 @@ KINDS = {"append": 0, "verb": 0, "replace": 0, "delete": 1}
 ERRORS = LearnerErrors({"zzz": 3}, {"the": 2}, {}, (0, 1), KINDS)
 
 
-@pytest.mark.parametrize("method", ["direct", "denoise,spelling:rate=0.1", "spell", "learner"])
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("method", "jobs"),
+    [("direct", 2), ("denoise,spelling:rate=0.1", 1), ("spell", 1), ("learner", 2)],
+)
 def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> None:
-    source = tmp_path / "clean"
+    source, noisy, clean = (tmp_path / name for name in ("source", "noisy", "clean"))
     source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    resources = NoiseResources(confusion_sets=SETS)
-    summary = noise_file(
-        source,
-        tmp_path / "noisy",
-        method,
-        seed=3,
-        clean=tmp_path / "same",
-        resources=resources,
-        executor=LocalExecutor(jobs),
-    )
+    settings: Any = {"seed": 3, "resources": NoiseResources(confusion_sets=SETS)}
+    files = partial(noise_file, source, noisy, method, clean=clean, **settings)
+    summary = files(executor=LocalExecutor(jobs))
     assert summary is not None
     assert (summary.lines, summary.tokens) == (100, 800)
     assert 0 < summary.changed < 800
-    noisy = (tmp_path / "noisy").read_text(encoding="utf-8").splitlines()
-    assert noisy == add_noise(LINES, method, seed=3, resources=resources) != LINES
-    assert (tmp_path / "same").read_bytes() == source.read_bytes()
-    again = noise_file(
-        source, tmp_path / "noisy", method, seed=3, clean=tmp_path / "same", resources=resources
-    )
-    assert again is None
-
-
-def test_streams_of_several_processes(tmp_path: Path) -> None:
-    (tmp_path / "clean").write_text("".join(f"{line}\n" for line in LINES), "utf-8")
-    executor, resources = LocalExecutor(2), NoiseResources(counts={"a": 1})
-    with io.BytesIO() as memory, gzip.open(tmp_path / "noisy.gz", "wb") as file:
-        streams: list[Any] = [memory, file]
-        for stream in streams:
-            noise_file(tmp_path / "clean", stream, "direct", resources=resources, executor=executor)
-        found = [memory.getvalue()]
-    found.append(gzip.decompress((tmp_path / "noisy.gz").read_bytes()))
-    expected = add_noise(LINES, "direct", resources=resources)
-    assert found == ["".join(f"{line}\n" for line in expected).encode()] * 2
+    assert noisy.read_text().splitlines() == add_noise(LINES, method, **settings) != LINES
+    assert clean.read_bytes() == source.read_bytes()
+    assert files() is None
 
 
 def test_word_counts_do_not_replace_other_files(tmp_path: Path) -> None:
@@ -233,6 +210,3 @@ def test_a_shard_can_be_empty(tmp_path: Path) -> None:
         assert summary is not None
         texts.append(summary.outputs[0].read_text())
     assert sorted(texts) == ["", "", "a b\n"]
-    (tmp_path / "clean").write_text("")
-    with pytest.raises(DataError, match="clean is empty"):
-        noise_file(tmp_path / "clean", tmp_path / "other", "spelling")

@@ -77,18 +77,6 @@ def test_counts_of_each_point(cells: int, monkeypatch: pytest.MonkeyPatch) -> No
             assert (row == counts.chosen(choices(candidates, point)).sum(0)).all()
 
 
-def test_most_candidates_are_pruned_in_a_small_box() -> None:
-    candidates, counts = random_case(200, 4)
-    whole = BoxSearch(candidates, counts)._all_candidates()
-    rest, _ = grid.prune(whole, ((8, 8, 8, 8), (9, 9, 9, 9)))
-    assert len(rest.scores) < 0.2 * len(whole.scores)
-    point, _ = grid.prune(whole, ((8, 8, 8, 9), (8, 8, 8, 9)))
-    assert not len(point.scores)  # at a single point all sentences are decided
-    assert (
-        point.decided == counts.chosen(choices(candidates, np.array([8, 8, 8, 9]))).sum(0)
-    ).all()
-
-
 def test_result_does_not_depend_on_processes() -> None:
     candidates, counts = random_case(60, 4)
     reported: list[int] = []
@@ -106,9 +94,3 @@ def test_large_counts_are_summed_in_double_precision() -> None:
     assert grid._fits_single(BoxSearch(candidates, counts)._all_candidates())
     assert not grid._fits_single(BoxSearch(candidates, huge)._all_candidates())
     assert (grid_search(candidates, counts, 4)[0] == grid_search(candidates, huge, 4)[0]).all()
-
-
-def test_one_feature_has_one_point() -> None:
-    candidates, counts = random_case(5, 1)
-    weights, points = grid_search(candidates, counts, 10)
-    assert (weights.tolist(), points) == ([SCORE_UNITS], 1)

@@ -58,16 +58,6 @@ def test_oracle_is_a_local_maximum(aim: str, seed: int) -> None:
                 assert counts.score(other) <= score + 1e-9
 
 
-def test_the_brevity_penalty_makes_the_oracles_differ() -> None:
-    """Short candidates have the best sentence scores, but all together are too short."""
-    lists = [["a b c d e f", "a b c d e f x y z v w u"], ["a b c d e f", "a b c d e f x y z v w u"]]
-    references = [["a b c d e f g h i j"] * 2]
-    counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, references)
-    assert counts.metric.by_sentence(counts.counts).argmax(1).tolist() == [0, 0]
-    start = np.array([1, 1])
-    assert counts.score(greedy_oracle(counts, start)) > counts.score(start)
-
-
 def test_each_sentence_is_in_one_fold() -> None:
     parts = list(draw_folds(11, 3, 1))
     assert sorted(map(len, parts)) == [3, 4, 4]

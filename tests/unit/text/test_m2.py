@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from pathlib import Path
 
 import pytest
@@ -120,11 +119,3 @@ def test_ids_of_annotators(tmp_path: Path) -> None:
 def test_equal_words_share_memory() -> None:
     first, second = parse_m2(["S the long-word", "", "S a long-word", ""], "gold")
     assert first.words[1] is second.words[1]
-
-
-def test_words_are_not_kept_for_the_whole_process() -> None:
-    """Words in Python's table of interned strings would stay in memory for good."""
-    (sentence,) = parse_m2(["S rare-word", ""], "gold")
-    same = "-".join(["rare", "word"])
-    assert sentence.words == (same,)
-    assert sys.intern(same) is same

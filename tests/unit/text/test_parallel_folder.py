@@ -123,11 +123,8 @@ def test_split_inverts_join(sentences: list[str]) -> None:
     assert joined == joined.strip()
 
 
-def test_first_to_end() -> None:
+def test_reordered_sentences() -> None:
     assert first_to_end(["a", "b", "c"]) == ["b", "c", "a"]
     assert first_to_end(["a"]) == ["a"]
-
-
-def test_interleave() -> None:
     assert interleave([1, 2, 3], 0) == [1, 0, 2, 0, 3]
     assert interleave([1], 0) == [1]
