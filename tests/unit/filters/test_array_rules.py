@@ -11,6 +11,7 @@ from fairseq_ssl.filters import block_filter
 from fairseq_ssl.filters.block_filter import (
     ARRAY_RULES,
     CorpusFilter,
+    DropCount,
     DroppedRow,
     LanguageArrays,
     filter_rows,
@@ -111,6 +112,13 @@ def test_blocks_that_are_not_utf8_are_judged_row_by_row(chain: str) -> None:
     assert (list(done.dropped), (done.numbers - 1).tolist()) == (dropped, left.tolist())
     assert sum(one.count for one in dropped) == 82 - len(left)
     assert not {80, 81} & set(left.tolist())
+
+
+def test_examples_are_the_first_dropped_rows() -> None:
+    first, second, third = (DroppedRow(number, ("a",), "") for number in (1, 2, 3))
+    count = DropCount("clean", 5, (first, second)).merge(DropCount("clean", 4, (third,)), 3)
+    assert count == DropCount("clean", 9, (first, second, third))
+    assert count.merge(DropCount("clean", 1, (first,)), 3).examples == count.examples
 
 
 @pytest.mark.parametrize(("by", "text"), [("pair", "a\nü"), ("source", "a"), ("target", "ü")])

@@ -19,7 +19,6 @@ from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, 
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.jobs import Progress
-from tests.conftest import environment
 
 PAIRS = [(f"w {n % 700}", f"w {n % 300}" if n % 3 else f"w {n % 700}") for n in range(2500)]
 OWN = '''
@@ -117,9 +116,7 @@ def test_filter_pairs_equals_filter_files(
 def test_monolingual_and_empty_input() -> None:
     assert list(filter_pairs(["b", "a b", "b", "", "c"], "clean:max=1,duplicates")) == ["b", "c"]
     assert list(filter_pairs([], "clean,identical,duplicates:by=target")) == []
-    with pytest.raises(UsageError, match="no filter 'cleen'"):
-        filter_pairs([], "cleen")
-    with pytest.raises(UsageError, match="compares two sides"):
+    with pytest.raises(UsageError, match="two sides"):
         filter_pairs(["a"], "identical")
 
 
@@ -202,20 +199,13 @@ def test_run_resumes_unless_the_class_has_changed(
     assert "x exists" in capsys.readouterr().err
 
 
-def test_modules_next_to_the_yaml_are_not_imported(own: Path, tmp_path: Path) -> None:
+def test_modules_next_to_the_yaml_are_not_imported(own: Path) -> None:
     """The command does not add its folder to Python's path."""
     Path("beside.py").write_text("from pathlib import Path\nPath('canary').touch()\n")
     Path("f.yaml").write_text("filters: ['beside:Question']\n")
-    code = (
-        "import sys; sys.path.remove(''); from fairseq_ssl.cli.main import main; sys.exit(main())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "filter", "s", "--config", "f.yaml", "-o", "x"],
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
-    assert done.returncode == 2
+    code = "import sys; sys.path.remove(''); from fairseq_ssl.cli.main import main; main()"
+    words = ["filter", "s", "--config", "f.yaml", "-o", "x"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert "'beside:Question' cannot be imported: ModuleNotFoundError" in done.stderr
     assert not Path("canary").exists()
 

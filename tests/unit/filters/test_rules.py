@@ -33,14 +33,6 @@ def tokens(count: int) -> str:
     return " ".join(["w"] * count)
 
 
-def test_clean_splits_at_any_whitespace() -> None:
-    four = "  a\tb\u3000c \u00a0 d "
-    assert CleanFilter().score([(four, "e")])[0].tokens == (4, 1)
-    assert not stays(CleanFilter(), four, "e")
-    assert stays(CleanFilter(ratio=4), four, "e")
-    assert not stays(CleanFilter(), " \t ", "e")
-
-
 @pytest.mark.parametrize(("ratio", "kept"), [(1.4, True), (1.39, False)])
 def test_clean_ratio_equals_that_of_moses(ratio: float, kept: bool) -> None:
     """63 / 45 equals 1.4 in floating point, but 45 * 1.4 is less than 63."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import block_noise
 from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, corpus_noise
-from fairseq_ssl.noise.byte_words import ByteWords, split_words
+from fairseq_ssl.noise.byte_words import split_words
 from fairseq_ssl.noise.tokens import Unigrams
 
 UNIGRAMS = Unigrams.of({"a": 3, "the": 1, "naïve": 2, "…": 1})
@@ -119,11 +119,3 @@ def test_bytes_are_split_as_strings() -> None:
         else:
             words, lengths = found
             assert words.strings(np.arange(lengths[0])) == line.split(), code
-
-
-def test_equal_words_of_different_ids_are_the_same() -> None:
-    words = ByteWords.of(["ab", "abc", "ab", "ac", "", "é"]).and_those_of(ByteWords.of(["é", "ab"]))
-    first, second = [0, 0, 0, 5, 5, 2, 4], [2, 1, 3, 6, 7, 7, 4]
-    assert words.same(np.array(first), np.array(second)).tolist() == [
-        *(True, False, False, True, False, True, True)
-    ]

@@ -64,12 +64,6 @@ def test_words_and_lines_do_not_move() -> None:
     assert noisy.origin.tolist() == list(range(len(clean.tokens)))
 
 
-def test_rate_0_changes_nothing() -> None:
-    clean = TokenBatch.of_words(["some words"])
-    noisy = SpellingNoise(0.0)(clean, Random.of((1,), len(clean.lengths)))
-    assert noisy.block.to_lines() == ["some words"]
-
-
 UNIGRAMS = Unigrams.of({"zzz": 1})
 LENGTH = 60
 WORDS = [f"w{i}" for i in range(LENGTH)]

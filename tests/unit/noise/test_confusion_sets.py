@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -105,15 +106,11 @@ def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None
     assert list(sets) == ["the", "their", "theirs", "there"]
     assert read_confusion_sets(output) == sets
     assert (summary.words, summary.sets, summary.confusions) == (5, 4, 10)
-    assert build_confusion_sets({"then": 1}, checker=Parrot()) == {}
-    result = build_confusion_sets(
-        {"then": 1}, checker=Parrot(), keep_unknown=True, max_candidates=2
-    )
-    assert result == {"then": ("their", "there")}
-    with pytest.raises(UsageError, match="`max_candidates` is 0"):
-        build_confusion_sets({"then": 1}, max_candidates=0)
     with pytest.raises(UsageError, match="Set `overwrite`"):
         build_confusion_sets_file([tmp_path / "text"], output)
+    parrot = partial(build_confusion_sets, {"then": 1}, checker=Parrot())
+    assert parrot() == {}
+    assert parrot(keep_unknown=True, max_candidates=2) == {"then": ("their", "there")}
 
 
 FAKE = ROOT / "tests/unit/noise/fake_aspell.py"

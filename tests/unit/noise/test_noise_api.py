@@ -13,12 +13,7 @@ from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.io.outputs import signature_path
-from fairseq_ssl.noise import (
-    LearnerErrors,
-    NoiseResources,
-    add_noise,
-    noise_file,
-)
+from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
 
 LINES = [f"the {word} sat on the mat with {word}s" for word in ("cat", "dog", "cow", "hen")] * 25
 SETS = {"cat": ("cart",), "dog": ("dock",)}
