@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from fairseq_ssl.edits import vote
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.extraction import LabelExtractor, apply_labels, vote_files
+from fairseq_ssl.edits.extraction import LabelExtractor, apply_labels
 from fairseq_ssl.edits.labels import parse_label
 from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
 from fairseq_ssl.errors import DataError, UsageError
@@ -205,20 +204,6 @@ def test_unanimous_corrections_are_the_result(
 def test_corrections_that_cannot_be_aligned_have_no_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairseq_ssl.edits.extraction.align_tokens", lambda *sides: None)
     assert vote("a b", ["a c"], 1) == "a b"
-
-
-def test_files(tmp_path: Path) -> None:
-    content = {"source": ["a b", "c"], "one": ["a x", "c d"], "two": ["a x", "c"]}
-    for name, some in content.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in some))
-    paths = [tmp_path / name for name in content]
-    lines, signature = vote_files(paths[0], paths[1:])
-    assert list(lines) == ["a x", "c"]
-    assert str(signature).startswith("edits-vote|systems:2|min_votes:2")
-    assert list(vote_files(paths[0], paths[1:], 1)[0]) == ["a x", "c d"]
-    (tmp_path / "two").write_text("a\n")
-    with pytest.raises(DataError, match="two"):
-        list(vote_files(paths[0], paths[1:])[0])
 
 
 @pytest.mark.parametrize(("systems", "min_votes"), [(2, 3), (2, 0), (0, None)])

@@ -220,12 +220,8 @@ def test_digests_are_equal_in_all_processes() -> None:
         "words = {'a', 'b', 'c', 'd', 'e'}\n"
         "print(_digest(_stable_repr([dict.fromkeys(words, 1), words, [print]], {})))"
     )
-    found = {
-        subprocess.check_output(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}
-        )
-        for seed in "123"
-    }
+    environments = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "123")
+    found = {subprocess.check_output([sys.executable, "-c", code], env=one) for one in environments}
     assert len(found) == 1
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rapidfuzz.distance import OSA
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.noise.confusion_sets import (
@@ -116,20 +117,6 @@ def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None
 FAKE = ROOT / "tests/unit/noise/fake_aspell.py"
 
 
-def distance(one: str, other: str) -> int:
-    """Return the edit distance with transpositions by its recursive definition."""
-    rows = [list(range(len(other) + 1))]
-    for i, letter in enumerate(one, 1):
-        row = [i]
-        for j, letter_of_other in enumerate(other, 1):
-            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != letter_of_other))
-            if i > 1 and j > 1 and one[i - 2 : i] == other[j - 2 : j][::-1]:
-                best = min(best, rows[-2][j - 2] + 1)
-            row.append(best)
-        rows.append(row)
-    return rows[-1][-1]
-
-
 VOCABULARY = st.dictionaries(st.text("abcä", min_size=1, max_size=11), st.integers(0, 5))
 
 
@@ -138,7 +125,7 @@ def test_symspell_finds_all_close_words_in_order(counts: dict[str, int]) -> None
     counts |= {word[::-1] + "aa": 2 for word in counts}
     checker = SymSpell(counts)
     for word, found in zip(counts, checker.suggestions(list(counts)), strict=True):
-        near = [(distance(word, other), -max(1, counts[other]), other) for other in counts]
+        near = [(OSA.distance(word, other), -max(1, counts[other]), other) for other in counts]
         assert found == [other for far, _, other in sorted(near) if 0 < far <= 2]
 
 
