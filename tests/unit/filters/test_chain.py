@@ -28,28 +28,20 @@ from tests.conftest import environment
 
 
 def test_specifications_are_parsed_in_order() -> None:
-    chain = build_filters(
-        parse_filters("clean:max=100:ratio=2,max-length:source-unit=characters,encoding"), 2
-    )
+    words = "duplicates:by=target,clean:max=100:ratio=2,max-length:source-unit=characters,encoding"
+    chain = build_filters(parse_filters(words), 2)
     assert chain.filters == (
         CleanFilter(max=100, ratio=2.0),
         MaxLengthFilter(source_unit="characters"),
         EncodingFilter(),
     )
-    assert chain.duplicates is None
-    assert chain.accepts_any_bytes
-    assert chain.names[0] == "clean:min=1:max=100:ratio=2.0:max-word-length=1000"
-    assert chain.names[2] == "encoding:twice=true"
-    assert chain.source_digests == {}
-    assert str(parse_filters("langid:target=en")[0]) == "langid:target=en"
-
-
-def test_duplicates_filter_is_last() -> None:
-    chain = build_filters(parse_filters("duplicates:by=target,clean,encoding:twice=false"), 2)
-    assert [name.partition(":")[0] for name in chain.names] == ["clean", "encoding", "duplicates"]
     assert chain.duplicates is not None
     assert chain.duplicates.by == "target"
-    assert len(chain.filters) == 2
+    assert chain.accepts_any_bytes
+    assert chain.names[0] == "clean:min=1:max=100:ratio=2.0:max-word-length=1000"
+    assert chain.names[2:] == ("encoding:twice=true", "duplicates:by=target"), "always the last"
+    assert chain.source_digests == {}
+    assert str(parse_filters("langid:target=en")[0]) == "langid:target=en"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +54,9 @@ def test_duplicates_filter_is_last() -> None:
         ("max-length:source-unit=word", "word"),
         ("duplicates,duplicates:by=source", "duplicates"),
         ("clean:sides=1", "sides"),
+        ("langid:source=eng", "'eng'"),
+        ("langid:source=en:candidates=en+xx", "'xx'"),
+        ("langid:source=en:target=de:candidates=en+fr", "'de'"),
     ],
 )
 def test_wrong_specifications_name_the_culprit(words: str, culprit: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.rules import (
     CleanFilter,
     EncodingFilter,
@@ -137,19 +136,6 @@ def test_candidates_restrict_the_languages() -> None:
     assert LanguageFilter(1, "de").score([word]) == [("it",)], "each chooses among its own"
     invalid = b"caf\xe9 and more of the same".decode("utf-8", "surrogateescape")
     assert LanguageFilter(1, "en").score([(invalid,)]) == [("en",)]
-
-
-@pytest.mark.parametrize(
-    ("options", "culprit"),
-    [
-        ({"source": "eng"}, "eng"),
-        ({"source": "en", "candidates": "en+xx"}, "xx"),
-        ({"source": "en", "target": "de", "candidates": "en+fr"}, "de"),
-    ],
-)
-def test_wrong_options_name_the_culprit(options: dict[str, str], culprit: str) -> None:
-    with pytest.raises(UsageError, match=f"'{culprit}'"):
-        LanguageFilter(2, **options)
 
 
 REAL = [

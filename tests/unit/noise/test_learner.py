@@ -137,18 +137,6 @@ def test_built_in_errors_are_the_default() -> None:
     assert len(set(lines.to_lines())) > 100
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"errors": (0.5, 0.4)}, {"errors": ()}, {"errors": (1.5, -0.5)}),
-        *({"shares": (0.5, 0.5)}, {"shares": (0.5, 0.5, 0.5, -0.5)}),
-    ],
-)
-def test_wrong_probabilities_are_rejected(options: dict[str, tuple[float, ...]]) -> None:
-    with pytest.raises(UsageError):
-        LearnerNoise(WORDS, **options)  # type: ignore[arg-type]
-
-
 def test_measured_needs_counts() -> None:
     no_kinds = dict.fromkeys(WORDS.kinds, 0)
     for errors, kinds in (((0, 0), no_kinds), ((0, 1), no_kinds), ((0, 0), WORDS.kinds)):

@@ -82,6 +82,9 @@ def test_wrong_requests_name_the_culprit() -> None:
         "method": lambda: rerank.WeightSearch("gird"),
         "best": lambda: rerank.merge({"a": nbest}, best=0),
         "no n-best lists": lambda: rerank.merge({}),
+        "weight": lambda: rerank.post_ensemble(
+            [["a"]] * 2, Path("x.vec"), weights=[float("nan"), 1]
+        ),
         "systems": lambda: rerank.post_ensemble([REFERENCE], Path("x.vec")),
     }
     for culprit, request in requests.items():
