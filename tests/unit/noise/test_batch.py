@@ -137,9 +137,13 @@ def test_numbers_are_uniform_over_positions_lines_and_calls() -> None:
     numbers = np.stack([draws.tokens(BLOCK), draws.tokens(BLOCK)])
     assert numbers.min() >= 0
     assert numbers.max() < 1
-    for some in (numbers[0], numbers[:, ::25].ravel()):
+    for some in (numbers[0], numbers[:, ::25].ravel(), draws.lines()):
         assert kstest(some, "uniform").pvalue > 0.001
-    assert kstest(draws.lines(), "uniform").pvalue > 0.001
+    draws = Random.of((4,), 8_000)
+    for some in (draws.normal(BLOCK), draws.normal_lines()):
+        assert kstest(some, "norm").pvalue > 0.001
+    at = np.array([3, 77, 199_999])
+    np.testing.assert_array_equal(Random.of((1,), 8_000).tokens(BLOCK, at), numbers[0][at])
 
 
 def test_adjacent_numbers_are_independent() -> None:
@@ -157,12 +161,6 @@ def test_adjacent_numbers_are_independent() -> None:
         assert chisquare(np.bincount(cells, minlength=100)).pvalue > 0.0005, name
 
 
-def test_normal_numbers_are_normal() -> None:
-    draws = Random.of((4,), 8_000)
-    assert kstest(draws.normal(BLOCK), "norm").pvalue > 0.001
-    assert kstest(draws.normal_lines(), "norm").pvalue > 0.001
-
-
 def test_numbers_equal_splitmix64() -> None:
     """Compare with the first numbers of Vigna's reference implementation for state 1234567."""
     draws = Random(np.array([1234567], np.uint64))
@@ -171,12 +169,6 @@ def test_numbers_equal_splitmix64() -> None:
     # the reference adds G before it mixes, so its first number is our place 1
     expected = [(number >> 11) * 2.0**-53 for number in reference]
     np.testing.assert_array_equal(draws.tokens(block)[1:4], expected)
-
-
-def test_selected_tokens_get_the_same_numbers() -> None:
-    at = np.array([3, 77, 199_999])
-    all_of_them = Random.of((5,), 8_000).tokens(BLOCK)
-    np.testing.assert_array_equal(Random.of((5,), 8_000).tokens(BLOCK, at), all_of_them[at])
 
 
 def test_keys_depend_on_seeds_and_line_indices() -> None:

@@ -54,26 +54,18 @@ def counted(pairs: list[tuple[str, str]]) -> LearnerErrors:
     return counting.words()
 
 
-def test_counts_of_an_example() -> None:
+def test_counts_of_examples() -> None:
     assert counted(PAIRS) == COUNTED
-
-
-def test_common_removes_rare_words() -> None:
     twice = counted([*PAIRS, *PAIRS[3:5]]).common(2)
-    assert twice.deleted == {"to": 2}
-    assert twice.missing == {"z": 2}
+    assert (twice.deleted, twice.missing) == ({"to": 2}, {"z": 2})
     assert twice.replaced == {"on": {"of": 2}}
     assert twice.errors == (1, 5, 3, 2, 1)
     assert COUNTED.common(2).replaced == {}
-
-
-def test_skipped_pairs_are_counted() -> None:
     counting = LearnerErrorCounter()
-    counting.add("", "a")
-    counting.add("a", "\t")
-    counting.add("a", "a " * (MAX_GRAM_TOKENS + 1))
+    for written, corrected in (("", "a"), ("a", "\t"), ("a", "a " * (MAX_GRAM_TOKENS + 1))):
+        counting.add(written, corrected)
+    assert (counting.blank, counting.long) == (2, 1), "these pairs are not counted"
     counting.add("a", "a " * MAX_GRAM_TOKENS)
-    assert (counting.blank, counting.long) == (2, 1)
     assert counting.words().errors == (0, 0, 0, 0, 1)
 
 

@@ -80,8 +80,11 @@ def test_the_mask_of_a_dictionary_is_not_sampled(tmp_path: Path) -> None:
         assert "<mask>" not in " ".join(noisy).split()
 
 
-def test_only_newlines_end_lines() -> None:
+def test_lines_and_masks_are_kept() -> None:
     assert len(add_noise(["a\u2028b c", "d\u0085e"], "spelling:rate=0")) == 2
+    resources = NoiseResources(confusion_sets=SETS, counts={"x": 1}, mask_token="[M]")
+    chain = "direct:mask=1:keep=0,spell:mean=0:deviation=0:letter-words=1"
+    assert set(" ".join(add_noise(LINES, chain, resources=resources)).split()) == {"[M]"}
 
 
 @pytest.mark.parametrize("line", ["", "c\nd", "a \ud800", None, b"a"])
@@ -117,12 +120,6 @@ def test_words_of_skipped_lines_are_not_sampled(tmp_path: Path) -> None:
     assert clean.read_text() == "a b\nb d\n"
     assert (tmp_path / "noisy.counts").read_text() == "b 2\na 1\nd 1\n"
     assert set(noisy.read_text().split()) <= set("abd")
-
-
-def test_masks_are_not_misspelled() -> None:
-    resources = NoiseResources(confusion_sets=SETS, counts={"x": 1}, mask_token="[M]")
-    chain = "direct:mask=1:keep=0,spell:mean=0:deviation=0:letter-words=1"
-    assert set(" ".join(add_noise(LINES, chain, resources=resources)).split()) == {"[M]"}
 
 
 @pytest.mark.parametrize(

@@ -78,13 +78,14 @@ def test_wrong_lists_are_rejected(lines: Any, culprit: str) -> None:
         NBest.parse(lines)
 
 
-def test_lists_are_streamed() -> None:
+def test_lists_are_streamed_and_numbers_keep_twelve_digits() -> None:
     def lines() -> Iterator[str]:
-        yield "0 ||| a ||| s= 1 ||| 1"
+        yield f"0 ||| a ||| s= {-math.pi * 100} ||| {0.1 + 0.2}"
         yield "1 ||| a ||| s= 1 ||| 1"
         raise AssertionError
 
-    assert next(parse_nbest(lines(), "list")).index == 0
+    first = next(parse_nbest(lines(), "list"))
+    assert list(format_nbest([first])) == ["0 ||| a ||| s= -314.159265359 ||| 0.3"]
 
 
 GENERATED = """\
@@ -164,9 +165,3 @@ def test_incompatible_lists_are_rejected() -> None:
         list(merge_sentences([left[:1], other], ["L", "R"]))
     with pytest.raises(DataError, match="sentence 7"):
         list(format_nbest([one(7, ("a ||| b", {}))]))
-
-
-def test_numbers_keep_twelve_digits() -> None:
-    candidate = Candidate("a", {"s": -math.pi * 100}, 0.1 + 0.2)
-    lines = list(format_nbest([SentenceCandidates(0, [candidate])]))
-    assert lines == ["0 ||| a ||| s= -314.159265359 ||| 0.3"]
