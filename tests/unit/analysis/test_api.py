@@ -8,11 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from fairseq_ssl import analysis
 from fairseq_ssl.analysis.results import AnalysisResult, Table
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.signature import Signature
 from tests.conftest import Run
@@ -41,12 +38,3 @@ def test_a_checkpoint_whose_name_is_not_utf_8(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9.pt")
     path, _ = Drawn(Signature("drawn"), {"checkpoint": name}).write(tmp_path / "result")
     assert parse_json(path.read_bytes())["checkpoint"] == r"caf\udce9.pt"
-
-
-def test_wrong_numbers_are_reported_before_a_model_is_loaded() -> None:
-    with pytest.raises(UsageError, match=r"`ends` is \[1, 1\.5\]\. Expected increasing"):
-        analysis.score_by_length({}, "none", ends=[1, 1.5])  # type: ignore[list-item]
-    with pytest.raises(UsageError, match=r"`ends` is \[2, 2\]\. Expected increasing"):
-        analysis.score_by_length({}, "none", ends=[2, 2])
-    with pytest.raises(UsageError, match="`seed` is -1"):
-        analysis.score_swapped({}, "none", seed=-1)

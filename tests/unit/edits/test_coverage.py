@@ -1,10 +1,10 @@
-"""Coverage of examples by a dictionary."""
+"""Coverage of examples by a dictionary, and agreement of edits with a reference."""
 
 from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.edits.coverage import Coverage
+from fairseq_ssl.edits.coverage import Coverage, agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.edits.transforms import Transforms
@@ -60,25 +60,28 @@ def test_parts_add_up() -> None:
     }
 
 
-def test_the_report() -> None:
-    report = covered(PAIRS).report()
-    assert report["exact_share"] == 3 / 7
-    assert report["edits_with_label"] == 6
-    assert list(report["with_label"].items()) == [
-        ("delete", 2),
-        ("append", 1),
-        ("replace", 1),
-        ("suffix", 1),
-        ("case", 1),
-        *((group, 0) for group in ("merge", "split", "verb", "number")),
-    ]
-    lines = "\n".join(covered(PAIRS).lines())
-    assert "F0.5 88.24, token accuracy 81.82, exact 42.86%" in lines
-    assert "60.00% have a label, of 10" in lines
-
-
 def test_equal_pairs_have_perfect_scores() -> None:
     coverage = covered([("a", "a")])
     assert (coverage.recall, coverage.f05, coverage.token_accuracy) == (1, 1, 1)
     assert "without label   none" in coverage.lines()
     assert Coverage().report()["f0.5"] == 1
+
+
+def test_agreement_of_predictions_with_references() -> None:
+    found = agreement(
+        [
+            ("a cat sit", "a cat sits", "a cat sits"),
+            ("a dog run home", "the dog runs home", "a dog runs home"),
+            ("he are here", "he are here", "he is here"),
+            ("all is well", "all is well", "all is well"),
+        ]
+    )
+    assert (found.sentences, found.exact) == (4, 2)
+    assert (found.reference, found.predicted, found.correct) == (3, 3, 2)
+    assert found.scores["exact"] == 50
+    assert found.scores["precision"] == found.scores["recall"] == pytest.approx(200 / 3)
+    assert found.scores["f0.5"] == pytest.approx(200 / 3)
+    found = agreement([("a b c d", "A b c d", "A B C D")])
+    assert found.scores["f0.5"] == pytest.approx(100 * 1.25 * 0.25 / (0.25 + 0.25))
+    assert agreement([("a", "a", "a")]).scores["f0.5"] == 100, "no edits in both"
+    assert agreement([("a", "b", "a")]).scores["f0.5"] == 0

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-import subprocess
-import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl import edits
 from fairseq_ssl.edits import (
     EditDictionary,
     alignment,
@@ -24,8 +19,7 @@ from fairseq_ssl.edits import (
     label_file,
     measure_coverage,
 )
-from fairseq_ssl.errors import DataError, UsageError
-from tests.conftest import environment
+from fairseq_ssl.errors import DataError
 
 PAIRS = [
     ("Bolt can have run race", "Bolt could have run the race"),
@@ -42,23 +36,9 @@ def test_extracted_labels_restore_the_target(source: str, target: str) -> None:
     assert apply(source, labels) == target
 
 
-def test_labels_of_a_dictionary() -> None:
-    dictionary = build_dictionary(PAIRS, groups=("case",))
-    labels = extract(*PAIRS[1], dictionary)
-    assert labels == ["KEEP", "CASE_capital", "SUFFIX_+s", "APPEND_the", "KEEP"]
-    assert apply(PAIRS[1][0], labels) == PAIRS[1][1]
-    assert extract("a b", "a x b y", dictionary) == ["KEEP", "KEEP", "KEEP"]
-
-
-def test_invalid_pairs_and_labels_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match="1 labels for 2 tokens"):
-        apply("a b", ["KEEP"])
-    with pytest.raises(UsageError, match="`max_ngram` is 0"):
-        build_dictionary(PAIRS, max_ngram=0)
-    with pytest.raises(UsageError, match="`size` is -1"):
-        build_dictionary(PAIRS, size=-1)
+def test_pairs_that_cannot_be_aligned_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alignment, "MAX_CELLS", 1)
-    with pytest.raises(DataError, match="too long and too different to align"):
+    with pytest.raises(DataError):
         extract("a b c", "d e f")
 
 
@@ -72,11 +52,6 @@ def test_strict_labeling_keeps_long_edits_with_a_label(tmp_path: Path) -> None:
     summary = label_file(source, target, labels, edits_file, strict=True)
     assert (summary.lines, summary.without_labels) == (2, 1)
     assert (tmp_path / "labels").read_text() == "KEEP KEEP SPLIT_hyphen KEEP\n\n"
-
-
-def test_a_string_is_not_a_pair() -> None:
-    with pytest.raises(TypeError, match=r"Pair 1 is 'ab'\. Expected two strings\."):
-        build_dictionary(["ab"])  # type: ignore[list-item]
 
 
 def test_files_equal_pairs(tmp_path: Path) -> None:
@@ -95,16 +70,3 @@ def test_files_equal_pairs(tmp_path: Path) -> None:
     assert measured.coverage == labeled.coverage
     apply_file(source, tmp_path / "labels", tmp_path / "out", output)
     assert (tmp_path / "out").read_text() == target.read_text()
-
-
-@pytest.mark.parametrize("name", ["", ".edits_job", ".extraction"])
-def test_docstring_examples(name: str) -> None:
-    results = doctest.testmod(import_module(f"fairseq_ssl.edits{name}"))
-    assert results.attempted
-    assert not results.failed
-
-
-def test_package_exports_all_names() -> None:
-    assert all(hasattr(edits, name) for name in edits.__all__)
-    code = "import sys, fairseq_ssl.edits; assert not {'torch', 'fairseq'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment())

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.edits.labels import DELETE, KEEP, Label, parse_label
 from fairseq_ssl.edits.transforms import (
-    GROUPS,
     WORD_FUNCTIONS,
     MergeTransform,
     SuffixTransform,
@@ -48,11 +47,6 @@ def test_names_of_examples(name: str) -> None:
     assert parse_label(name) == NAMES[name]
 
 
-def test_keep_and_delete_are_singletons() -> None:
-    assert parse_label("KEEP") is KEEP
-    assert parse_label("DELETE") is DELETE
-
-
 tokens = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from("_%+- ")
 suffixes = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ["+", "-", "-+", "%"]
@@ -73,36 +67,13 @@ def test_names_have_no_spaces_and_round_trip(label: Label) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name",
     [
-        ("KEPT", "'KEPT' is not a label. Expected KEEP, .* Did you mean 'KEEP'?"),
-        ("keep", "'keep' is not a label"),
-        ("APEND_a", "Did you mean 'APPEND'?"),
-        ("APPEND", "'APPEND' is not a label"),
-        ("APPEND_", "'APPEND_' is not a label"),
-        ("KEEP_a", "'KEEP_a' is not a label"),
-        ("APPEND_a__b", "'a__b' is not a q-gram"),
-        ("APPEND_100%", "'100%' is not a q-gram"),
-        ("REPLACE_%5f", "'%5f' is not a q-gram"),
-        ("REPLACE_%FF", "'%FF' is not a q-gram"),
-        ("REPLACE_%61", "'%61' is not a q-gram"),
-        ("SUFFIX_s", r"'s' is not a suffix transform. Expected for example \+s"),
-        ("SUFFIX_-s+s", "is not a suffix transform"),
-        ("SUFFIX_+ing-e", "is not a suffix transform"),
-        ("SUFFIX_+", "is not a suffix transform"),
-        ("SUFFIX_-%FF", "is not a suffix transform"),
-        (
-            "CASE_lowr",
-            f"'lowr' is not a case. Expected one of {', '.join(WORD_FUNCTIONS['case'])}. Did",
-        ),
+        *("KEPT", "keep", "APPEND", "APPEND_", "KEEP_a", "APPEND_a__b", "APPEND_100%"),
+        *("REPLACE_%5f", "REPLACE_%FF", "REPLACE_%61", "SUFFIX_s", "SUFFIX_-s+s"),
+        *("SUFFIX_+ing-e", "SUFFIX_+", "SUFFIX_-%FF", "CASE_lowr", "MERGE_join", "VERB_VBX"),
     ],
 )
-def test_invalid_names_are_rejected(name: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_wrong_names_are_rejected(name: str) -> None:
+    with pytest.raises(DataError):
         parse_label(name)
-
-
-def test_kinds() -> None:
-    kinds = [parse_label(name).kind for name in NAMES]
-    assert set(kinds) == {"keep", "delete", "append", "replace", "suffix", *GROUPS}
-    assert kinds[:4] == ["keep", "delete", "append", "replace"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from hashlib import blake2b
 
-import numpy as np
 import pytest
 
 from fairseq_ssl.filters import block_filter
@@ -113,16 +112,6 @@ def test_blocks_that_are_not_utf8_are_judged_row_by_row(chain: str) -> None:
     assert (list(done.dropped), (done.numbers - 1).tolist()) == (dropped, left.tolist())
     assert sum(one.count for one in dropped) == 82 - len(left)
     assert not {80, 81} & set(left.tolist())
-
-
-def test_duplicates_are_dropped_from_the_kept_rows() -> None:
-    given: list[Row] = [("a a a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("i", "j")]
-    block = CorpusFilter(build_filters("clean:max=2,duplicates", 2), 9)(block_of(given, 7))
-    left = block.drop_duplicates(np.array([True, False, True, False]), "duplicates", 1)
-    assert left.kept == (b"c\ng\n", b"d\nh\n")
-    assert left.numbers.tolist() == [8, 10]
-    assert [one.count for one in left.dropped] == [1, 2]
-    assert left.dropped[1].examples == (DroppedRow(9, ("e", "f"), ""),)
 
 
 def test_examples_are_the_first_dropped_rows() -> None:

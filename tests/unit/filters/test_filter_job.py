@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, option
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
-from tests.conftest import environment
 
 PAIRS = [(f"w {n % 700}", f"w {n % 300}" if n % 3 else f"w {n % 700}") for n in range(2500)]
 OWN = '''
@@ -120,9 +116,7 @@ def test_filter_pairs_equals_filter_files(
 def test_monolingual_and_empty_input() -> None:
     assert list(filter_pairs(["b", "a b", "b", "", "c"], "clean:max=1,duplicates")) == ["b", "c"]
     assert list(filter_pairs([], "clean,identical,duplicates:by=target")) == []
-    with pytest.raises(UsageError, match="no filter 'cleen'"):
-        filter_pairs([], "cleen")
-    with pytest.raises(UsageError, match="compares two sides"):
+    with pytest.raises(UsageError, match="two sides"):
         filter_pairs(["a"], "identical")
 
 
@@ -205,114 +199,42 @@ def test_run_resumes_unless_the_class_has_changed(
     assert "x exists" in capsys.readouterr().err
 
 
-def test_modules_next_to_the_yaml_are_not_imported(own: Path, tmp_path: Path) -> None:
+def test_modules_next_to_the_yaml_are_not_imported(own: Path) -> None:
     """The command does not add its folder to Python's path."""
     Path("beside.py").write_text("from pathlib import Path\nPath('canary').touch()\n")
     Path("f.yaml").write_text("filters: ['beside:Question']\n")
-    code = (
-        "import sys; sys.path.remove(''); from fairseq_ssl.cli.main import main; sys.exit(main())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "filter", "s", "--config", "f.yaml", "-o", "x"],
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
-    assert done.returncode == 2
+    code = "import sys; sys.path.remove(''); from fairseq_ssl.cli.main import main; main()"
+    words = ["filter", "s", "--config", "f.yaml", "-o", "x"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert "'beside:Question' cannot be imported: ModuleNotFoundError" in done.stderr
     assert not Path("canary").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "culprit",
     [
-        ("own_filters:Gone", "extends fairseq_ssl.filters.Filter"),
-        ("own_filters:Path", "extends fairseq_ssl.filters.Filter"),
-        ("own_filters:STOP", "extends fairseq_ssl.filters.Filter"),
-        ("own_filters:Unfinished", "class in own_filters that extends"),
-        ("own_filters:Sevens:min=1", "The filter 'Sevens' has no option 'min'"),
-        ("own_filters:Plain:max=1", "It has none"),
-        ("own_filters:Few", "own_filters:Few returned 1 scores for 2 rows"),
-        ("no.such:Class", "cannot be imported: ModuleNotFoundError: No module named 'no'"),
-        ("cleen:max", "Did you mean 'clean'"),
-        ("os.path;x:Class", "Expected package.module:Class"),
-        (":Class", "Expected package.module:Class"),
-        ("fairseq_ssl.filters:Filter", "extends fairseq_ssl.filters.Filter"),
+        *("own_filters:Gone", "own_filters:Path", "own_filters:Unfinished", "own_filters:Few"),
+        *("no.such:Class", "os.path;x:Class", ":Class", "fairseq_ssl.filters:Filter"),
+        "failing:Class",
     ],
 )
-def test_other_classes_are_rejected(own: Path, name: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        list(filter_pairs([("a", "b"), ("c", "d")], name))
-
-
-def test_failing_module_is_reported(own: Path) -> None:
+def test_other_classes_are_rejected(own: Path, culprit: str) -> None:
     (own / "failing.py").write_text("1 / 0\n")
-    with pytest.raises(UsageError, match="ZeroDivisionError: division by zero"):
-        filter_pairs(["a"], "failing:Class")
+    with pytest.raises(UsageError, match=culprit):
+        list(filter_pairs([("a", "b"), ("c", "d")], culprit))
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("pairs", "culprit"),
     [
-        ({"examples": -1}, "`examples` is -1"),
-        ({"memory": 2**20}, "`memory` is for the filter duplicates"),
+        ([("a", "b"), ("a",)], "Pair 2"),
+        ([("a", "b"), "a"], "Pair 2"),
+        ([("a", "b", "c")], "Pair 1"),
+        ([("a", "b")] * 1000 + [("a", float("nan"))], "pair 1001"),
     ],
 )
-def test_invalid_arguments_are_rejected(own: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        filter_files([Path("s"), Path("t")], [Path("x"), Path("y")], "clean", **options)
-
-
-def test_workers_and_progress(own: Path) -> None:
-    counts: list[int] = []
-
-    def progress(task: str, unit: str, total: int | None = None) -> Any:
-        return lambda count, share=None, note="": counts.append(count)
-
-    summary = filter_files(
-        [Path("s")], [Path("x")], "duplicates", executor=LocalExecutor(2), progress=progress
-    )
-    assert summary is not None
-    assert sum(counts) == summary.lines == len(PAIRS)
-
-
-@pytest.mark.parametrize("name", ["", ".chain", ".filter_job", ".rules"])
-def test_docstring_examples(name: str) -> None:
-    results = doctest.testmod(import_module(f"fairseq_ssl.filters{name}"))
-    assert results.attempted
-    assert not results.failed
-
-
-def test_package_exports_all_names() -> None:
-    assert all(hasattr(filters, name) for name in filters.__all__)
-    code = "import sys, fairseq_ssl.filters; assert not {'torch', 'fairseq'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
-
-
-def test_pairs_that_are_not_strings() -> None:
-    with pytest.raises(TypeError, match="not a string"):
-        filter_pairs("abc", "clean")
-    pairs: list[Any] = [("a", "b")] * 1000 + [("a", float("nan"))]
-    with pytest.raises(TypeError, match="Line 2 of pair 1001 is nan, a float"):
-        list(filter_pairs(pairs, "clean"))
-
-
-def test_files_without_outputs() -> None:
-    with pytest.raises(UsageError, match="There are 1 inputs but 0 outputs"):
-        filter_files([], [], "clean")
-
-
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        ([("a", "b"), ("a",)], "Pair 2 has 1 sides but pair 1 has 2"),
-        ([("a", "b"), "a"], "Pair 2 has 1 sides"),
-        (["a", ("a", "b")], "Pair 2 has 2 sides but pair 1 has 1"),
-        ([("a", "b", "c")], "Pair 1 has 3 sides. Expected a source and a target"),
-    ],
-)
-def test_pairs_have_two_sides(pairs: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_wrong_pairs_are_named(pairs: Any, culprit: str) -> None:
+    with pytest.raises((TypeError, UsageError), match=culprit):
         list(filter_pairs(pairs, "clean"))
 
 

@@ -1,9 +1,8 @@
-"""Learner errors: counts of examples, comparison with a slow edit distance, files."""
+"""Learner errors and verb forms: examples, a slow edit distance, grammar books, files."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.noise import learner_errors
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner_errors import (
     ERROR_KINDS,
     MAX_GRAM_TOKENS,
     LearnerErrorCounter,
     LearnerErrors,
-    count_learner_errors,
+    VerbForms,
 )
 from fairseq_ssl.signature import Signature
+from tests.conftest import run_command
 
 PAIRS = [
     ("I likes the nature .", "I like nature ."),  # a verb, and a word too much: which, is not clear
@@ -53,26 +54,18 @@ def counted(pairs: list[tuple[str, str]]) -> LearnerErrors:
     return counting.words()
 
 
-def test_counts_of_an_example() -> None:
+def test_counts_of_examples() -> None:
     assert counted(PAIRS) == COUNTED
-
-
-def test_common_removes_rare_words() -> None:
     twice = counted([*PAIRS, *PAIRS[3:5]]).common(2)
-    assert twice.deleted == {"to": 2}
-    assert twice.missing == {"z": 2}
+    assert (twice.deleted, twice.missing) == ({"to": 2}, {"z": 2})
     assert twice.replaced == {"on": {"of": 2}}
     assert twice.errors == (1, 5, 3, 2, 1)
     assert COUNTED.common(2).replaced == {}
-
-
-def test_skipped_pairs_are_counted() -> None:
     counting = LearnerErrorCounter()
-    counting.add("", "a")
-    counting.add("a", "\t")
-    counting.add("a", "a " * (MAX_GRAM_TOKENS + 1))
+    for written, corrected in (("", "a"), ("a", "\t"), ("a", "a " * (MAX_GRAM_TOKENS + 1))):
+        counting.add(written, corrected)
+    assert (counting.blank, counting.long) == (2, 1), "these pairs are not counted"
     counting.add("a", "a " * MAX_GRAM_TOKENS)
-    assert (counting.blank, counting.long) == (2, 1)
     assert counting.words().errors == (0, 0, 0, 0, 1)
 
 
@@ -113,56 +106,69 @@ def test_write_and_read_round_trip(tmp_path: Path) -> None:
     assert LearnerErrors.read(tmp_path / "words.json.gz") == words
 
 
-def bad(**changes: Any) -> dict[str, Any]:
-    """Return valid content with changed keys. None removes a key."""
-    good = {
-        "deleted": {"the": 2},
-        "missing": {"a": 1},
-        "replaced": {"in": {"on": 1}},
-        "errors": [1, 2],
-        "kinds": dict.fromkeys(ERROR_KINDS, 1),
-    }
-    return {name: value for name, value in {**good, **changes}.items() if value is not None}
+GOOD = {
+    **{"deleted": {"the": 2}, "missing": {"a": 1}, "replaced": {"in": {"on": 1}}},
+    **{"errors": [1, 2], "kinds": dict.fromkeys(ERROR_KINDS, 1)},
+}
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (bad(missing=None, mising={}), "no 'missing'. Expected .* Is 'mising' a misspelling"),
-        (bad(errors=None), "no 'errors'. Expected deleted, missing, replaced, errors, kinds"),
-        (bad(errors=[]), r"'errors' is \[\]. Expected a list of counts"),
-        (bad(errors=[0.5]), r"'errors' is \[0.5\]"),
-        (bad(kinds={"append": 1}), "'kinds' .* Expected a count for each of append, verb"),
-        (bad(deleted={}), "'deleted' is {}. Expected one word or more"),
-        (bad(deleted={"a": 0}), "Expected one word or more"),
-        (bad(deleted=["a"]), "Expected words, each with its count"),
-        (bad(deleted={"a": -1}), "'deleted: a' is -1. Expected a count"),
-        (bad(deleted={"a": True}), "'deleted: a' is true. Expected a count"),
-        (bad(missing={"a b": 1}), "'missing' is \"a b\". Expected words without spaces"),
-        (bad(missing={"": 1}), "Expected words without spaces"),
-        (bad(missing={"a\0": 1}), "Expected words without spaces or NUL"),
-        (bad(replaced=[]), "'replaced' is .*. Expected words, with the"),
-        (bad(replaced={"in": 3}), "'replaced: in' is 3. Expected words"),
-        (bad(replaced={"in": {}}), "'replaced: in' is {}. Expected one word"),
-        (bad(replaced={"in": {"on": "x" * 99}}), r"'replaced: in: on' is \"x{39}\.\.\.. Expected"),
-        ([], r"contains a list\. Expected an object with learner"),
-    ],
-)
-def test_invalid_files_are_rejected(content: object, message: str, tmp_path: Path) -> None:
+WRONG: dict[str, list[Any]] = {
+    "errors": [None, [], [0.5]],
+    "kinds": [{"append": 1}],
+    "deleted": [{}, {"a": 0}, ["a"], {"a": -1}, {"a": True}],
+    "missing": [{"a b": 1}, {"": 1}, {"a\0": 1}],
+    "replaced": [[], {"in": 3}, {"in": {}}, {"in": {"on": "x"}}],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, one) for key in WRONG for one in WRONG[key]])
+def test_wrong_files_name_the_key(key: str, value: Any, tmp_path: Path) -> None:
     path = tmp_path / "words.json"
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=message) as error:
+    path.write_text(json.dumps(GOOD))
+    LearnerErrors.read(path)
+    path.write_text(json.dumps({**GOOD, key: value}))
+    with pytest.raises(DataError, match=rf"words\.json.*'{key}"):
         LearnerErrors.read(path)
-    assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), 1])
-def test_items_that_are_not_pairs_are_rejected(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=re.escape(f"Pair 2 is {wrong!r}. Expected two strings.")):
-        count_learner_errors([("a", "b"), wrong])
+FORMS = """
+walk walked walking walks
+Walk Walked Walking Walks
+WENT GO GOES GOING GONE
+is am are be been being was were
+has had have having
+can could
+saw sawed sawing sawn saws see seeing seen sees
+puts put putting
+"""
 
 
-def test_missing_rapidfuzz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
-    with pytest.raises(MissingPackageError, match=r"rapidfuzz.*fairseq-ssl\[noise\]"):
-        LearnerErrorCounter()
+def test_forms_of_common_words() -> None:
+    for row in FORMS.strip().splitlines():
+        word, *others = row.split()
+        assert VerbForms()[word] == tuple(others)
+    for word in ("the", "I", "'s", "n't", "2nd", "<mask>", ".", "日本"):
+        assert VerbForms()[word] == ()
+
+
+def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_errors, "MAX_FORMS", 10)
+    forms = VerbForms()
+    for i in range(35):
+        assert forms["x" * (i + 1)] == ()
+        assert forms["goes"] == ("go", "going", "gone", "went")
+    assert len(forms) <= 10
+
+
+LEFT_OUT = """
+import sys
+from fairseq_ssl.noise.learner_errors import VerbForms
+
+assert VerbForms()["goes"]
+assert not {"spacy", "torch"} & set(sys.modules)
+import spacy
+"""
+
+
+def test_spacy_is_not_imported_but_importable() -> None:
+    run_command(sys.executable, "-c", LEFT_OUT)

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
-from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.rerank.ensemble_selection import (
     MeanVectors,
     choose_output,
-    post_ensemble,
     similarities,
 )
-from fairseq_ssl.rerank.word_vectors import (
-    FastTextVectors,
-    VectorTable,
-    VectorTraining,
-    read_vectors,
-    train_vectors,
-)
+from fairseq_ssl.rerank.word_vectors import VectorTable
 
 VECTORS = VectorTable(
     {
@@ -106,12 +94,6 @@ def test_most_similar_output_is_chosen_with_ties_to_the_first() -> None:
     assert choose_output(["north", "east", "far"], means, 0.0, np.array([3.0, 1, 1])) == 0
 
 
-@pytest.mark.parametrize("weights", [[0, 0], [-1, 2], [math.inf, 1], [1], [math.nan, 1]])
-def test_invalid_weights_are_rejected(weights: list[float]) -> None:
-    with pytest.raises(UsageError, match=r"Expected one `weight` per output|at least one above 0"):
-        post_ensemble([["north"], ["east"]], VECTORS, weights=weights)
-
-
 def test_two_systems_tie() -> None:
     """Even if the cosine of a vector with itself is rounded to less than 1."""
     for seed in range(30):
@@ -119,113 +101,3 @@ def test_two_systems_tie() -> None:
         means = MeanVectors(VectorTable(dict(zip("ab", drawn, strict=True)), 7))
         assert choose_output(["a", "b"], means) == 0
         assert choose_output(["b", "a"], means, 3.0) == 0
-
-
-def test_a_high_concentration_favors_close_outputs() -> None:
-    """The kernels select different outputs for a pair of close outputs and three distant ones."""
-    angles = np.radians([0, 5, 45, 70, 110])
-    directions = np.stack([np.cos(angles), np.sin(angles)], 1)
-    assert similarities(directions).argmax() == 2
-    assert similarities(directions, 0.001).argmax() == 2
-    assert similarities(directions, 50.0).argmax() in (0, 1)
-
-
-def test_read_vectors(tmp_path: Path) -> None:
-    text = b"4 2\neast 1 0.5 \nnorth -2e-1 2\n\xff 1 1\neast 7 7\n"
-    (tmp_path / "a.vec").write_bytes(text)
-    (tmp_path / "b.vec.gz").write_bytes(gzip.compress(text))
-    for name in ("a.vec", "b.vec.gz"):
-        found = read_vectors(tmp_path / name, {"east", "other"})
-        assert isinstance(found, VectorTable)
-        assert found.dimensions == 2
-        assert {word: row.tolist() for word, row in found.vectors.items()} == {"east": [1, 0.5]}
-        assert found.vector("north") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "a.vec:1 is ''"),
-        ("east 1 0\n", "a.vec:1 is 'east 1 0'. Expected the numbers of words"),
-        ("1 3\neast 1 0\n", r"a.vec:2 is 'east 1 0'.*a word and 3 numbers"),
-        ("1 2\neast 1 x\n", r"a.vec:2 is"),
-        ("1 2\neast 1 nan\n", r"a.vec:2 is"),
-        ("2 2\neast 1 0\n", "has 1 words. Expected 2, .* It may be truncated"),
-    ],
-)
-def test_invalid_vectors_are_rejected(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "a.vec").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=message):
-        read_vectors(tmp_path / "a.vec", {"east"})
-
-
-def test_invalid_vector_files_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.vec does not exist"):
-        read_vectors(tmp_path / "none.vec", set())
-    with pytest.raises(UsageError, match=r"Expected a \.vec, \.vec\.gz or \.bin file"):
-        read_vectors(tmp_path / "a.txt", set())
-    with pytest.raises(UsageError, match="is not a vector file"):
-        train_vectors([tmp_path / "text"], tmp_path / "a.txt", VectorTraining())
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write sentences of two topics without common words."""
-    path = tmp_path_factory.mktemp("text") / "text.gz"
-    draw = np.random.default_rng(1)
-    topics = [["cat", "dog", "bird", "fish"], ["sum", "root", "power", "factor"]]
-    lines = [" ".join(draw.choice(topics[n % 2], 8)) for n in range(500)]
-    path.write_bytes(gzip.compress(("\n".join([*lines, "once"]) + "\n").encode()))
-    return path
-
-
-SMALL = VectorTraining(dimensions=12, epochs=3, min_count=2, buckets=500, sample=0)
-
-
-def test_train_vectors(text: Path, tmp_path: Path) -> None:
-    pytest.importorskip("gensim")
-    lines: list[int] = []
-
-    def progress(task: str, unit: str, total: int | None = None) -> Progress:
-        return lambda count, share=None, note="": lines.append(count)
-
-    for name in ("a.vec", "b.vec", "c.bin"):
-        signature = train_vectors([text], tmp_path / name, SMALL, progress=progress)
-        assert signature.parameters["words"] == 8
-    assert sum(lines) == 3 * 4 * 501
-    assert (tmp_path / "a.vec").read_bytes() == (tmp_path / "b.vec").read_bytes()
-    table = read_vectors(tmp_path / "a.vec", {"cat", "dog", "sum", "root", "once"})
-    assert table.dimensions == 12
-    assert table.vector("once") is None
-    subwords = read_vectors(tmp_path / "c.bin", set())
-    assert isinstance(subwords, FastTextVectors)
-    for word in ("cat", "sum"):
-        assert subwords.vector(word) == pytest.approx(table.vector(word), rel=1e-3, abs=1e-5)
-    unknown = subwords.vector("cats")
-    assert unknown is not None
-    assert unknown.any()
-    means = MeanVectors(table)
-    assert means("cat") @ means("dog") > means("cat") @ means("root") + 0.3
-    assert choose_output(["cat", "sum", "root"], means) in (1, 2)
-
-
-def test_text_is_tokenized(text: Path, tmp_path: Path) -> None:
-    pytest.importorskip("gensim")
-    train_vectors([text], tmp_path / "a.vec", SMALL, tokenize="char")
-    assert "\nc " in (tmp_path / "a.vec").read_text(encoding="utf-8")
-
-
-def test_errors_of_training_and_reading(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("gensim")
-    with pytest.raises(DataError, match="occurs 9999 times"):
-        train_vectors([text], tmp_path / "a.vec", VectorTraining(min_count=9999, buckets=10))
-    (tmp_path / "a.bin").write_bytes(b"no model")
-    with pytest.raises(DataError, match=r"a\.bin is not a complete fastText model"):
-        read_vectors(tmp_path / "a.bin", set())
-    monkeypatch.setitem(sys.modules, "gensim.models.fasttext", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'fairseq-ssl\[wmt\]'"):
-        train_vectors([text], tmp_path / "a.vec", SMALL)
-    with pytest.raises(MissingPackageError, match="gensim"):
-        read_vectors(tmp_path / "a.bin", set())

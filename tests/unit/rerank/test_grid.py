@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.rerank import grid
 from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
-from fairseq_ssl.rerank.grid import BoxSearch, divide_grid, grid_search
+from fairseq_ssl.rerank.grid import BoxSearch, grid_search
 from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
 
 
@@ -77,30 +77,6 @@ def test_counts_of_each_point(cells: int, monkeypatch: pytest.MonkeyPatch) -> No
             assert (row == counts.chosen(choices(candidates, point)).sum(0)).all()
 
 
-def test_most_candidates_are_pruned_in_a_small_box() -> None:
-    candidates, counts = random_case(200, 4)
-    whole = BoxSearch(candidates, counts)._all_candidates()
-    rest, _ = grid.prune(whole, ((8, 8, 8, 8), (9, 9, 9, 9)))
-    assert len(rest.scores) < 0.2 * len(whole.scores)
-    point, _ = grid.prune(whole, ((8, 8, 8, 9), (8, 8, 8, 9)))
-    assert not len(point.scores)  # at a single point all sentences are decided
-    assert (
-        point.decided == counts.chosen(choices(candidates, np.array([8, 8, 8, 9]))).sum(0)
-    ).all()
-
-
-def test_each_point_is_in_one_box() -> None:
-    found = divide_grid(4, 3)
-    assert len(found) >= grid.MIN_BOXES
-    points = [
-        point
-        for low, high in found
-        for point in product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
-    ]
-    assert sorted(points) == sorted(product(range(5), repeat=3))
-    assert divide_grid(1, 2) == [((a, b), (a, b)) for a, b in product(range(2), repeat=2)]
-
-
 def test_result_does_not_depend_on_processes() -> None:
     candidates, counts = random_case(60, 4)
     reported: list[int] = []
@@ -118,9 +94,3 @@ def test_large_counts_are_summed_in_double_precision() -> None:
     assert grid._fits_single(BoxSearch(candidates, counts)._all_candidates())
     assert not grid._fits_single(BoxSearch(candidates, huge)._all_candidates())
     assert (grid_search(candidates, counts, 4)[0] == grid_search(candidates, huge, 4)[0]).all()
-
-
-def test_one_feature_has_one_point() -> None:
-    candidates, counts = random_case(5, 1)
-    weights, points = grid_search(candidates, counts, 10)
-    assert (weights.tolist(), points) == ([SCORE_UNITS], 1)

@@ -16,9 +16,7 @@ from fairseq_ssl.rerank.nbest import (
     NBest,
     SentenceCandidates,
     format_nbest,
-    merge,
     merge_sentences,
-    parse_generated,
     parse_list,
     parse_nbest,
 )
@@ -57,59 +55,37 @@ def test_lines_of_other_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("", "list:2 is not a line of an n-best list"),
-        ("1 ||| a", "list:2 is not a line"),
-        ("x ||| a ||| s= 1 ||| 1", "list:2 is not a line"),
-        ("1 ||| a ||| b ||| c ||| s= 1 ||| 1 ||| 2", "list:2 is not a line"),
-        ("0 ||| a ||| s= 1 ||| 1", "list:2 has sentence 0 after 1. Sort"),
-        ("1 ||| a ||| s= 1 s= 2 ||| 1", "list:2 has the score 's' twice"),
-        ("1 ||| a ||| -1 s= 2 ||| 1", "list:2 has '-1' before a name"),
-        ("1 ||| a ||| = 2 ||| 1", "list:2 has '=' before a name"),
-        ("1 ||| a ||| s= t= 2 ||| 1", "list:2 has no number after s="),
-        ("1 ||| a ||| s= one ||| 1", "list:2 has 'one' as the score 's'. Expected a number"),
-        ("1 ||| a ||| s= nan ||| 1", "list:2 has nan as the score 's'. Expected a finite"),
-        ("1 ||| a ||| s= 1 ||| inf", "list:2 has inf as the total. Expected a finite"),
+        *("", "1 ||| a", "x ||| a ||| s= 1 ||| 1", "1 ||| a ||| b ||| c ||| s= 1 ||| 1 ||| 2"),
+        *("0 ||| a ||| s= 1 ||| 1", "1 ||| a ||| s= 1 s= 2 ||| 1", "1 ||| a ||| -1 s= 2 ||| 1"),
+        *("1 ||| a ||| = 2 ||| 1", "1 ||| a ||| s= t= 2 ||| 1", "1 ||| a ||| s= one ||| 1"),
+        *("1 ||| a ||| s= nan ||| 1", "1 ||| a ||| s= 1 ||| inf"),
     ],
 )
-def test_invalid_lines_are_rejected(line: str, message: str) -> None:
+def test_wrong_lines_are_named(line: str) -> None:
     lines = ["1 ||| a ||| s= 1 ||| 1", line, "9 ||| a ||| s= 1 ||| 1"]
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match="list:2 "):
         list(parse_nbest(lines, "list"))
-    assert message in str(error.value)
-
-
-def test_empty_lists_are_rejected() -> None:
-    with pytest.raises(DataError, match="list is empty"):
-        list(parse_nbest([], "list"))
-    with pytest.raises(DataError, match="list is empty"):
-        list(parse_list([], "list", "s", str))
-    with pytest.raises(DataError, match="list is not an n-best list"):
-        list(parse_list(["S-0\ta"], "list", "s", str))
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("0 ||| a ||| s= 1", "Expected a list of lines, not a string"),
-        (None, "Expected a list of lines, not None"),
-        (["0 ||| a ||| s= 1", None], "Line 2 of the list is None, a NoneType"),
-        ([3], "Line 1 of the list is 3, a int"),
-    ],
+    ("lines", "culprit"),
+    [("0 ||| a ||| s= 1", "string"), (["0 ||| a ||| s= 1", None], "Line 2"), ([], "list is empty")],
 )
-def test_lines_that_are_not_strings_are_rejected(lines: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+def test_wrong_lists_are_rejected(lines: Any, culprit: str) -> None:
+    with pytest.raises((DataError, TypeError), match=culprit):
         NBest.parse(lines)
 
 
-def test_lists_are_streamed() -> None:
+def test_lists_are_streamed_and_numbers_keep_twelve_digits() -> None:
     def lines() -> Iterator[str]:
-        yield "0 ||| a ||| s= 1 ||| 1"
+        yield f"0 ||| a ||| s= {-math.pi * 100} ||| {0.1 + 0.2}"
         yield "1 ||| a ||| s= 1 ||| 1"
         raise AssertionError
 
-    assert next(parse_nbest(lines(), "list")).index == 0
+    first = next(parse_nbest(lines(), "list"))
+    assert list(format_nbest([first])) == ["0 ||| a ||| s= -314.159265359 ||| 0.3"]
 
 
 GENERATED = """\
@@ -143,12 +119,12 @@ def test_output_of_fairseq_generate() -> None:
     assert next(turned).candidates[0].text == "ab c"
     with pytest.raises(UsageError, match="list has n-best lists of Moses"):
         parse_list(["0 ||| a ||| r2l= -1 ||| -1"], "list", "r2l", rewrite, right_to_left=True)
-    with pytest.raises(DataError, match="list:1 is truncated"):
-        list(parse_generated(["H-0\t-1"], "list", "l2r", str))
-    with pytest.raises(DataError, match="list:1 has an index of too many digits"):
-        list(parse_generated([f"H-{'9' * 5000}\t-1\ta"], "list", "l2r", str))
-    with pytest.raises(DataError, match="list:1 has 'x' as the score"):
-        list(parse_generated(["H-0\tx\ta"], "list", "l2r", str))
+
+
+@pytest.mark.parametrize("line", ["H-0\t-1", f"H-{'9' * 5000}\t-1\ta", "H-0\tx\ta", "S-0\ta"])
+def test_wrong_lines_of_fairseq_generate_are_named(line: str) -> None:
+    with pytest.raises(DataError, match="list"):
+        list(parse_list([line], "list", "l2r", str))
 
 
 def one(number: int, *candidates: tuple[str, dict[str, float]]) -> SentenceCandidates:
@@ -185,18 +161,7 @@ def test_incompatible_lists_are_rejected() -> None:
     with pytest.raises(DataError, match="Sentence 0 is not in L"):
         list(merge_sentences([left[1:], left], ["L", "R"]))
     other = [one(0, ("a", {"s": -1.5}))]
-    with pytest.raises(DataError, match=r"with s= -1 in L and -1\.5 in R"):
+    with pytest.raises(DataError, match=r"s= -1 in L and -1\.5 in R"):
         list(merge_sentences([left[:1], other], ["L", "R"]))
-    with pytest.raises(DataError, match=r"sentence 7 contains"):
+    with pytest.raises(DataError, match="sentence 7"):
         list(format_nbest([one(7, ("a ||| b", {}))]))
-
-
-def test_numbers_keep_twelve_digits() -> None:
-    candidate = Candidate("a", {"s": -math.pi * 100}, 0.1 + 0.2)
-    lines = list(format_nbest([SentenceCandidates(0, [candidate])]))
-    assert lines == ["0 ||| a ||| s= -314.159265359 ||| 0.3"]
-
-
-def test_at_least_one_list_is_merged() -> None:
-    with pytest.raises(UsageError, match="no n-best lists"):
-        merge({})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.raw_text import (
-    LineEdit,
     LineSegmenter,
     Sentence,
     TokenEdit,
@@ -181,26 +178,13 @@ def test_sentences_and_tokens(segmenter: LineSegmenter) -> None:
     assert segmenter("  ") == []
 
 
-def test_a_line_beyond_the_limit_of_spacy_parsers() -> None:
-    assert tokens(SPACY, "a" + " " * 1_000_010 + "b") == [["a", "b"]]
-
-
-def test_a_line_that_moses_changes_is_split_at_spaces() -> None:
-    assert tokens(MOSES, "a\x01b, c") == [["a\x01b,", "c"]]
-
-
-@pytest.mark.parametrize(("language", "why"), [("xx-none", "such as en.$"), ("ja", "SudachiPy")])
-def test_languages_without_a_tokenizer(language: str, why: str) -> None:
-    if language == "ja" and importlib.util.find_spec("sudachipy"):
-        pytest.skip("spaCy can tokenize Japanese")
-    with pytest.raises(UsageError, match=why):
-        LineSegmenter.of("spacy", language)
-
-
-def test_tokenized_lines_are_single_sentences() -> None:
-    assert tokens(SPACES, "a . b  c .") == [["a", ".", "b", "c", "."]]
+def test_tokens_of_special_lines() -> None:
+    assert tokens(SPACY, "a" + " " * 1_000_010 + "b") == [["a", "b"]], "above a limit of spaCy"
+    assert tokens(MOSES, "a\x01b, c") == [["a\x01b,", "c"]], "Moses would change the line"
+    assert tokens(SPACES, "a . b  c .") == [["a", ".", "b", "c", "."]], "one sentence"
     assert SPACES(" a b") == [Sentence(["a", "b"], [1, 3])]
 
 
-def test_edits_are_applied_in_order() -> None:
-    assert apply_line_edits("abcdef", [LineEdit(1, 2, "X"), LineEdit(4, 4, "Y")]) == "aXcdYef"
+def test_languages_without_a_tokenizer() -> None:
+    with pytest.raises(UsageError, match="xx-none"):
+        LineSegmenter.of("spacy", "xx-none")

