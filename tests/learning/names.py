@@ -39,7 +39,7 @@ def write(folder: Path, split: str, lines: int, seed: int) -> None:
 
 
 def preprocess(folder: Path, destination: Path, *flags: str | Path) -> None:
-    """Binarize the splits of a folder, with its dict.txt unless `flags` have another one."""
+    """Binarize the splits of a folder. `flags` are options of fairseq-preprocess."""
     splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    words = ("-s", "src", "-t", "trg", "--joined-dictionary", "--srcdict", folder / "dict.txt")
-    run_command("fairseq-preprocess", *words, *splits, *flags, "--destdir", destination)
+    words = ("fairseq-preprocess", "-s", "src", "-t", "trg", "--joined-dictionary")
+    run_command(*words, *splits, *flags, "--destdir", destination)

@@ -43,6 +43,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
             names.write(folder, split, lines, seed)
         words = [*names.KNOWN, *(word.replace("w", "v") for word in names.KNOWN)]
         (folder / "dict.txt").write_text("".join(f"{word} 1\n" for word in words))
-        names.preprocess(folder, folder / "raw", "--dataset-impl", "raw")
+        raw = ("--dataset-impl", "raw", "--srcdict", folder / "dict.txt")
+        names.preprocess(folder, folder / "raw", *raw)
 
     return build_once(tmp_path_factory, "named", build)
