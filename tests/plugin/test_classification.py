@@ -55,7 +55,9 @@ def test_mixture_checkpoint_needs_no_other_checkpoints(
     data: Path, expert: Path, imitators: Path, tmp_path: Path
 ) -> None:
     """Its logits equal equation 3.6."""
-    parts = [shutil.copy(path, tmp_path / path.parent.name) for path in (expert, imitators)]
+    parts = [tmp_path / path.parent.name for path in (expert, imitators)]
+    shutil.copy(expert, parts[0])
+    shutil.copy(imitators, parts[1])
     mixture = made.mixture(data, tmp_path / "run", parts[0], "--mixture-imitators", parts[1])
     for path in parts:
         path.unlink()
@@ -128,7 +130,7 @@ def test_full_epochs_repeat_a_sample(data: Path, tmp_path: Path) -> None:
         np.save(tmp_path / f"{split}.npy", np.full((count, 2), 0.5))
     few = ("--classification-unlabeled-lines", "8")
     extra = ("--classification-unlabeled", "unlabeled:valid", few[0], "34")
-    found, updates = {}, {}
+    found, tasks, updates = {}, {}, {}
     for name, flags in {
         "all": (),
         "few": few,
@@ -136,9 +138,9 @@ def test_full_epochs_repeat_a_sample(data: Path, tmp_path: Path) -> None:
         "extra": extra,
     }.items():
         checkpoint = made.imitators(data, tmp_path / name, tmp_path, *flags, "--max-epoch", "1")
-        _, task = made.loaded(checkpoint, data, imitator_teacher=tmp_path)
-        task.load_dataset("train")
-        found[name] = task.datasets["train"]
+        _, tasks[name] = made.loaded(checkpoint, data, imitator_teacher=tmp_path)
+        tasks[name].load_dataset("train")
+        found[name] = tasks[name].datasets["train"]
         state = torch.load(checkpoint, weights_only=False)
         updates[name] = state["optimizer_history"][-1]["num_updates"]
     assert [len(texts) for texts in found.values()] == [30, 8, 30, 34]
@@ -148,7 +150,7 @@ def test_full_epochs_repeat_a_sample(data: Path, tmp_path: Path) -> None:
     assert sorted(times) == [3, 3, 4, 4, 4, 4, 4, 4]
     assert set(range(30)) < set(found["extra"].lines)
     line = int(found["extra"].lines[33]) - 30
-    ids = task.unlabeled("valid", [PIECES])[line][PIECES]
+    ids = tasks["extra"].unlabeled("valid", [PIECES])[line][PIECES]
     assert torch.equal(found["extra"][33][PIECES], ids)
 
 
@@ -206,9 +208,10 @@ def test_adversarial_training_of_a_mixture_calls_imitators_once_per_text(
 
     monkeypatch.setattr(ExpertAndImitators, "alphas", counted)
     flags = ("--mixture-imitators", imitators, "--criterion", f"{criterion}_cross_entropy")
-    more = ("--classification-unlabeled-per-labeled", "2", "--max-update", "3")
-    more += ("--adversarial-epsilon", "1")
-    found = weights(made.mixture(data, tmp_path / "run", expert, *flags, *more))
+    more = ("--classification-unlabeled-per-labeled", "2", "--adversarial-epsilon", "1")
+    found = weights(
+        made.mixture(data, tmp_path / "run", expert, *flags, *more, "--max-update", "3")
+    )
     assert len(calls) == 3 * asked
     for name, weight in weights(expert).items():
         assert not torch.equal(weight, found[f"expert.{name}"]), name

@@ -195,7 +195,7 @@ def test_int8_changes_probabilities_slightly(data: Path, model: Path) -> None:
     assert "quantized" in repr(fast.models[0]).lower()
 
 
-TUNED = {
+TUNED: dict[str, tuple[str, dict[str, Any], int]] = {
     "default": ("learned", {}, edit_corrector.MAX_UNKNOWN_WORDS),
     "int8": ("learned", {"edit_int8": True}, 0),
     "ensemble": ("bert electra", {"edit_weights": "1,2"}, edit_corrector.MAX_UNKNOWN_WORDS),

@@ -126,9 +126,9 @@ def test_gradient_equals_the_weighted_gradients_of_the_candidates(digits: Path, 
             shares = both.detach().softmax(0)
             expected = expected - 0.3 * (shares * both).sum()
     source = sentences(sample["net_input"]["src_tokens"])
-    for words, digits in zip(source, sentences(sample["target"]), strict=True):
-        expected = expected - alone(model.models["words-digits"], words, digits)
-        expected = expected - alone(model.models["digits-words"], digits, words)
+    for words, target in zip(source, sentences(sample["target"]), strict=True):
+        expected = expected - alone(model.models["words-digits"], words, target)
+        expected = expected - alone(model.models["digits-words"], target, words)
     torch.autograd.backward(expected)
     trained = trained_only(dict(model.named_parameters()))
     wanted = {name: cast(torch.Tensor, weight.grad).clone() for name, weight in trained.items()}

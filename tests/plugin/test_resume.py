@@ -64,10 +64,10 @@ def test_killed_run_ends_with_the_weights_of_an_uninterrupted_one(
     tmp_path: Path,
     run: Run,
 ) -> None:
-    words = ("fairseq-train", masked_data, "--user-dir", PACKAGE, *TINY, *flags)
+    words: list[str | Path] = ["fairseq-train", masked_data, "--user-dir", PACKAGE, *TINY, *flags]
     run(*words, "--num-workers", "0", "--save-dir", tmp_path / "uninterrupted")
     killed = tmp_path / "killed"
-    words += ("--num-workers", workers, "--save-dir", killed)
+    words += ["--num-workers", workers, "--save-dir", killed]
     for at_update in kills:
         start_and_kill(killed, at_update, *words)
         assert at_update <= updates(killed) < int(flags[flags.index("--max-update") + 1])

@@ -224,9 +224,10 @@ def test_pseudo_bidirectional_checkpoints_have_shared_weights_once_and_their_ali
     state = torch.load(path, weights_only=False)
     state["cfg"]["model"]["pseudo_future_alignment"] = "position"
     torch.save(state, tmp_path / "position.pt")
-    words = (learner_data / "bin", *DECODED["pseudo-bidirectional transformer"].split())
+    flags = DECODED["pseudo-bidirectional transformer"].split()
     aligned, other = (
-        generated(run, words[0], one, *words[1:]) for one in (path, tmp_path / "position.pt")
+        generated(run, learner_data / "bin", one, *flags)
+        for one in (path, tmp_path / "position.pt")
     )
     assert not close(aligned, other)
 
@@ -258,8 +259,8 @@ PROCESSES = {
 def test_two_processes_equal_one_with_double_accumulation(
     name: str, run: Run, words_of: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
-    words = (*words_of(name), *ALWAYS, *PROCESSES[name].split(), "--no-epoch-checkpoints")
-    words += ("--max-update", "8", "--save-dir")
+    words: list[str | Path] = [*words_of(name), *ALWAYS, *PROCESSES[name].split()]
+    words += ("--no-epoch-checkpoints", "--max-update", "8", "--save-dir")
     run("fairseq-train", *words, tmp_path / "one", "--update-freq", "2")
     train_in_two_processes(run, *words, tmp_path / "two")
     one, two = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))
