@@ -238,6 +238,36 @@ def trained(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def learner_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """{train,valid}.{src,trg,edits} of learners, binarized in bin/; a tiny bert/ and electra/."""
+    from tests.plugin import edit_corpus
+
+    return build_once(tmp_path_factory, "learner_data", edit_corpus.build_data)
+
+
+@pytest.fixture(scope="session")
+def taggers(learner_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Edit taggers: learned.pt, which corrects, and some after 4 updates.
+
+    learned.pt and token.pt read tokens, and need bin/, which is that of `learner_data`.
+    bert.pt, unfactorized.pt (with the same BERT) and electra.pt (unfactorized) read words.
+    """
+    from tests.plugin import edit_corpus
+
+    return build_once(
+        tmp_path_factory, "taggers", lambda folder: edit_corpus.build_taggers(folder, learner_data)
+    )
+
+
+@pytest.fixture(scope="session")
+def classifiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text classifiers: data/, and checkpoint_last.pt in expert/, imitators/ and mixture/."""
+    from tests.plugin import classification
+
+    return build_once(tmp_path_factory, "classifiers", classification.build)
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Headless Chromium."""
     webdriver = pytest.importorskip("selenium.webdriver")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from tests.conftest import run_command
+
 KNOWN = [f"w{i}" for i in range(20)]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -34,3 +36,10 @@ def write(folder: Path, split: str, lines: int, seed: int) -> None:
     for place, side in enumerate(("src", "trg")):
         text = "".join(" ".join(words[place]) + "\n" for words in pairs)
         (folder / f"{split}.{side}").write_text(text, encoding="utf-8")
+
+
+def preprocess(folder: Path, destination: Path, *flags: str | Path) -> None:
+    """Binarize the splits of a folder. `flags` are options of fairseq-preprocess."""
+    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    words = ("fairseq-preprocess", "-s", "src", "-t", "trg", "--joined-dictionary")
+    run_command(*words, *splits, *flags, "--destdir", destination)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PACKAGE, Run
-from tests.learning.names import KNOWN, write
+from tests.learning.names import KNOWN, preprocess, write
 
 TEST_LINES = 100
 TRAINING = (
@@ -31,11 +31,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def prepared(run: Run, text: Path, *flags: str) -> Path:
-    splits = [f"--{split}pref={text / split}" for split in ("train", "valid", "test")]
-    languages = ("-s", "src", "-t", "trg", "--joined-dictionary", "--srcdict", text / "dict.txt")
+def prepared(text: Path, *flags: str) -> Path:
     data = text / f"data{len(flags)}"
-    run("fairseq-preprocess", *languages, *splits, *flags, "--destdir", data)
+    preprocess(text, data, *flags, "--srcdict", text / "dict.txt")
     return data
 
 
@@ -59,8 +57,8 @@ def test_it_copies_unseen_names(run: Run, text: Path, tmp_path: Path) -> None:
     raw = ("--dataset-impl", "raw")
     ours = (*raw, "--task", "copying_translation", "--arch", "pointer_transformer_tiny")
     stock = ("--task", "translation", "--arch", "transformer_tiny", "--share-all-embeddings")
-    with_names, without = right(run, prepared(run, text, *raw), tmp_path / "ours", *ours)
+    with_names, without = right(run, prepared(text, *raw), tmp_path / "ours", *ours)
     assert with_names + without >= 85
-    with_names, without = right(run, prepared(run, text), tmp_path / "stock", *stock)
+    with_names, without = right(run, prepared(text), tmp_path / "stock", *stock)
     assert with_names == 0
     assert without > 3  # it has learned the rest

@@ -10,12 +10,11 @@ import torch
 import fairseq_ssl
 
 fairseq_ssl.register()
-from fairseq import options  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq_cli import train as fairseq_train  # noqa: E402
 
 from fairseq_ssl.cli.main import main  # noqa: E402
 from tests.conftest import PACKAGE  # noqa: E402
+from tests.plugin.runs import parsed  # noqa: E402
 
 SIZES = ("--recurrent-embed-dim", "8", "--recurrent-hidden-dim", "6")
 IMITATORS = ("--imitator-embed-dim", "8", "--imitator-channels", "6", "--imitator-windows", "1,2")
@@ -25,6 +24,14 @@ TRAINING = (
     "--disable-validation",
 )
 ALWAYS = (*TRAINING, "--distributed-world-size", "1")
+
+
+def build(folder: Path) -> None:
+    """Write the content of the fixture `classifiers`: lowercase data, and three models."""
+    data = data_folder(folder, "--lower")
+    teacher = expert(data, folder / "expert", epochs=8)
+    students = imitators(data, folder / "imitators", teacher)
+    mixture(data, folder / "mixture", teacher, "--mixture-imitators", students)
 
 
 def data_folder(folder: Path, *flags: str) -> Path:
@@ -40,37 +47,23 @@ def data_folder(folder: Path, *flags: str) -> Path:
     texts = [f"this film {number} was {kind}\n" for number in range(15) for kind in kinds]
     (folder / "unlabelled.txt").write_text("".join(texts))
     words = ["classify", "prepare", folder / "train.tsv", "--valid", folder / "valid.tsv"]
-    words += [
-        "--unlabeled",
-        folder / "unlabelled.txt",
-        "--subword-vocab-size",
-        "60",
-        "-o",
-        folder / "data",
-    ]
-    assert main([*map(str, words), "--train-test-overlap", "keep", *flags]) == 0
+    words += ["--unlabeled", folder / "unlabelled.txt", "--subword-vocab-size", "60"]
+    words += ["-o", folder / "data", "--train-test-overlap", "keep", *flags]
+    assert main([str(word) for word in words]) == 0
     return folder / "data"
 
 
 def train(data: Path, save: Path, *flags: str | Path, stage: str = "supervised") -> Path:
     """Run fairseq-train in this process. Return the last checkpoint."""
-    words: list[str | Path] = [
-        data,
-        "--user-dir",
-        PACKAGE,
-        "--task",
-        "semi_supervised_classification",
-    ]
-    words += ["--classification-stage", stage, "--save-dir", save]
-    return run(save, *words, *flags)
+    task = ("--user-dir", PACKAGE, "--task", "semi_supervised_classification")
+    return run(save, data, *task, "--classification-stage", stage, *flags)
 
 
 def run(save: Path, *words: str | Path) -> Path:
     """Run fairseq-train with these arguments and those that all tests share."""
-    given = [str(word) for word in (*ALWAYS, "--save-dir", save, *words)]
-    args = options.parse_args_and_arch(options.get_training_parser(), given)
+    cfg = parsed(*ALWAYS, "--save-dir", save, *words)
     torch.manual_seed(1)
-    fairseq_train.main(convert_namespace_to_omegaconf(args))
+    fairseq_train.main(cfg)
     return save / "checkpoint_last.pt"
 
 

@@ -8,13 +8,15 @@ import pytest
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
+from tests import pretrained
 from tests.conftest import PACKAGE
 from tests.learning.learner_sentences import write
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq_cli import preprocess, train  # noqa: E402
+
+from tests.plugin.runs import parsed  # noqa: E402
 
 TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
 TRAINING = (
@@ -23,6 +25,42 @@ TRAINING = (
     *("--no-epoch-checkpoints", "--seed", "1", "--cpu", "--num-workers", "0"),
 )
 WORDS = ("--edit-unit", "word")
+
+
+SMALL = (
+    *("--arch", "edit_tagger_small", "--encoder-layers", "1", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "32", "--max-source-positions", "32", "--max-tokens", "500"),
+)
+TINY = (
+    *("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"),
+    *("--encoder-attention-heads", "2"),
+)
+FEW = ("--lr", "0.02", "--max-update", "4", "--max-source-positions", "36", "--disable-validation")
+
+
+def build_data(folder: Path) -> None:
+    """Write the content of the fixture `learner_data`."""
+    write(folder, "train", 400, seed=1)
+    write(folder, "valid", 60, seed=2)
+    binarize(folder)
+    pretrained.bert(folder / "bert")
+    pretrained.electra(folder / "electra", seed=2)
+
+
+def build_taggers(folder: Path, data: Path) -> None:
+    """Write the content of the fixture `taggers`."""
+    (folder / "bin").symlink_to(data / "bin")
+    for name, flags in {
+        "learned": (*SMALL, "--max-update", "60", "--edit-detection"),
+        "token": (*FEW, *TINY, "--edit-detection"),
+        "bert": (*FEW, *WORDS, "--edit-init", str(data / "bert")),
+        "unfactorized": (*FEW, *WORDS, "--edit-unfactorized", "--edit-init", str(data / "bert")),
+        "electra": (
+            *(*FEW, *WORDS, "--edit-init", str(data / "electra")),
+            *("--edit-unfactorized", "--edit-pooling", "mean"),
+        ),
+    }.items():
+        trained(data / "bin", folder / "runs" / name, *flags).rename(folder / f"{name}.pt")
 
 
 def write_corpus(folder: Path, *flags: str) -> None:
@@ -34,9 +72,7 @@ def write_corpus(folder: Path, *flags: str) -> None:
 
 def trained(data: Path, folder: Path, *flags: str) -> Path:
     """Train on a data folder with `TRAINING` and `flags`. Return the last checkpoint."""
-    words = [str(data), *TRAINING, "--save-dir", str(folder), *flags]
-    parser = options.get_training_parser()
-    train.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words)))
+    train.main(parsed(data, *TRAINING, "--save-dir", folder, *flags))
     return folder / "checkpoint_last.pt"
 
 

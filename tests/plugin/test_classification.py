@@ -18,24 +18,24 @@ from tests.conftest import PACKAGE, weights
 from tests.plugin import classification as made
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made.data_folder(tmp_path_factory.mktemp("classification"))
+@pytest.fixture
+def data(classifiers: Path) -> Path:
+    return classifiers / "data"
 
 
-@pytest.fixture(scope="module")
-def expert(data: Path) -> Path:
-    return made.expert(data, data.parent / "expert")
+@pytest.fixture
+def expert(classifiers: Path) -> Path:
+    return classifiers / "expert/checkpoint_last.pt"
 
 
-@pytest.fixture(scope="module")
-def imitators(data: Path, expert: Path) -> Path:
-    return made.imitators(data, data.parent / "imitators", expert)
+@pytest.fixture
+def imitators(classifiers: Path) -> Path:
+    return classifiers / "imitators/checkpoint_last.pt"
 
 
-@pytest.fixture(scope="module")
-def mixture(data: Path, expert: Path, imitators: Path) -> Path:
-    return made.mixture(data, data.parent / "mixture", expert, "--mixture-imitators", imitators)
+@pytest.fixture
+def mixture(classifiers: Path) -> Path:
+    return classifiers / "mixture/checkpoint_last.pt"
 
 
 def test_each_stage_trains_only_its_part(expert: Path, imitators: Path, mixture: Path) -> None:
@@ -52,16 +52,16 @@ def test_each_stage_trains_only_its_part(expert: Path, imitators: Path, mixture:
 
 
 def test_mixture_checkpoint_needs_no_other_checkpoints(
-    data: Path, mixture: Path, expert: Path, imitators: Path, tmp_path: Path
+    data: Path, expert: Path, imitators: Path, tmp_path: Path
 ) -> None:
     """Its logits equal equation 3.6."""
-    shutil.copy(mixture, tmp_path / "alone.pt")
-    hidden = [path.rename(path.with_suffix(".away")) for path in (mixture, expert, imitators)]
-    try:
-        model, task = made.loaded(tmp_path / "alone.pt", data)
-    finally:
-        for path in hidden:
-            path.rename(path.with_suffix(".pt"))
+    parts = [tmp_path / path.parent.name for path in (expert, imitators)]
+    shutil.copy(expert, parts[0])
+    shutil.copy(imitators, parts[1])
+    mixture = made.mixture(data, tmp_path / "run", parts[0], "--mixture-imitators", parts[1])
+    for path in parts:
+        path.unlink()
+    model, task = made.loaded(mixture, data)
     texts = task.unlabeled("unlabeled", [WORDS, PIECES])
     batch = texts.collater([texts[index] for index in range(6)])["net_input"]
     with torch.no_grad():
@@ -124,44 +124,34 @@ def test_teacher_labels_of_a_folder_belong_to_their_lines(data: Path, tmp_path: 
         made.imitators(data, tmp_path / "other", teacher)
 
 
-def test_full_epochs_repeat_a_sample(data: Path, expert: Path, tmp_path: Path) -> None:
+def test_full_epochs_repeat_a_sample(data: Path, tmp_path: Path) -> None:
     """The lines of further splits follow those of the first."""
-    teacher = tmp_path / "teacher"
-    teacher.mkdir()
-    for split in ("unlabeled", "valid"):
-        np.save(teacher / f"{split}.npy", np.full((30 if split[0] == "u" else 9, 2), 0.5))
-    found = {}
-    for name, flags in (
-        ("all", ()),
-        ("few", ("--classification-unlabeled-lines", "8")),
-        ("full", ("--classification-unlabeled-lines", "8", "--classification-full-epochs")),
-        (
-            "extra",
-            (
-                *("--classification-unlabeled", "unlabeled:valid"),
-                *("--classification-unlabeled-lines", "34"),
-            ),
-        ),
-    ):
-        checkpoint = made.imitators(data, tmp_path / name, teacher, *flags)
-        _, task = made.loaded(checkpoint, data, imitator_teacher=teacher)
-        task.load_dataset("train")
-        found[name] = task.datasets["train"]
-    assert [len(found[name]) for name in ("all", "few", "full", "extra")] == [30, 8, 30, 34]
+    for split, count in (("unlabeled", 30), ("valid", 9)):
+        np.save(tmp_path / f"{split}.npy", np.full((count, 2), 0.5))
+    few = ("--classification-unlabeled-lines", "8")
+    extra = ("--classification-unlabeled", "unlabeled:valid", few[0], "34")
+    found, tasks, updates = {}, {}, {}
+    for name, flags in {
+        "all": (),
+        "few": few,
+        "full": (*few, "--classification-full-epochs"),
+        "extra": extra,
+    }.items():
+        checkpoint = made.imitators(data, tmp_path / name, tmp_path, *flags, "--max-epoch", "1")
+        _, tasks[name] = made.loaded(checkpoint, data, imitator_teacher=tmp_path)
+        tasks[name].load_dataset("train")
+        found[name] = tasks[name].datasets["train"]
+        state = torch.load(checkpoint, weights_only=False)
+        updates[name] = state["optimizer_history"][-1]["num_updates"]
+    assert [len(texts) for texts in found.values()] == [30, 8, 30, 34]
+    assert updates["all"] == updates["full"] > updates["few"]
     assert set(found["full"].lines) == set(found["few"].lines)
     times = np.unique(found["full"].lines, return_counts=True)[1]
     assert sorted(times) == [3, 3, 4, 4, 4, 4, 4, 4]
     assert set(range(30)) < set(found["extra"].lines)
     line = int(found["extra"].lines[33]) - 30
-    checkpoint = tmp_path / "extra/checkpoint_last.pt"
-    _, task = made.loaded(checkpoint, data, imitator_teacher=teacher)
-    ids = task.unlabeled("valid", [PIECES])[line][PIECES]
+    ids = tasks["extra"].unlabeled("valid", [PIECES])[line][PIECES]
     assert torch.equal(found["extra"][33][PIECES], ids)
-    updates = []
-    for name in ("all", "few", "full"):
-        state = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False)
-        updates.append(state["optimizer_history"][-1]["num_updates"])
-    assert updates[0] == updates[2] > updates[1]
 
 
 def test_language_model_embeddings_are_matched_by_word(data: Path, tmp_path: Path) -> None:
@@ -218,15 +208,10 @@ def test_adversarial_training_of_a_mixture_calls_imitators_once_per_text(
 
     monkeypatch.setattr(ExpertAndImitators, "alphas", counted)
     flags = ("--mixture-imitators", imitators, "--criterion", f"{criterion}_cross_entropy")
-    more = (
-        "--adversarial-epsilon",
-        "1",
-        "--classification-unlabeled-per-labeled",
-        "2",
-        "--max-update",
-        "3",
+    more = ("--classification-unlabeled-per-labeled", "2", "--adversarial-epsilon", "1")
+    found = weights(
+        made.mixture(data, tmp_path / "run", expert, *flags, *more, "--max-update", "3")
     )
-    found = weights(made.mixture(data, tmp_path / "run", expert, *flags, *more))
     assert len(calls) == 3 * asked
     for name, weight in weights(expert).items():
         assert not torch.equal(weight, found[f"expert.{name}"]), name
@@ -247,36 +232,64 @@ def test_training_with_another_order_of_classes_is_rejected(
             made.expert(other, tmp_path / "run", flag, expert)
 
 
+@pytest.mark.parametrize(
+    ("stage", "flags", "named"),
+    [
+        ("expert", ("--imitator-teacher", "{expert}"), "--imitator-teacher"),
+        ("expert", ("--train-subset", "missing"), r"words/missing\.idx"),
+        ("expert", ("--classification-full-epochs",), "-full-epochs"),
+        ("imitators", ("--imitator-windows", "1,0"), "--imitator-windows"),
+        ("imitators", ("--classification-unlabeled-lines", "31"), "30 unlabeled lines"),
+        ("imitators", ("--imitator-sparse-gradients",), "lazy_adam"),
+        ("mixture", (), "--mixture-imitators"),
+        ("mixture", ("--mixture-imitators", "{expert}"), "expected imitators"),
+    ],
+)
 def test_invalid_options_are_rejected_before_the_first_batch(
+    stage: str, flags: tuple[str, ...], named: str, data: Path, expert: Path, tmp_path: Path
+) -> None:
+    words = [word.format(expert=expert) for word in flags]
+    teacher = () if stage == "expert" else (expert,)
+    with pytest.raises((ConfigurationError, DataError), match=named):
+        getattr(made, stage)(data, tmp_path, *teacher, *words)
+
+
+def test_imitators_of_other_subwords_are_rejected(
     data: Path, expert: Path, imitators: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(data, other, symlinks=True)
     with (other / "pieces/dict.txt").open("a") as file:
         file.write("more 1\n")
-    with pytest.raises(ConfigurationError, match="--imitator-teacher needs --classification-stage"):
-        made.expert(data, tmp_path, "--imitator-teacher", expert)
-    words: tuple[str, ...] = ("--arch", "imitators", "--criterion", "imitation_cross_entropy")
-    with pytest.raises(DataError, match=r"words/missing\.idx is missing"):
-        made.expert(data, tmp_path, "--train-subset", "missing")
-    with pytest.raises(ConfigurationError, match="supports imitate"):
-        made.train(data, tmp_path, *words)
-    with pytest.raises(ConfigurationError, match="needs --imitator-teacher"):
-        made.train(data, tmp_path, *words, stage="imitate")
-    with pytest.raises(ConfigurationError, match=r"with a pieces/dict\.txt .* differs"):
+    with pytest.raises(ConfigurationError, match=r"pieces/dict\.txt"):
         made.mixture(other, tmp_path, expert, "--mixture-imitators", imitators)
-    with pytest.raises(ConfigurationError, match="either --mixture-imitators or"):
-        made.mixture(data, tmp_path, expert)
-    with pytest.raises(ConfigurationError, match="expected imitators"):
-        made.mixture(data, tmp_path, expert, "--mixture-imitators", expert)
-    with pytest.raises(ConfigurationError, match="expected a classifier"):
-        made.mixture(data, tmp_path, imitators, "--mixture-imitators", imitators)
-    with pytest.raises(ConfigurationError, match="--imitator-windows is '1,0'"):
-        made.imitators(data, tmp_path, expert, "--imitator-windows", "1,0")
-    for flag, value in (("full-epochs", ()), ("unlabeled-lines", ("8",))):
-        with pytest.raises(ConfigurationError, match=rf"-{flag} has no effect .* supervised"):
-            made.expert(data, tmp_path, f"--classification-{flag}", *value)
-    with pytest.raises(ConfigurationError, match=r"per-labeled has no effect .* imitate"):
-        made.imitators(data, tmp_path, expert, "--classification-unlabeled-per-labeled", "1")
-    with pytest.raises(ConfigurationError, match="only 30 unlabeled lines"):
-        made.imitators(data, tmp_path, expert, "--classification-unlabeled-lines", "31")
+
+
+def test_embeddings_without_gradient_do_not_change(
+    data: Path, expert: Path, tmp_path: Path
+) -> None:
+    flags = ("--imitator-sparse-gradients", "--optimizer", "lazy_adam", "--clip-norm", "1")
+    name = "imitators.embeddings.0.weight"
+    start = weights(made.imitators(data, tmp_path / "start", expert, *flags, "--lr", "0"))[name]
+    path = made.imitators(data, tmp_path / "run", expert, *flags, "--max-update", "1")
+    moved = weights(path)[name].ne(start).any(1)
+    assert 0 < moved.sum() < len(moved)
+    learned = made.imitators(data, tmp_path / "run", expert, *flags, "--max-update", "2")
+    assert weights(learned)[name].ne(start).any(1).sum() > moved.sum()
+    kept = torch.load(learned, weights_only=False)["last_optimizer_state"]["state"]
+    assert all(torch.is_tensor(one["exp_avg"]) for one in kept.values())
+
+
+def test_half_precision_predicts_the_same(data: Path, imitators: Path, tmp_path: Path) -> None:
+    expert = made.expert(data, tmp_path / "expert", "--recurrent-normalize-embeddings")
+    path = made.mixture(data, tmp_path / "mixture", expert, "--mixture-imitators", imitators)
+    model, task = made.loaded(path, data)
+    texts = task.unlabeled("unlabeled", ["words", "pieces"])
+    batch = texts.collater([texts[index] for index in range(9)])["net_input"]
+    with torch.no_grad():
+        wanted = model(**batch)
+        for kind, most in ((torch.float16, 5e-3), (torch.bfloat16, 4e-2)):
+            found = model.to(kind)(**batch)
+            assert torch.isfinite(found).all()
+            torch.testing.assert_close(found.float(), wanted, atol=most, rtol=most)
+            model.float()

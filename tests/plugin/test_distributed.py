@@ -1,4 +1,4 @@
-"""Training with several processes on a CPU equals training with one process."""
+"""Training with several processes on a CPU: shared shifts, spawned workers, the launcher."""
 
 from __future__ import annotations
 
@@ -6,54 +6,29 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.plugin.checkpoint_safety import _shorten_user_errors
-from tests.conftest import PACKAGE, ROOT, TINY, Run, train, weights
+from tests.conftest import PACKAGE, TINY, Run, weights
+from tests.plugin.runs import LAUNCHER, equal, train_in_two_processes
 
-# fairseq seeds all processes alike, and each one draws random numbers for its own part of the
-# batch. One and two processes can only be compared without random numbers.
-FLAGS = ("--shape-max-shift", "0", "--dropout", "0", "--max-update", "20", "--no-epoch-checkpoints")
-
-
-LAUNCHER = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
-
-
-def train_in_two_processes(run: Run, data: Path, save_dir: Path, *flags: str) -> None:
-    words = (data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *flags)
-    launched = ("bash", "-euo", "pipefail", "-c", LAUNCHER, "launch", *words)
-    done = run(*launched, "--save-dir", save_dir, LAUNCH="cpu", PROCESSES="2")
-    assert "distributed_world_size': 2" in done.stdout + done.stderr
-
-
-def test_two_processes_equal_one_with_double_accumulation(
-    run: Run, toy_data: Path, tmp_path: Path
-) -> None:
-    train(toy_data, tmp_path / "one", *FLAGS, "--update-freq", "2")
-    train_in_two_processes(run, toy_data, tmp_path / "two", *FLAGS)
-    one = weights(tmp_path / "one/checkpoint_last.pt")
-    two = weights(tmp_path / "two/checkpoint_last.pt")
-    for name, weight in one.items():
-        torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=0, msg=name)
+SHIFTED = (
+    *("--arch", "shape_transformer_tiny", "--shape-max-shift", "50", "--shape-shared-shift"),
+    *("--shape-shift-warmup", "12", "--dropout", "0.2", "--no-epoch-checkpoints", "--max-update"),
+)
 
 
 @pytest.mark.slow
 def test_shared_shifts_and_their_warm_up_resume_in_two_processes(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
-    flags = (
-        *("--shape-max-shift", "50", "--shape-shared-shift", "--shape-shift-warmup", "12"),
-        *("--dropout", "0.2", "--no-epoch-checkpoints", "--max-update"),
-    )
-    train_in_two_processes(run, toy_data, tmp_path / "whole", *flags, "10")
+    words = (toy_data, "--user-dir", PACKAGE, *TINY, *SHIFTED)
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    train_in_two_processes(run, *words, "10", "--save-dir", whole)
     for updates in ("5", "10"):
-        train_in_two_processes(run, toy_data, tmp_path / "resumed", *flags, updates)
-    whole, resumed = (
-        weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
-    )
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+        train_in_two_processes(run, *words, updates, "--save-dir", resumed)
+    assert equal(whole / "checkpoint_last.pt", resumed / "checkpoint_last.pt")
 
 
 SPAWN = """
@@ -79,15 +54,10 @@ def test_spawned_workers_register_the_architecture(
     script.write_text(SPAWN)
     distributed = (
         *("--distributed-world-size", "2", "--distributed-backend", "gloo"),
-        *(
-            "--distributed-init-method",
-            f"file://{tmp_path / 'meet'}",
-            "--ddp-backend",
-            "legacy_ddp",
-        ),
+        *("--distributed-init-method", f"file://{tmp_path / 'meet'}", "--ddp-backend"),
     )
-    words = (toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *FLAGS)
-    more = ("--max-update", "2", "--save-dir", tmp_path / "run")
+    words = (toy_data, "--user-dir", PACKAGE, *TINY, *SHIFTED, "2")
+    more = ("legacy_ddp", "--save-dir", tmp_path / "run")
     run(sys.executable, script, *words, *distributed, *more)
     assert weights(tmp_path / "run/checkpoint_last.pt")
 

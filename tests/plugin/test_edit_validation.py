@@ -18,11 +18,11 @@ from tests import pretrained
 from tests.conftest import PACKAGE
 from tests.learning.learner_sentences import sentence, with_errors
 from tests.plugin.edit_corpus import binarize
+from tests.plugin.runs import parsed
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq import checkpoint_utils, options, tasks  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq import checkpoint_utils, tasks  # noqa: E402
 from fairseq_cli import train  # noqa: E402
 
 from fairseq_ssl.generation.edit_probabilities import EditProbabilities  # noqa: E402
@@ -62,11 +62,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def parsed(corpus: Path, unit: str, *flags: str) -> Any:
-    words = [str(corpus / "bin"), *TRAINING, *UNITS[unit], *flags]
-    words = [str(corpus / "bert") if word == "bert" else word for word in words]
-    parser = options.get_training_parser()
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words))
+def configuration(corpus: Path, unit: str, *flags: str) -> Any:
+    units = [str(corpus / "bert") if word == "bert" else word for word in UNITS[unit]]
+    return parsed(corpus / "bin", *TRAINING, *units, *flags)
 
 
 def by_hand(model: Any, task: Any, corpus: Path, overlap: int | None) -> dict[str, float]:
@@ -107,7 +105,7 @@ def test_metrics_of_long_sentences_equal_those_by_hand(
     unit: str, overlap: int | None, corpus: Path, tmp_path: Path
 ) -> None:
     flags = ("--save-dir", str(tmp_path), *(("--edit-window-overlap", "3") if overlap else ()))
-    cfg = parsed(corpus, unit, *flags)
+    cfg = configuration(corpus, unit, *flags)
     train.main(cfg)
     path = tmp_path / "checkpoint_last.pt"
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
@@ -130,7 +128,7 @@ def test_metrics_of_long_sentences_equal_those_by_hand(
 
 
 def test_long_sentences_can_be_skipped(corpus: Path) -> None:
-    cfg = parsed(corpus, "subword")
+    cfg = configuration(corpus, "subword")
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model)
     task.load_dataset("valid")

@@ -39,6 +39,18 @@ def criterion(model: Linear, sample: Tensor) -> tuple[Tensor, int, dict[str, Any
     return out.float().square().sum(), len(sample), {"dtype": out.dtype}
 
 
+def step(model: Linear, sample: Tensor, optimizer: Any) -> Any:
+    task = FairseqTask(SimpleNamespace())
+    return FairseqTask.train_step(task, sample, model, criterion, optimizer, 1)
+
+
+def unscaled() -> AMPOptimizer:
+    """Return an optimizer of --amp that only computes gradients."""
+    optimizer = AMPOptimizer.__new__(AMPOptimizer)
+    optimizer.fp32_optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    return optimizer
+
+
 HAS_KERNELS = "fairseq_ssl.modules.functional.has_bfloat16_kernels"
 
 
@@ -46,30 +58,13 @@ HAS_KERNELS = "fairseq_ssl.modules.functional.has_bfloat16_kernels"
 def test_only_amp_computes_in_bfloat16(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HAS_KERNELS, lambda: kind == "amp")
     model = Linear(4, 2)
-    plain = SimpleNamespace(backward=lambda loss: loss.backward())
-    optimizer = plain
-    if kind != "plain":
-        optimizer = AMPOptimizer.__new__(AMPOptimizer)
-        optimizer.fp32_optimizer = plain
-    _, size, log = FairseqTask.train_step(
-        FairseqTask(SimpleNamespace()), torch.ones(3, 4), model, criterion, optimizer, 1
-    )
+    optimizer = unscaled().fp32_optimizer if kind == "plain" else unscaled()
+    _, size, log = step(model, torch.ones(3, 4), optimizer)
     assert size == 3
     assert log["dtype"] is (torch.bfloat16 if kind == "amp" else torch.float32)
     assert model.weight.grad is not None
     assert model.weight.dtype is model.weight.grad.dtype is torch.float32
     assert not torch.is_autocast_enabled("cpu")
-
-
-@pytest.mark.parametrize("has_kernels", [True, False])
-def test_processors_without_kernels_are_logged(
-    has_kernels: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    name = "_is_mkldnn_bf16_supported"
-    monkeypatch.setattr(torch.ops.mkldnn, name, lambda: has_kernels, raising=False)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    assert has_bfloat16_kernels.__wrapped__() == has_kernels
-    assert ("trained in float32" in caplog.text) != has_kernels
 
 
 class Attention(Linear):
@@ -91,13 +86,9 @@ def test_amp_attends_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """On CPUs attention in bfloat16 is slower."""
     monkeypatch.setattr(HAS_KERNELS, lambda: True)
     stock = functional.scaled_dot_product_attention
-    optimizer = AMPOptimizer.__new__(AMPOptimizer)
-    optimizer.fp32_optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
     model = Attention()
     states = torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(1))
-    loss, _, _ = FairseqTask.train_step(
-        FairseqTask(SimpleNamespace()), states, model, criterion, optimizer, 1
-    )
+    loss, _, _ = step(model, states, unscaled())
     assert model.seen == [(torch.bfloat16, torch.float32)]
     keys = nn.Linear.forward(model, states)
     expected = ((keys @ keys.transpose(1, 2)) / 2).softmax(-1) @ keys
@@ -108,12 +99,8 @@ def test_amp_attends_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_attention_is_restored_after_an_error() -> None:
     stock = functional.scaled_dot_product_attention
-    optimizer = AMPOptimizer.__new__(AMPOptimizer)
-    optimizer.fp32_optimizer = SimpleNamespace(backward=None)
     with pytest.raises(RuntimeError):
-        FairseqTask.train_step(
-            FairseqTask(SimpleNamespace()), torch.ones(3, 5), Linear(4, 2), criterion, optimizer, 1
-        )
+        step(Linear(4, 2), torch.ones(3, 5), unscaled())
     assert functional.scaled_dot_product_attention is stock
 
 
@@ -141,9 +128,7 @@ def test_the_loss_is_not_scaled(
     model = Linear(4, 2)
     optimizer = amp_optimizer(model)
     before = model.weight.detach().clone()
-    FairseqTask.train_step(
-        FairseqTask(SimpleNamespace()), torch.ones(3, 4), model, criterion, optimizer, 1
-    )
+    step(model, torch.ones(3, 4), optimizer)
     optimizer.clip_grad_norm(1.0)
     optimizer.step()
     assert not torch.equal(model.weight, before)
@@ -209,20 +194,8 @@ def test_loss_curve_is_that_of_single_precision(arch: str, toy_data: Path, tmp_p
     assert single[2] < 0.8 * single[0]
     assert mixed == pytest.approx(single, rel=0.03)
     assert (mixed != single) == has_bfloat16_kernels()
-    assert all(each.dtype is not torch.bfloat16 for each in stored(tmp_path / "mixed").values())
-
-
-def stored(folder: Path) -> dict[str, Tensor]:
-    return weights(folder / "checkpoint_last.pt")
-
-
-def test_resumed_run_equals_an_uninterrupted_run(toy_data: Path, tmp_path: Path) -> None:
-    flags = ("--amp", "--no-epoch-checkpoints", "--dropout", "0.1")
-    train(toy_data, tmp_path / "once", *flags, "--max-update", "12")
-    for updates in ("6", "12"):
-        train(toy_data, tmp_path / "twice", *flags, "--max-update", updates)
-    for name, weight in stored(tmp_path / "once").items():
-        assert torch.equal(weight, stored(tmp_path / "twice")[name]), name
+    stored = weights(tmp_path / "mixed/checkpoint_last.pt")
+    assert all(each.dtype is not torch.bfloat16 for each in stored.values())
 
 
 def test_the_loss_of_a_language_model_is_summed_in_float32() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import re
 import sys
 from pathlib import Path
 
@@ -37,27 +36,18 @@ def test_names_are_registered(run: Run, tmp_path: Path, way: str) -> None:
     run(sys.executable, "-c", CHECK.join((*WAYS[way], "")), cwd=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("verb", "module"),
-    [
-        ("average", "cli.average"),
-        ("back-translate", "inference.back_translation"),
-        ("correct", "inference.correction"),
-    ],
-)
-def test_help_and_text_packages_import_no_large_package(
-    verb: str, module: str, run: Run, tmp_path: Path
-) -> None:
-    script = f"""
+def test_help_imports_no_large_package(run: Run, tmp_path: Path) -> None:
+    script = """
 import sys
 import fairseq_ssl, fairseq_ssl.papers, fairseq_ssl.signature, fairseq_ssl.errors
 from fairseq_ssl.cli import main
-try:
-    main.main(["{verb}", "--help"])
-except SystemExit:
-    pass
-unused = {{"torch", "fairseq", "numpy", "fairseq_ssl.metrics", "fairseq_ssl.rerank"}}
-assert "fairseq_ssl.{module}" in sys.modules
+for verb in ("average", "back-translate", "correct"):
+    try:
+        main.main([verb, "--help"])
+    except SystemExit:
+        pass
+unused = {"torch", "fairseq", "numpy", "fairseq_ssl.metrics", "fairseq_ssl.rerank"}
+assert "fairseq_ssl.inference.correction" in sys.modules
 assert not unused & set(sys.modules)
 """
     run(sys.executable, "-c", script, cwd=tmp_path)
@@ -98,7 +88,6 @@ import fairseq_ssl
 fairseq_ssl.register()
 """
     shown = run(sys.executable, "-c", script, cwd=tmp_path, code=1).stderr
-    assert "MissingPackageError" in shown
     assert "pip install 'fairseq-ssl[train]'" in shown
 
 
@@ -134,16 +123,6 @@ for registry in (ARCH_MODEL_REGISTRY, MODEL_REGISTRY, TASK_REGISTRY, CRITERION_R
 assert not names & set(OPTIMIZER_REGISTRY)
 """
     run(sys.executable, "-c", script, cwd=tmp_path)
-
-
-def test_only_the_top_registers() -> None:
-    files = [path for name in (*LOWER, "data") for path in (PACKAGE / name).rglob("*.py")]
-    calls = [
-        path
-        for path in files
-        if re.search(r"^(?!>>>).*\bregister\(\)", path.read_text("utf-8"), re.M)
-    ]
-    assert calls == []
 
 
 def test_logging_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -11,20 +12,25 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import PACKAGE, TINY, environment, train, weights
+from tests.conftest import PACKAGE, TINY, Run, environment, train
+from tests.plugin.runs import equal
 
-FLAGS = (
-    *("--shape-max-shift", "50", "--shape-shift-warmup", "60"),
-    *("--dropout", "0.2", "--max-update", "120"),
-    *("--save-interval-updates", "7", "--keep-interval-updates", "2"),
+SAVED = ("--save-interval-updates", "7", "--keep-interval-updates", "2")
+SHIFTED = (
+    *("--arch", "shape_transformer_tiny", "--shape-max-shift", "50", "--shape-shift-warmup", "60"),
+    *("--dropout", "0.2", "--max-update", "120", *SAVED),
+)
+DENOISING = (
+    *("--task", "denoising_pretraining", "--arch", "transformer_tiny", "--dropout", "0.1"),
+    *("--criterion", "denoising_cross_entropy", "--noise", "direct:keep=0.7:mask=0.1,denoise"),
+    *("-s", "digits", "-t", "words", "--max-update", "50", *SAVED),
 )
 
 
-def start_and_kill(data: Path, save_dir: Path, at_update: int) -> None:
+def start_and_kill(save_dir: Path, at_update: int, *words: str | Path) -> None:
     """Train until there is a checkpoint of `at_update` or later, then send SIGKILL."""
-    words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny")
     process = subprocess.Popen(
-        [*map(str, words), *TINY, "--save-dir", str(save_dir), *FLAGS],
+        [str(word) for word in words],
         env=environment(REAL_COMMANDS="1"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -43,21 +49,31 @@ def updates(save_dir: Path) -> int:
 
 
 def assert_same_weights(first: Path, second: Path) -> None:
-    weights_of_second = weights(second / "checkpoint_last.pt")
-    for name, weight in weights(first / "checkpoint_last.pt").items():
-        assert torch.equal(weight, weights_of_second[name]), name
+    assert equal(first / "checkpoint_last.pt", second / "checkpoint_last.pt")
 
 
+@pytest.mark.parametrize(
+    ("flags", "workers", "kills"), [(SHIFTED, "0", (7, 35, 70)), (DENOISING, "2", (14,))]
+)
 @pytest.mark.slow
-def test_run_killed_three_times_ends_with_the_same_weights(toy_data: Path, tmp_path: Path) -> None:
-    train(toy_data, tmp_path / "uninterrupted", *FLAGS)
-    for at_update in (7, 35, 70):
-        start_and_kill(toy_data, tmp_path / "killed", at_update)
-        killed_at = updates(tmp_path / "killed")
-        assert at_update <= killed_at < 120
-    shown = train(toy_data, tmp_path / "killed", *FLAGS)
-    assert "Loaded checkpoint" in shown
-    assert_same_weights(tmp_path / "uninterrupted", tmp_path / "killed")
+def test_killed_run_ends_with_the_weights_of_an_uninterrupted_one(
+    flags: tuple[str, ...],
+    workers: str,
+    kills: tuple[int, ...],
+    masked_data: Path,
+    tmp_path: Path,
+    run: Run,
+) -> None:
+    words: list[str | Path] = ["fairseq-train", masked_data, "--user-dir", PACKAGE, *TINY, *flags]
+    run(*words, "--num-workers", "0", "--save-dir", tmp_path / "uninterrupted")
+    killed = tmp_path / "killed"
+    words += ["--num-workers", workers, "--save-dir", killed]
+    for at_update in kills:
+        start_and_kill(killed, at_update, *words)
+        assert at_update <= updates(killed) < int(flags[flags.index("--max-update") + 1])
+    done = run(*words)
+    assert re.search(r"Loaded checkpoint .* \(epoch [2-9]", done.stdout + done.stderr)
+    assert_same_weights(tmp_path / "uninterrupted", killed)
 
 
 def test_a_run_that_validates_with_bleu_resumes(toy_data: Path, tmp_path: Path) -> None:

@@ -10,14 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-import fairseq_ssl
 from fairseq_ssl.errors import FairseqSslError
-
-fairseq_ssl.register()
-from fairseq import options, tasks  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-
-from tests.conftest import PACKAGE, TINY, Run, weights  # noqa: E402
+from tests.conftest import PACKAGE, TINY, Run
+from tests.plugin.runs import equal, task_of
 
 SHORT = ("--arch", "transformer_tiny", *TINY, "--max-update", "40", "--no-epoch-checkpoints")
 TASK = ("--user-dir", PACKAGE, "--task", "tagged_translation")
@@ -64,8 +59,7 @@ def test_training_equals_training_on_reversed_text(
 ) -> None:
     run("fairseq-train", reversed_data, *SHORT, "--save-dir", tmp_path)
     plain = tmp_path / "checkpoint_last.pt"
-    one, two = weights(model), weights(plain)
-    assert all(one[name].equal(two[name]) for name in one)
+    assert equal(model, plain)
     search = ("--beam", "3", "--max-len-b", "10")
     for flags in ((*search, "--prefix-size", "1"), ("--score-reference",)):
         # the checkpoint stores the direction of its targets
@@ -91,9 +85,7 @@ def test_back_translate_writes_reading_order(
 
 
 def loaded(data: Path, *flags: str) -> Any:
-    words = [str(word) for word in (data, "--user-dir", PACKAGE, *SHORT, *flags)]
-    args = options.parse_args_and_arch(options.get_training_parser(), words)
-    task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
+    task = task_of(data, "--user-dir", PACKAGE, *SHORT, *flags)
     task.load_dataset("valid")
     return task
 
@@ -150,24 +142,19 @@ def test_eval_bleu_uses_reading_order(toy_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("flags", "options"),
     [
-        (("tagged_translation", "--num-batch-buckets", "2"), "--num-batch-buckets"),
-        (("local_transduction", "--load-alignments"), "--load-alignments"),
+        ("--task tagged_translation --num-batch-buckets 2", {}),
+        ("--task local_transduction --load-alignments", {}),
+        ("--task tagged_translation", {"constraints": "ordered"}),
+        ("--task local_transduction --aggressive", {}),
     ],
 )
-def test_invalid_options_are_rejected(toy_data: Path, flags: tuple[str, ...], message: str) -> None:
-    with pytest.raises(FairseqSslError, match=f"cannot be used with {message}"):
-        loaded(toy_data, "--right-to-left", "--task", *flags)
-
-
-def test_searches_that_depend_on_word_order_are_rejected(toy_data: Path) -> None:
-    task = loaded(toy_data, "--task", "tagged_translation", "--right-to-left")
-    with pytest.raises(FairseqSslError, match="cannot be used with --constraints"):
-        task.build_generator([], SimpleNamespace(constraints="ordered"))
-    task.cfg.fluency_boost_lm = "lm.pt"
-    with pytest.raises(FairseqSslError, match="cannot be used with --fluency-boost-lm"):
-        task._add_fluency_boost(None)
-    task = loaded(toy_data, "--task", "local_transduction", "--right-to-left", "--aggressive")
-    with pytest.raises(FairseqSslError, match="cannot be used with --aggressive"):
-        task.build_generator([], SimpleNamespace())
+def test_options_that_depend_on_word_order_are_rejected(
+    flags: str, options: dict[str, str], toy_data: Path
+) -> None:
+    culprit = "--constraints" if options else [word for word in flags.split() if "--" in word][-1]
+    with pytest.raises(FairseqSslError, match=f"cannot be used with {culprit}"):
+        loaded(toy_data, "--right-to-left", *flags.split()).build_generator(
+            [], SimpleNamespace(**options)
+        )

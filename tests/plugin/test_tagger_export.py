@@ -11,13 +11,12 @@ import torch
 import fairseq_ssl
 from fairseq_ssl import checkpoints
 from fairseq_ssl.cli.main import main
-from tests import pretrained
-from tests.plugin.edit_corpus import WORDS, trained, write_corpus
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 transformers = pytest.importorskip("transformers")
 fairseq_ssl.register()
+from fairseq_ssl.generation.edit_choice import EditChoice  # noqa: E402
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
@@ -28,18 +27,9 @@ pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent Py
 ]
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder)
-    pretrained.bert(folder / "bert")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def checkpoint(corpus: Path) -> Path:
-    flags = ("--edit-init", str(corpus / "bert"), "--edit-unfactorized", "--max-update", "4")
-    return trained(corpus / "bin", corpus / "run", *WORDS, *flags)
+@pytest.fixture
+def checkpoint(taggers: Path) -> Path:
+    return taggers / "unfactorized.pt"
 
 
 def export(checkpoint: Path, output: Path, *flags: str | Path) -> int:
@@ -48,7 +38,7 @@ def export(checkpoint: Path, output: Path, *flags: str | Path) -> int:
 
 
 def test_an_exported_tagger_corrects_like_its_checkpoint(
-    corpus: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    learner_data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export(checkpoint, tmp_path / "onnx", "--to", "onnx") == 0  # without the data
     shown = capsys.readouterr()
@@ -57,13 +47,18 @@ def test_an_exported_tagger_corrects_like_its_checkpoint(
     beside = json.loads((tmp_path / "onnx.json").read_text())
     assert (beside["to"], beside["quantization"]) == ("onnx", "float32")
     tagger, edits, words = load_onnx_tagger(tmp_path / "onnx")
-    lines = (corpus / "train.src").read_text().splitlines()[:40]
+    lines = (learner_data / "train.src").read_text().splitlines()[:40]
     loaded = EditTagger.from_pretrained(
-        str(checkpoint.parent), checkpoint.name, str(corpus / "bin")
+        str(checkpoint.parent),
+        checkpoint.name,
+        str(learner_data / "bin"),
+        edit_keep_bias=-1.0,
+        edit_iterations=1,
     )
     expected = [one.text for one in loaded.correct(lines)]
     assert expected != lines
-    generator = EditGenerator([tagger], words, edits, EditDecoding())
+    decoding = EditDecoding(iterations=1, choice=EditChoice(keep_bias=-1.0))
+    generator = EditGenerator([tagger], words, edits, decoding)
     for line, corrected in zip(lines, expected, strict=True):
         ids = torch.tensor([[words.bos(), *map(words.index, line.split()), words.eos()]])
         sample = {"net_input": {"src_tokens": ids, "src_lengths": torch.tensor([ids.size(1)])}}
@@ -72,12 +67,12 @@ def test_an_exported_tagger_corrects_like_its_checkpoint(
 
 
 def test_transformers_loads_the_token_classifier(
-    corpus: Path, checkpoint: Path, tmp_path: Path
+    learner_data: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    flags = ("--to", "huggingface", "--data-dir", corpus / "bin")
+    flags = ("--to", "huggingface", "--data-dir", learner_data / "bin")
     assert export(checkpoint, tmp_path / "classifier", *flags) == 0
     signature = checkpoints.export(
-        checkpoint, tmp_path / "library", "huggingface", data_dir=str(corpus / "bin")
+        checkpoint, tmp_path / "library", "huggingface", data_dir=str(learner_data / "bin")
     )
     assert signature.parameters["to"] == "huggingface"
     weights = [tmp_path / name / "model.safetensors" for name in ("classifier", "library")]
@@ -88,23 +83,21 @@ def test_transformers_loads_the_token_classifier(
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("flags", "named"),
     [
-        (("--to", "onnx", "--quantization", "int16", "--data-dir", "x"), "int16 is not supported"),
-        (("--to", "huggingface", "--quantization", "int8", "--data-dir", "x"), "int8 is not"),
+        (("--to", "onnx", "--quantization", "int16", "--data-dir", "x"), "int16"),
+        (("--to", "huggingface", "--quantization", "int8", "--data-dir", "x"), "int8"),
         (("--to", "onnx", "--data-dir", "missing"), "missing"),
         (("--to", "fairseq"), "cannot be exported"),
     ],
 )
-def test_wrong_options_are_errors(
+def test_wrong_options_leave_no_output(
     flags: tuple[str, ...],
-    message: str,
+    named: str,
     checkpoint: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert export(checkpoint, tmp_path / "out", *flags) in (1, 2)
-    lines = capsys.readouterr().err.splitlines()
-    (error,) = (line for line in lines if line.startswith("fairseq-ssl export: error: "))
-    assert message in error
+    assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
