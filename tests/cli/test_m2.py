@@ -171,7 +171,7 @@ A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||3
     words = ("m2", "from-json", "essays.json")
     assert shown(capsys, *words, "--untyped") == expected
     typed = expected.replace("NA|||sits", "R:VERB:SVA|||sits").replace("NA|||the", "M:DET|||the")
-    words = (*words, "--spacy-model", str(small_pipeline(folder)))
-    assert shown(capsys, *words, "--presplit", "--auto") == typed
-    assert shown(capsys, *words, "--presplit", "--keep-types") == expected
-    assert "--spacy-model" in refused(capsys, 2, *words, "-o", "no.m2")
+    parsed = (*words, "--spacy-model", str(small_pipeline(folder)))
+    assert shown(capsys, *parsed, "--presplit", "--auto") == typed
+    assert shown(capsys, *parsed, "--presplit", "--keep-types") == expected
+    assert "--spacy-model" in refused(capsys, 2, *parsed, "-o", "no.m2")

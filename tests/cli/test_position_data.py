@@ -141,8 +141,8 @@ def test_bad_data_is_reported_and_leaves_no_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = write(**files)
-    command = ("position-data", *words.split(), text, tmp_path / "out")
-    assert culprit in refused(capsys, 1, *command)
+    output = tmp_path / "out"
+    assert culprit in refused(capsys, 1, "position-data", *words.split(), text, output)
     assert list(tmp_path.iterdir()) == [text]
 
 

@@ -180,8 +180,8 @@ def test_report(dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_subwords_are_joined_before_they_are_scored(
     dev: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("rerank", "tune", dev / "nbest", "--reference", dev / "ref")
-    words = (*words, "--restarts", "0", "--folds", "0")
+    flags = ("--restarts", "0", "--folds", "0")
+    words = ("rerank", "tune", dev / "nbest", "--reference", dev / "ref", *flags)
     plain = json.loads(shown(capsys, *words))
     text = (dev / "nbest").read_text(encoding="utf-8")
     marked = re.sub(r"(?<=\d \|\|\| ).*?(?= \|\|\|)", _marked, text)
