@@ -13,11 +13,14 @@ EAGER = "from fairseq_ssl.io import outputs; outputs.PAUSE = 0.0; "
 """Environment in which a verb stores its state after each block."""
 
 
-def kill(words: Sequence[str], output: str) -> int:
-    """SIGKILL a verb after it has stored the state of `output`. Return the output's content."""
+def kill(words: Sequence[str], output: str, setup: str = "") -> int:
+    """SIGKILL a verb after it has stored the state of `output`. Return the size of the output.
+
+    `setup` is Python code that runs before the verb.
+    """
     note = Path(f"{output}.progress")
     before = note.stat().st_mtime_ns if note.exists() else 0
-    run = f"{EAGER}from fairseq_ssl.cli.main import main; main({[*words]})"
+    run = f"{EAGER}{setup}from fairseq_ssl.cli.main import main; main({[*words]})"
     process = subprocess.Popen([sys.executable, "-c", run], stderr=subprocess.DEVNULL)
     while not note.exists() or note.stat().st_mtime_ns == before:
         assert process.poll() is None, "it ended before it was killed"

@@ -27,9 +27,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+PREPARE = ("edits", "prepare", "train.src", "train.trg", "-o", "made", "--jobs", "1")
+
+
 def prepare(*words: str) -> int:
-    line = ["edits", "prepare", "train.src", "train.trg", "-o", "made", "--jobs", "1", *words]
-    return main(line)
+    return main([*PREPARE, *words])
 
 
 def sentences(folder: str, name: str, language: str) -> list[str]:
@@ -74,33 +76,6 @@ def test_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"test.en_err-en.en.idx", "dict.en_err.txt", "train.edits-None.edits.bin"} <= names
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("--valid", "valid.src", "train.trg"), 1, "valid.src"),
-        (("--valid", "none", "valid.trg"), 1, "none does not exist"),
-        (("--groups", "cases"), 2, "Did you mean 'case'?"),
-        (("--size", "-1"), 2, "-1 is out of range"),
-        (("-s", "en", "-t", "en"), 2, "--source-lang and --target-lang are en and en"),
-        (("-s", "edits"), 2, "names other than edits"),
-    ],
-)
-def test_wrong_input(
-    words: tuple[str, ...],
-    code: int,
-    message: str,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    try:
-        found = prepare(*words)
-    except SystemExit as stop:
-        found = int(str(stop.code))
-    assert (found, message in capsys.readouterr().err) == (code, True)
-    assert not Path("made").exists()
-    assert not Path("made.tmp").exists()
-
-
 def test_an_existing_folder_is_replaced_only_with_force(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,11 +96,3 @@ def test_a_killed_run_leaves_no_signature_next_to_an_older_folder(
         prepare("--force", "--size", "2")
     assert contents(Path("made")) == older
     assert not Path("made.json").exists()
-
-
-def test_force_does_not_replace_the_folder_of_the_input(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert prepare("-o", str(folder), "--force") == 2
-    assert "would replace the input. Choose a different folder" in capsys.readouterr().err
-    assert Path("train.src").exists()

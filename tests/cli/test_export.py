@@ -12,7 +12,8 @@ import torch
 
 from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
 from fairseq_ssl.cli.main import main
-from tests.conftest import PACKAGE, Run, run_command, train
+from tests.cli.rewriting import refused, shown
+from tests.conftest import PACKAGE, run_command, train
 
 BEAM = ("--beam", "5", "--gen-subset", "valid", "--cpu")
 LINES = 200
@@ -95,95 +96,63 @@ def test_ctranslate2_gives_the_same_translations(
     assert_same(got, expected)
 
 
-@pytest.mark.parametrize(("quantization", "share"), [("int8", 0.6), ("float16", 0.8)])
 def test_quantized_models_are_smaller_and_translate(
-    trained: Path, toy_data: Path, tmp_path: Path, quantization: str, share: float
+    trained: Path, toy_data: Path, tmp_path: Path
 ) -> None:
     ctranslate2 = pytest.importorskip("ctranslate2")
     sizes = {}
-    for kind in ("float32", quantization):
+    for kind in ("float32", "int8", "float16"):
         flags = ("--to", "ctranslate2", "--data-dir", toy_data, "--quantization", kind)
         export(trained / "checkpoint_last.pt", tmp_path / kind, *flags)
         sizes[kind] = (tmp_path / kind / "model.bin").stat().st_size
-    assert sizes[quantization] < share * sizes["float32"]
-    translator = ctranslate2.Translator(str(tmp_path / quantization))
-    words = translator.translate_batch([["seven", "and", "four"]])[0].hypotheses[0]
-    assert words
-    assert all(word.isdigit() for word in words)
+        translator = ctranslate2.Translator(str(tmp_path / kind))
+        words = translator.translate_batch([["seven", "and", "four"]])[0].hypotheses[0]
+        assert words
+        assert all(word.isdigit() for word in words)
+    assert sizes["int8"] < 0.6 * sizes["float32"]
+    assert sizes["float16"] < 0.8 * sizes["float32"]
 
 
-def test_unsupported_models_are_rejected_by_name(
-    run: Run, trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_unsupported_models_are_rejected(
+    trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = read_checkpoint(trained / "checkpoint_last.pt")
-    options = state["cfg"]["model"]
+    options, model, output = state["cfg"]["model"], tmp_path / "model.pt", tmp_path / "out"
+    to_fairseq = ("export", model, "--to", "fairseq", "-o", output)
+    to_ctranslate2 = ("export", model, "--to", "ctranslate2", "--data-dir", toy_data, "-o", output)
+    write_checkpoint(state, model)
+    assert "dict.words.txt" in refused(capsys, 1, *to_ctranslate2, "--data-dir", tmp_path)
     options._name = options.arch = "lstm"
-    write_checkpoint(state, tmp_path / "lstm.pt")
-    words = ["export", str(tmp_path / "lstm.pt"), "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
-    assert main(words) == 1
-    assert "the architecture 'lstm' cannot be exported" in capsys.readouterr().err
+    write_checkpoint(state, model)
+    assert "'lstm'" in refused(capsys, 1, *to_fairseq)
     options._name = options.arch = "shape_transformer_tiny"
     options.adaptive_softmax_cutoff = "100,200"
-    write_checkpoint(state, tmp_path / "adaptive.pt")
-    words = ["export", str(tmp_path / "adaptive.pt"), "--to", "ctranslate2"]
-    words += ["--data-dir", str(toy_data)]
-    assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
-    assert "This model uses adaptive softmax" in capsys.readouterr().err
+    write_checkpoint(state, model)
+    assert "adaptive softmax" in refused(capsys, 1, *to_ctranslate2)
     options.adaptive_softmax_cutoff = None
     del options.encoder_normalize_before
-    write_checkpoint(state, tmp_path / "adaptive.pt")
-    assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
-    assert "CTranslate2 cannot convert this model" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"lstm.pt", "adaptive.pt"}
-
-
-def test_existing_output_is_kept_without_force(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "o.pt"
-    output.write_text("mine")
-    words = ["export", str(trained / "checkpoint_last.pt"), "--to", "fairseq", "-o", str(output)]
-    assert main(words) == 2
-    assert "Pass --force to replace it" in capsys.readouterr().err
-    assert output.read_text() == "mine"
-    assert main([*words, "--force"]) == 0
-    assert read_checkpoint(output)["model"]
-
-
-def test_force_does_not_replace_the_checkpoint(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = trained / "checkpoint_last.pt"
-    assert main(["export", str(path), "--to", "fairseq", "-o", str(path), "--force"]) == 2
-    assert "checkpoint_last.pt is an input. Choose another output." in capsys.readouterr().err
+    write_checkpoint(state, model)
+    assert "CTranslate2" in refused(capsys, 1, *to_ctranslate2)
+    assert list(tmp_path.iterdir()) == [model]
 
 
 def test_force_replaces_a_model_and_nothing_else(
     trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["export", str(trained / "checkpoint_last.pt"), "--to", "ctranslate2", "--force"]
-    words += ["--data-dir", str(toy_data)]
+    model, output = trained / "checkpoint_last.pt", tmp_path / "o.pt"
+    output.write_text("mine")
+    words: tuple[str | Path, ...] = ("export", model, "--to", "fairseq", "-o")
+    refused(capsys, 2, *words, output)
+    refused(capsys, 2, *words, model, "--force")
+    assert output.read_text() == "mine"
+    shown(capsys, *words, output, "--force")
+    assert read_checkpoint(output)["model"]
+    words = ("export", model, "--to", "ctranslate2", "--force", "--data-dir", toy_data, "-o")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.tex").write_text("years of work")
-    assert main([*words, "-o", str(tmp_path / "mine")]) == 2
-    assert "is not a CTranslate2 model, so it is not replaced" in capsys.readouterr().err
+    refused(capsys, 2, *words, tmp_path / "mine")
     assert (tmp_path / "mine/thesis.tex").exists()
     for _ in range(2):
-        assert main([*words, "-o", str(tmp_path / "ct2")]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"mine", "ct2", "ct2.json"}
-
-
-def test_missing_dictionaries_are_reported(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    checkpoint = str(trained / "checkpoint_last.pt")
-    words = ["export", checkpoint, "--to", "ctranslate2", "-o", str(tmp_path / "ct2")]
-    assert main([*words, "--data-dir", str(tmp_path)]) == 1
-    assert "dict.words.txt does not exist. Set --data-dir" in capsys.readouterr().err
-    words = ["export", checkpoint, "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
-    assert main([*words, "--quantization", "int8"]) == 2
-    message = "--quantization needs --to ctranslate2 or onnx, not fairseq."
-    assert message in capsys.readouterr().err
-    assert main([*words, "--data-dir", str(tmp_path)]) == 2
-    message = "--data-dir needs --to ctranslate2, onnx or huggingface, not fairseq."
-    assert message in capsys.readouterr().err
+        shown(capsys, *words, tmp_path / "ct2")
+    made = {"mine", "ct2", "ct2.json", "o.pt", "o.pt.json"}
+    assert {path.name for path in tmp_path.iterdir()} == made

@@ -15,7 +15,6 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
 from fairseq_ssl.learned_filter.pair_filter import BlockScorer, PairFilter
-from tests.cli.killing import contents, killed
 from tests.cli.rewriting import refused
 from tests.unit.inference import random_models
 
@@ -167,18 +166,6 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def test_a_killed_fit_leaves_no_filter(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert main([*FIT, *VECTORS, "-o", "whole"]) == 0
-    with monkeypatch.context() as patches:
-        patches.setattr(PairFilter, "write", killed)
-        with pytest.raises(GeneratorExit):
-            main([*FIT, *VECTORS, "-o", "made"])
-    assert not Path("made").exists()
-    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
-    made, whole = (list(contents(here / name).values()) for name in ("made", "whole"))
-    assert made == whole
-
-
 def test_interrupted_run_resumes(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,46 +201,3 @@ def test_changed_vectors_are_another_job(here: Path, capsys: pytest.CaptureFixtu
     assert "kept.s.scores exists, and is not an output of this job" in refused(capsys, 2, *words)
     assert main([*words, "--force"]) == 0
     assert _lines(Path("kept.s.scores")) != before
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        ((*FIT, "-o", "made"), 2, "Set --vectors, --masked-models or --translation"),
-        ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse needs --translation"),
-        ((*FIT, *VECTORS, "-o", "made", "--subwords", "s", "t"), 2, "--subwords needs a trans"),
-        ((*FIT, *VECTORS, "-o", "made", "--data-dir", "."), 2, "--data-dir needs --translation"),
-        ((*APPLY, "--keep", "5", "-o", "a", "b", "--scores", "-"), 2, "cannot write to stdout"),
-        ((*APPLY, "--keep", "5", "-o", "a", "b", "--scores", "."), 2, "--scores is the folder"),
-        ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "Expected above 0"),
-        ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Set --force"),
-        ((*FIT, *VECTORS, "-o", "s.vec", "--force"), 2, "s.vec would replace the input"),
-        ((*FIT, "--vectors", "s.vec", "no.vec", "--jobs", "1", "-o", "made"), 1, "no.vec"),
-        ((*FIT, *VECTORS, "-o", "made", "--tokenize", "spm", "none"), 2, "--tokenize is 'spm'"),
-        (
-            (*FIT, *VECTORS, "--clean", "few", "few", "-o", "made"),
-            1,
-            "few has 1 lines. Training needs",
-        ),
-        ((*APPLY, "--keep", "0", "-o", "a", "b"), 2, "Expected above 0, up to 100"),
-        ((*APPLY, "--keep", "5", "-o", "a", "a"), 2, "must be different files"),
-        (
-            (*APPLY, "--keep", "5", "-o", "a", "b"),
-            1,
-            "made is not a learned filter: it has no filter.json",
-        ),
-    ],
-)
-def test_wrong_options_are_rejected(
-    here: Path, words: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("few").write_text("a\n", encoding="utf-8")
-    assert told in refused(capsys, code, *words)
-    assert not Path("made").exists()
-    assert not Path("a").exists()
-
-
-def test_a_file_of_that_name_is_filtered_by_its_path(here: Path) -> None:
-    Path("learned").write_text("a b\n\n", encoding="utf-8")
-    assert main(["filter", "./learned", "--filter", "clean", "-o", "out"]) == 0
-    assert Path("out").read_text() == "a b\n"

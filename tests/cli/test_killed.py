@@ -13,30 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.cli.main import main
 from tests.cli.killing import contents
 from tests.cli.rewriting import shown
 
 LINES = 30_000
 WRONG, RIGHT = "the cats sits on mat , and sleep .\n", "the cats sit on a mat and sleep .\n"
 COMMANDS = {
-    "tokenize": "tokenize {wrong} --moses en -o {out}",
     "detokenize": "detokenize {wrong} --subwords none --moses en -o {out}",
-    "truecase": "truecase train {wrong} -o {out}",
     "dictionary": "edits dictionary {wrong} {right} -o {out} --jobs 1",
-    "label": "edits label {wrong} {right} --dictionary {edits} -o {out} --jobs 1",
-    "learner-errors": "learner-errors {wrong} {right} -o {out}",
     "edits-prepare": "edits prepare {few} {some} -o {out} --jobs 1",
-    "spelling-count": "spelling count {right} -o {out}",
-    "spelling-correct": "spelling correct {few} --counts {counts} -o {out}",
     "m2-from-text": "m2 from-text {few} {some} --untyped -o {out}",
-    "m2-apply": "m2 apply {gold} -o {out}",
     "report": "report a={few} --reference {few} --source {few} --metric accuracy -o {out}",
     "merge": "rerank merge l2r={list} --subwords none -o {out}",
     "position-data": "position-data interpolate {folder} {out} --sentences 2",
     "prepare": "classify prepare {classes} --subword-vocab-size 500 --valid-share 0.2 "
     "--test-share 0.2 -o {out}",
 }
+"""Commands for each way to write: lines, a file at the end, a folder."""
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +42,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "list": "".join(f"{n} ||| {RIGHT[:-1]} ||| l2r= -0.5 ||| -0.5\n" for n in range(LINES)),
         "few": WRONG * (LINES // 50),
         "some": RIGHT * (LINES // 50),
-        "counts": "the 20\ncat 9\nthe cat 2\n",
-        "gold": "S a bat sit\nA 2 3|||R|||sits|||REQUIRED|||-NONE-|||0\n\n" * LINES,
         "classes": "".join(f"{n % 2}\t{n} {WRONG}" for n in range(LINES // 6)),
         "folder/train.en": WRONG * LINES,
         "folder/train.de": RIGHT * LINES,
@@ -60,11 +51,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "folder").mkdir()
     for name, text in texts.items():
         (folder / name).write_text(text)
-    few = folder / "few.wrong", folder / "few.right"
-    for path, text in zip(few, (WRONG, RIGHT), strict=True):
-        path.write_text(text * 9)
-    made = ["edits", "dictionary", *map(str, few), "-o", str(folder / "edits"), "--jobs", "1"]
-    assert main(made) == 0
     return {path.name: path for path in folder.iterdir()}
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
-import os
-import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,6 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
 from fairseq_ssl.noise.block_noise import CorpusNoise
-from tests.cli.rewriting import given, refused, shown
 from tests.conftest import ROOT
 
 MARK = b"\xef\xbb\xbf"
@@ -108,11 +104,6 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_accuracy_of_a_windows_copy(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = shown(capsys, "score", "accuracy", "windows", "--reference", "unix")
-    assert found.startswith("accuracy\t100.00\n")
-
-
 def test_blocks_are_those_of_unix_text(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each file is named once."""
     for name in ("unix", "windows"):
@@ -141,28 +132,6 @@ def test_processes_change_nothing(
     assert Path("unix.noisy").read_bytes() == Path("windows.noisy").read_bytes()
 
 
-def test_stdin_and_pipes_by_name(
-    text: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["noise", "--method", "spelling:rate=0.3", "--jobs", "1"]
-    found = []
-    for name in ("unix", "windows"):
-        data = Path(name).read_bytes()
-        given(monkeypatch, data)
-        assert main(words) == 0
-        found.append(capfdbinary.readouterr())
-        Path("pipe").unlink(missing_ok=True)
-        os.mkfifo("pipe")
-        writer = threading.Thread(target=Path("pipe").write_bytes, args=(data,))
-        writer.start()
-        assert main([*words[:1], "pipe", *words[1:]]) == 0
-        writer.join()
-        found.append(capfdbinary.readouterr())
-    assert len({one.out for one in found}) == 1
-    assert [NOTICE.encode() in one.err for one in found] == [False, False, True, True]
-    assert b"stdin: removed" in found[2].err
-
-
 def test_an_interrupted_run_resumes_in_windows_text(
     text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,19 +152,3 @@ def test_an_interrupted_run_resumes_in_windows_text(
     assert main([*words, "part"]) == 0
     assert "resuming after line" in capsys.readouterr().err
     assert Path("part").read_bytes() == Path("whole").read_bytes()
-
-
-def test_what_cannot_be_converted_is_rejected(
-    text: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["noise", "windows", "--method", "direct", "--shard", "1/2", "-o", "out"]
-    error = refused(capsys, 2, *words)
-    assert "--shard needs UTF-8 text without a byte-order mark" in error
-    command = error.partition("Convert it: ")[2].splitlines()[0].replace("> NEW", "> new")
-    subprocess.run(command, shell=True, check=True, cwd=text)
-    assert Path("new").read_bytes() == Path("unix").read_bytes()
-    Path("utf16").write_text("a b\n", encoding="utf-16")
-    for words in (["score", "accuracy", "utf16", "--reference", "unix"],
-                  ["filter", "unix", "utf16", "--filter", "clean", "-o", "a", "b"],
-                  ["noise", "utf16", "--method", "direct", "-o", "c"]):  # fmt: skip
-        assert "utf16 begins with the byte-order mark of UTF-16" in refused(capsys, 1, *words)

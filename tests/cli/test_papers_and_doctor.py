@@ -22,11 +22,6 @@ def test_papers_lists_every_name(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(f"--arch {arch}\n" in shown for arch in paper.archs)
 
 
-def test_papers_as_json_is_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["papers", "--format", "json"]) == 0
-    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == [p.key for p in PAPERS]
-
-
 def test_doctor_finds_a_sound_installation(run: Run, tmp_path: Path) -> None:
     shown = run("fairseq-ssl", "doctor", cwd=tmp_path).stdout
     assert "PROBLEM" not in shown
@@ -35,15 +30,12 @@ def test_doctor_finds_a_sound_installation(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [None, "3.8.0"])
-def test_doctor_shows_the_spacy_pipeline(
+def test_a_missing_spacy_pipeline_is_no_problem(
     version: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installation, "_version", lambda name: version)
-    (found,) = (
-        one for one in installation.examine_installation() if one.subject == "en_core_web_sm"
-    )
-    missing = "not installed; for types of edits by ERRANT: python -m spacy download en_core_web_sm"
-    assert found.fact.startswith(version or missing)
+    found = {one.subject: one for one in installation.examine_installation()}["en_core_web_sm"]
+    assert found.fact.startswith(version or "not installed")
     assert not found.problem
 
 
@@ -72,16 +64,6 @@ def test_fairseq_advice_on_unneeded_packages_is_hidden(run: Run, tmp_path: Path)
     assert "text_to_speech" in done.stderr
     assert done.stderr.endswith("of a task\n")
     assert done.stderr.count("\n") == 1
-
-
-def test_doctor_without_fairseq_has_install_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(installation, "_home", lambda name: installation.NOT_FOUND)
-    monkeypatch.setitem(sys.modules, "fairseq", None)
-    assert main(["doctor"]) == 1
-    shown = capsys.readouterr().out
-    assert "PROBLEM: install it with: pip install 'fairseq-ssl[train]'" in shown
 
 
 def test_doctor_warns_of_a_fairseq_that_loads_anything(

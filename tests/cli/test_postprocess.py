@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from tests.cli.rewriting import given, refused, shown
+from tests.cli.rewriting import given, shown
 
 
 @pytest.fixture
@@ -63,30 +63,3 @@ def test_japanese(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     given(monkeypatch, "▁マダム (M ad am ▁Nee djan )は,\u2028 3.14 です .\n")
     words = ("--japanese-punctuation", "--remove-brackets", "--subwords", "sentencepiece")
     assert shown(capsys, "postprocess", *words) == "マダムは、\u20283.14です。\n"
-
-
-@pytest.mark.parametrize("lines", ["a\n", "a\nb\nc\n"])
-def test_unequal_lines(
-    lines: str, copying: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "hyp"
-    file.write_text(lines, encoding="utf-8")
-    message = refused(capsys, 1, "postprocess", file, *copying, "-o", tmp_path / "out")
-    shorter, longer = (file, tmp_path / "source") if lines == "a\n" else (tmp_path / "source", file)
-    assert f"{shorter} has {lines.count('b') + 1} lines, but {longer} has more" in message
-    assert not (tmp_path / "out").exists()
-
-
-def test_wrong_words(
-    copying: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given(monkeypatch, "a\n")
-    assert "No step is selected" in refused(capsys, 2, "postprocess")
-    assert "No step is selected" in refused(capsys, 2, "postprocess", "--subwords", "none")
-    message = refused(capsys, 2, "postprocess", "--copy-unknown", "--source", "-", *copying[3:])
-    assert "Two inputs are stdin" in message
-    assert "--copy-unknown needs --source-dict" in refused(capsys, 2, "postprocess", *copying[:3])
-    message = refused(capsys, 2, "postprocess", "--detruecase", *copying[1:])
-    assert "--source needs --copy-unknown" in message
-    message = refused(capsys, 1, "postprocess", *copying[:-1], copying[2])
-    assert "source:1 is" in message

@@ -119,15 +119,15 @@ def test_scores_of_several_models_are_merged(
     assert slor == pytest.approx([row[1] for row in values], abs=1e-5)
 
 
-@pytest.mark.parametrize("more", [0, 1])
 def test_a_source_with_more_lines_is_a_warning(
-    here: Path, capsys: pytest.CaptureFixture[str], more: int
+    here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Path("source").open("a") as file:
-        file.writelines(["a\n"] * more)
     made_by(*TRANSLATED)
-    message = "source has 61 lines, but the last sentence of the list has the index 59."
-    assert (message in capsys.readouterr().err) == bool(more)
+    assert "source has" not in capsys.readouterr().err
+    with Path("source").open("a") as file:
+        file.write("a\n")
+    made_by(*TRANSLATED)
+    assert "source has 61 lines" in capsys.readouterr().err
 
 
 def test_text_is_tokenized_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,43 +202,22 @@ def _later(text: str, times: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("flags", "code", "told"),
+    ("flags", "code", "culprit"),
     [
-        (("--translation", "t.pt"), 2, "--translation needs --source"),
-        ((*TRANSLATED, "--unigrams", "list"), 2, "--unigrams needs --language-model"),
-        (("--masked-model", "m.pt", "--lenpen", "0"), 2, "--lenpen needs --translation"),
-        (("--masked-model", "m.pt", "--alpha", "-1"), 2, "--alpha is -1.0. Expected 0 to 20"),
-        ((*TRANSLATED, "--block", "0"), 2, "--block: 0 is out of range. Expected 1 to 1048576"),
-        ((*TRANSLATED, "--lenpen", "nan"), 2, "--lenpen is nan. Expected 0 to 20"),
-        ((*TRANSLATED, "--max-tokens", "-3"), 2, "--max-tokens: -3 is out of range"),
-        ((*TRANSLATED, "--name", "a b"), 2, "--name is 'a b'. Expected one word"),
-        ((*TRANSLATED, "--name", "l2r"), 1, "list:1 has the score 'l2r' already"),
-        (("--language-model", "t.pt"), 2, "but this is the kind translation"),
+        ((*TRANSLATED, "--name", "l2r"), 1, "list:1"),
+        (("--language-model", "t.pt"), 2, "t.pt"),
         (("--language-model", "nothing.pt"), 1, "nothing.pt"),
-        (("--translation", "t.pt", "--source", "short"), 1, "list:4 has the sentence index 1 but"),
-        (("--translation", "t.pt", "--source", "list"), 1, "are not in the model's dictionary"),
-        (("--language-model", "l.pt", "--device", "cuda"), 2, "no CUDA device"),
+        (("--translation", "t.pt", "--source", "short"), 1, "list:4"),
+        (("--translation", "t.pt", "--source", "list"), 1, "dictionary"),
     ],
 )
-def test_wrong_input_is_reported(
+def test_a_wrong_input_is_named(
     here: Path,
     flags: tuple[str, ...],
     code: int,
-    told: str,
+    culprit: str,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     Path("short").write_text("a b\n")
-    assert told in refused(capsys, code, *FEATURES, "-o", "made", *flags)
-    assert not Path("made").exists()
-    assert not Path("made.progress").exists()
-
-
-def test_broken_lists_are_reported(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = Path("list").read_text().splitlines()
-    words = [*FEATURES, "--language-model", "l.pt", "-o", "made"]
-    Path("list").write_text("\n".join([*whole[:100], "no line"]) + "\n")
-    assert "list:101 is not a line of an n-best list" in refused(capsys, 1, *words)
-    Path("list").write_text("")
-    assert "list is empty" in refused(capsys, 1, *words, "--force")
+    assert culprit in refused(capsys, code, *FEATURES, "-o", "made", *flags)
+    assert not list(here.glob("made*"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairseq_ssl.cli.main import main
-from tests.cli.rewriting import refused
 from tests.unit.metrics.small_pipeline import small_pipeline
 
 GOLD = """\
@@ -56,16 +56,15 @@ def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     return content
 
 
-@pytest.mark.parametrize(("words", "score"), [("0", 0.0), ("1", 100.0), ("", 100.0)])
 def test_edits_can_be_joined_over_unchanged_words(
-    files: Path, capsys: pytest.CaptureFixture[str], words: str, score: float
+    files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gold = "S a b c d\nA 0 3|||R|||x b y|||REQUIRED|||-NONE-|||0\n"
     (files / "joined.m2").write_text(gold)
     (files / "joined").write_text("x b y d\n")
-    flags = ["--max-unchanged-words", words] if words else []
-    content = found(capsys, "m2", "joined", "--gold", "joined.m2", *flags)
-    assert content["F_0.5"] == score
+    words = ("m2", "joined", "--gold", "joined.m2")
+    assert found(capsys, *words, "--max-unchanged-words", "0")["F_0.5"] == 0
+    assert found(capsys, *words)["F_0.5"] == 100
 
 
 def test_m2(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,31 +133,22 @@ def test_a_type_without_edits_has_no_score(files: Path, capsys: pytest.CaptureFi
     (files / "noun.m2").write_text(GOLD.replace("R:PREP|||on", "R:NOUN|||in"), "utf-8")
     flags = ["--gold", "gold.m2", "--by", "type"]
     words = ["errant", "a=noun.m2", "b=gold.m2", *flags, "--figure", "types.png"]
-    row = found(capsys, *words)["types"]["NOUN"]  # type: ignore[index]
-    assert row["a"]["mean"] == 0
-    assert row["b"] == {
-        **{"mean": None, "deviation": None, "seeds": []},
-        **{"tp": [0], "fp": [0], "fn": [0], "precision": [None], "recall": [None]},
-    }
+    content: Any = found(capsys, *words)
+    row = content["types"]["NOUN"]
+    assert (row["a"]["mean"], row["b"]["mean"], row["b"]["seeds"]) == (0, None, [])
     assert main(["score", *words]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["NOUN", "0.00", "n/a"] in lines
-    row = found(capsys, "errant", "a=noun.m2", "a=gold.m2", *flags)["types"]["NOUN"]  # type: ignore[index]
-    assert row["a"]["mean"] == 0
-    assert row["a"]["precision"] == [0, None]
+    assert ["NOUN", "0.00", "n/a"] in map(str.split, capsys.readouterr().out.splitlines())
+    content = found(capsys, "errant", "a=noun.m2", "a=gold.m2", *flags)
+    row = content["types"]["NOUN"]
+    assert (row["a"]["mean"], row["a"]["precision"]) == (0, [0, None])
 
 
-@pytest.mark.parametrize("analysis", ["type", "share"])
-def test_a_figure_of_gold_without_edits(
-    analysis: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_figure_of_gold_without_edits(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     noop = "A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0\n"
     (files / "none.m2").write_text("".join(f"S {line}\n{noop}\n" for line in SOURCE), "utf-8")
-    words = ["errant", "gold.m2", "--gold", "none.m2", "--by", analysis, "--figure", "f.png"]
+    words = ["errant", "gold.m2", "--gold", "none.m2", "--by", "type", "--figure", "f.png"]
     assert main(["score", *words]) == 1
-    shown = capsys.readouterr()
-    assert "Precision\t0.00" in shown.out
-    assert "f.png cannot be drawn: the gold has no edits." in shown.err
+    assert "f.png cannot be drawn" in capsys.readouterr().err
 
 
 def test_errant_by_category_equals_errant_compare(
@@ -168,50 +158,33 @@ def test_errant_by_category_equals_errant_compare(
     unwanted = GOLD.replace("A 1 2|||U:DET", "A 2 3|||R:NOUN")
     (files / "theirs.m2").write_text(unwanted.replace("R:PREP|||on", "R:PREP|||in"), "utf-8")
     expected = {
-        "operation": {"R": [1, 2, 1], "M": [1, 0, 0], "U": [0, 0, 1]},
-        "type": {
-            "DET": [1, 0, 1],
-            "PREP": [0, 1, 1],
-            "VERB:SVA": [1, 0, 0],
-            "NOUN": [0, 1, 0],
-        },
-        "full-type": {
-            "M:DET": [1, 0, 0],
-            "R:PREP": [0, 1, 1],
-            "R:VERB:SVA": [1, 0, 0],
-            "U:DET": [0, 0, 1],
-            "R:NOUN": [0, 1, 0],
-        },
+        "operation": "R 1 2 1, M 1 0 0, U 0 0 1",
+        "type": "DET 1 0 1, PREP 0 1 1, VERB:SVA 1 0 0, NOUN 0 1 0",
+        "full-type": "M:DET 1 0 0, R:PREP 0 1 1, R:VERB:SVA 1 0 0, U:DET 0 0 1, R:NOUN 0 1 0",
     }
     for tier, rows in expected.items():
         words = ["errant", "theirs.m2", "--gold", "gold.m2", "--by", tier]
-        content = found(capsys, *words)[f"{tier.replace('-', ' ')}s"]
-        assert isinstance(content, dict)
-        shown = {kind: list(row.values()) for kind, row in content.items()}
-        assert list(shown) == list(rows)
-        for kind, (row,) in shown.items():
-            assert [*row["tp"], *row["fp"], *row["fn"]] == rows[kind]
+        content: Any = found(capsys, *words)[f"{tier.replace('-', ' ')}s"]
+        counts = {
+            kind: [*row["tp"], *row["fp"], *row["fn"]]
+            for kind, by_system in content.items()
+            for row in by_system.values()
+        }
+        shown = ", ".join(f"{kind} {' '.join(map(str, row))}" for kind, row in counts.items())
+        assert shown == rows
         assert main(["score", *words]) == 0
-        text = [line.split() for line in capsys.readouterr().out.splitlines()]
-        for kind, counts in rows.items():
-            assert [kind, *map(str, counts)] in [line[:4] for line in text]
+        text = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
+        assert all(row.split() in text for row in rows.split(", "))
     words = ["errant", "a=theirs.m2", "a=ours.m2", "gold.m2", "--gold", "gold.m2", "--by", "type"]
     assert main(["score", *words]) == 0
     text = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["F_0.5", "by", "types", "a", "gold.m2"] in text
     assert ["VERB:SVA", "100.00", "±", "0.00", "100.00"] in text
-    (row,) = found(capsys, "errant", "theirs.m2", *words[4:])["types"]["DET"].values()  # type: ignore[index]
-    assert row["precision"] == [100]
-    assert row["recall"] == [50]
-    assert row["mean"] == pytest.approx(100 * 1.25 * 0.5 / (0.25 * 1 + 0.5))
 
 
 def test_errant_reads_m2_hypotheses(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = found(capsys, "errant", "ours.m2", "--gold", "gold.m2")
     assert (content["Precision"], content["Recall"]) == pytest.approx((75, 75))
     assert "edits:from m2|version" in str(content["signature"])
-    assert main(["score", "errant", "other.m2", "--gold", "gold.m2"]) == 1
-    assert "other.m2:5 has a different sentence than gold.m2" in capsys.readouterr().err
 
 
 def test_levels_and_shares(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,24 +234,12 @@ def test_bleu_and_accuracy(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     content = found(capsys, "bleu", "second", "--reference", "right", "--tokenize", "none")
     expected = bleu((files / "second").read_text("utf-8").splitlines(), RIGHT, "none")
     assert content["BLEU"] == pytest.approx(expected.score)
-    assert "|tokenize:none|by:sacrebleu-" in str(content["signature"])
     content = found(capsys, "accuracy", "second", "--reference", "right", "--reference", "source")
     assert content["accuracy"] == 75
     words = ["--reference", "right", "--baseline", "source", "--resamples", "20"]
-    for metric in ("accuracy", "bleu", "rouge"):
-        against = found(capsys, metric, "right", *words)["against the baseline"]
-        assert isinstance(against, dict)
+    for metric in ("accuracy", "bleu", "rouge", "chrf"):
+        against: Any = found(capsys, metric, "right", *words)["against the baseline"]
         assert against["right"]["difference"] > 0
-    words += ["--reference", "second", "--source", "source"]
-    against = found(capsys, "gleu", "right", *words)["against the baseline"]
-    assert isinstance(against, dict)
-    assert against["right"]["difference"] > 0
-
-
-def test_an_m2_file_without_sentences(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (files / "empty.m2").write_text("\n")
-    assert main(["score", "errant", "empty.m2", "--gold", "empty.m2"]) == 1
-    assert "empty.m2 has no sentences" in capsys.readouterr().err
 
 
 def test_differences_of_gleu_are_those_of_a_named_value(
@@ -286,19 +247,14 @@ def test_differences_of_gleu_are_those_of_a_named_value(
 ) -> None:
     """With several references, no rounds are drawn from resampled sentences."""
     texts = ["--source", "source", "--reference", "right", "--reference", "second"]
-    words = [*texts, "--baseline", "source", "--resamples", "20"]
-    content = found(capsys, "gleu", "right", *words)
+    content: Any = found(
+        capsys, "gleu", "right", *texts, "--baseline", "source", "--resamples", "9"
+    )
     name = "mean of single references"
     assert content["compared"] == name
-    ours, baseline = content[name], found(capsys, "gleu", "source", *texts)[name]
-    against = content["against the baseline"]
-    assert isinstance(against, dict)
-    assert isinstance(ours, float)
-    assert isinstance(baseline, float)
-    assert against["right"]["difference"] == pytest.approx(ours - baseline)
-    assert main(["score", "gleu", "right", *words]) == 0
-    assert "difference of the mean of single references" in capsys.readouterr().out
-    assert found(capsys, "gleu", "right", *words[:4], *words[6:])["compared"] == "GLEU"
+    baseline: Any = found(capsys, "gleu", "source", *texts)[name]
+    difference = content["against the baseline"]["right"]["difference"]
+    assert difference == pytest.approx(content[name] - baseline)
 
 
 def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,111 +262,8 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
 
     lines = (files / "second").read_text("utf-8").splitlines()
     for kind, headline, order in (("chrf", "chrF2", 0), ("chrf++", "chrF2++", 2)):
-        metric = CHRF(word_order=order)
-        expected = metric.corpus_score(lines, [RIGHT, SOURCE])
-        words = [kind, "second", "--reference", "right", "--reference", "source"]
-        content = found(capsys, *words)
+        expected = CHRF(word_order=order).corpus_score(lines, [RIGHT, SOURCE])
+        content = found(capsys, kind, "second", "--reference", "right", "--reference", "source")
         assert content[headline] == expected.score
-        assert expected.name == headline
-        signature = str(content["signature"])
-        assert signature.startswith(
-            f"{kind}|lines:4|references:2|case:mixed|eff:yes|nc:6|nw:{order}|"
-        )
-        assert "|by:sacrebleu-" in signature
-        words = [kind, "a=right", "a=second", "first", "--reference", "right"]
-        content = found(capsys, *words, "--baseline", "source", "--resamples", "20")
-        assert list(content["systems"]["a"]) == [headline]  # type: ignore[index]
-        against = content["against the baseline"]
-        assert isinstance(against, dict)
-        assert against["a"]["difference"] > against["first"]["difference"] > 0
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["chrf", "right"], 2, "required: --reference"),
-        (
-            ["chrf", "right", "--reference", "right", "--tokenize", "zh"],
-            2,
-            "unknown argument '--tokenize'.",
-        ),
-        (["m2", "right"], 2, "required: --gold"),
-        (["m2", "short", "--gold", "gold.m2"], 1, "There are 4 lines in gold.m2, but 2 in short"),
-        (["m2", "right", "--gold", "bad.m2"], 1, "bad.m2:6 has the span 3 44"),
-        (["m2", "right", "--gold", "none.m2"], 1, "none.m2 does not exist"),
-        (["m2", "right", "right", "--gold", "gold.m2"], 2, "right is given twice"),
-        (["m2", "right", "--gold", "gold.m2", "--beta", "0"], 2, "--beta is 0.0. Expected"),
-        (["m2", "right", "--gold", "gold.m2", "--jobs", "0"], 2, "--jobs: 0 is out of range"),
-        (
-            ["m2", "right", "--gold", "gold.m2", "--model", "m"],
-            2,
-            "unknown argument '--model'.",
-        ),
-        (["m2", "right", "--gold", "gold.m2", "--by", "type"], 2, "invalid choice: 'type'"),
-        (["m2", "right", "--gold", "gold.m2", "--by", "level"], 2, "needs --levels or --sections"),
-        (
-            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--sections", "A=3"],
-            2,
-            "--sections has 3 sentences in total, but the output has 4",
-        ),
-        (
-            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--sections", "A=4,A=1"],
-            2,
-            "--sections has 'A=1'. Expected different levels",
-        ),
-        (
-            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--levels", "short"],
-            1,
-            "There are 2 lines in short, but 4 in the output",
-        ),
-        (
-            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--levels", "gap"],
-            1,
-            "gap:2 is blank. Expected a level.",
-        ),
-        (["m2", "right", "--gold", "gold.m2", "--levels", "levels"], 2, "need --by level"),
-        (["m2", "right", "--gold", "gold.m2", "--figure", "f.png"], 2, "--figure needs --by"),
-        (["m2", "right", "--gold", "gold.m2", "--seed", "1"], 2, "--seed needs --baseline"),
-        (
-            ["m2", "right", "--gold", "gold.m2", "--baseline", "first", "--resamples", "0"],
-            2,
-            "--resamples: 0 is out of range",
-        ),
-        (["errant", "right"], 2, "Pass --gold, or --source and --reference."),
-        (["errant", "right", "--source", "source"], 2, "Pass --gold, or --source and --reference."),
-        (["errant", "right", "--gold", "gold.m2", "--source", "source"], 2, "Drop --source and"),
-        (["errant", "right", "--gold", "gold.m2"], 1, "python -m spacy download en_core_web_sm"),
-        (
-            ["errant", "right", "--gold", "gold.m2", "--model", "m"],
-            1,
-            "Or set --spacy-model to the folder of a pipeline. Edits without types need no",
-        ),
-        (
-            ["errant", "right", "--gold", "gold.m2", "--untyped", "--by", "type"],
-            2,
-            "--by type needs types. Drop --untyped",
-        ),
-        (["errant", "right", "--gold", "gold.m2", "--untyped", "--model", "m"], 2, "Drop one of"),
-        (["bleu", "right"], 2, "required: --reference"),
-        (
-            ["bleu", "a=right", "--reference", "source", "right"],
-            2,
-            "unknown argument 'right'. Write each [NAME=]FILE next to the others. "
-            "Repeat --reference before each value.",
-        ),
-        (
-            ["bleu", "a=right", "--tokenize", "13a", "right", "--reference", "source"],
-            2,
-            "unknown argument 'right'. Write each [NAME=]FILE next to the others. See",
-        ),
-        (
-            ["bleu", "a=right", "--reference", "source", "--baseline", "a"],
-            2,
-            "--baseline a is the name of a system. Pass its file, right.",
-        ),
-    ],
-)
-def test_wrong_options_are_rejected(
-    words: list[str], code: int, message: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert message in refused(capsys, code, "score", *words)
+        signature = f"{kind}|lines:4|references:2|case:mixed|eff:yes|nc:6|nw:{order}|"
+        assert str(content["signature"]).startswith(signature)

@@ -8,10 +8,8 @@ import re
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,7 +21,6 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import CorrectedLine
 from fairseq_ssl.inference.server import (
@@ -134,38 +131,31 @@ def test_a_long_request_takes_turns_with_short_ones(
     assert [len(call) for call in server.calls()] == [1, 10, 1, 10, 5]
 
 
-OBJECT = 'Expected an object with the string "text" or the list of strings "lines".'
-INVALID: list[tuple[bytes, int, str]] = [
-    (b"", 400, "The body is not JSON: "),
-    (b'{"text": "a"', 400, "The body is not JSON: "),
-    (b'{"text": "\xff"}', 400, "The body is not UTF-8."),
-    (b"[" * 5000, 400, "The body is not valid JSON: too deep"),
-    (b'{"text": ' + b"9" * 5000 + b"}", 400, "The body is not valid JSON: "),
-    (b'"text"', 400, OBJECT),
-    (b"[]", 400, OBJECT),
-    (b"{}", 400, OBJECT),
-    (b'{"txt": "a"}', 400, OBJECT),
-    (b'{"text": ["a"]}', 400, OBJECT),
-    (b'{"text": null}', 400, OBJECT),
-    (b'{"lines": "a"}', 400, OBJECT),
-    (b'{"lines": ["a", 1]}', 400, OBJECT),
-    (b'{"text": "a", "lines": ["a"]}', 400, OBJECT),
-    (b'{"lines": ["a\\nb"]}', 400, 'A string of "lines" has several lines. Expected one.'),
-    (b'{"text": "a\\ud800"}', 400, "The text contains a surrogate without its pair."),
-    (b'{"text": "' + b"a" * 1001 + b'"}', 413, "The text has 1,001 characters. Expected up to"),
-    (b'{"lines": [' + b'"",' * 1001 + b'""]}', 413, "The text has 1,001 characters."),
-    (b" " * 13_025, 413, "The body is too long. Expected up to 13,024 bytes."),
+INVALID: list[tuple[bytes, int]] = [
+    (b"", 400),
+    (b'{"text": "a"', 400),
+    (b'{"text": "\xff"}', 400),
+    (b"[" * 5000, 400),
+    (b'{"text": ' + b"9" * 5000 + b"}", 400),
+    (b"[]", 400),
+    (b'{"txt": "a"}', 400),
+    (b'{"text": null}', 400),
+    (b'{"lines": "a"}', 400),
+    (b'{"lines": ["a", 1]}', 400),
+    (b'{"text": "a", "lines": ["a"]}', 400),
+    (b'{"lines": ["a\\nb"]}', 400),
+    (b'{"text": "a\\ud800"}', 400),
+    (b'{"text": "' + b"a" * 1001 + b'"}', 413),
+    (b'{"lines": [' + b'"",' * 1001 + b'""]}', 413),
+    (b" " * 13_025, 413),
 ]
 
 
-@pytest.mark.parametrize(("body", "status", "error"), INVALID)
-def test_invalid_bodies_are_rejected(
-    server: ServerProcess, body: bytes, status: int, error: str
-) -> None:
+@pytest.mark.parametrize(("body", "status"), INVALID)
+def test_invalid_bodies_are_rejected(server: ServerProcess, body: bytes, status: int) -> None:
     answer = httpx.post(f"{server.url}/correct", content=body, headers=JSON)
     assert answer.status_code == status
     assert answer.json().keys() == {"error"}
-    assert answer.json()["error"].startswith(error)
 
 
 def test_the_longest_text_is_accepted(server: ServerProcess) -> None:
@@ -176,36 +166,18 @@ def test_the_longest_text_is_accepted(server: ServerProcess) -> None:
     assert answer.json()["text"] == text
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status", "error"),
-    [
-        ("GET", "/correct", 405, "Method not allowed. Expected POST."),
-        ("OPTIONS", "/correct", 405, "Method not allowed. Expected POST."),
-        ("POST", "/", 405, "Method not allowed. Expected GET, HEAD."),
-        ("GET", "/correct/", 404, "Not found. Expected /correct, /healthz or /."),
-        ("GET", "/../etc/passwd", 404, "Not found. Expected /correct, /healthz or /."),
-    ],
-)
-def test_unknown_paths_and_methods_are_rejected(
-    server: ServerProcess, method: str, path: str, status: int, error: str
-) -> None:
-    answer = httpx.request(method, server.url + path)
-    assert (answer.status_code, answer.json()) == (status, {"error": error})
-    if status == 405:
-        assert answer.headers["allow"] in error
+def test_only_json_is_accepted_so_that_other_sites_cannot_send_forms(server: ServerProcess) -> None:
+    def status(headers: dict[str, str]) -> int:
+        content = b'{"text": "a"}'
+        return httpx.post(f"{server.url}/correct", content=content, headers=headers).status_code
 
-
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
-def test_only_json_is_accepted_so_that_other_sites_cannot_send_forms(
-    server: ServerProcess, kind: str | None
-) -> None:
-    headers = {"Content-Type": kind} if kind else {}
-    answer = httpx.post(f"{server.url}/correct", content=b'{"text": "a"}', headers=headers)
-    assert answer.status_code == 415
-    assert answer.json() == {"error": "Expected the header Content-Type: application/json."}
-    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
-    answer = httpx.post(f"{server.url}/correct", content=b'{"text": "a"}', headers=headers)
-    assert answer.status_code == 200
+    assert status({}) == 415
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        assert status({"Content-Type": kind}) == 415
+    assert status({"Content-Type": "Application/JSON; charset=utf-8"}) == 200
+    requests = [("GET", "/correct", 405), ("POST", "/", 405), ("GET", "/../etc/passwd", 404)]
+    for method, path, expected in requests:
+        assert httpx.request(method, server.url + path).status_code == expected
 
 
 def peak_memory(server: ServerProcess) -> int:
@@ -235,64 +207,51 @@ def test_huge_bodies_are_rejected_without_keeping_them(server: ServerProcess) ->
 def test_requests_of_disconnected_clients_are_dropped(
     start_server: Start, clients: ThreadPoolExecutor
 ) -> None:
+    """The first client disconnects during its correction, the others before theirs."""
     server = start_server("--batch-size", 2)
-    first = block(server, clients)
-    gone = []
+    gone = [begin_request(server, b'{"text": "wait for me"}')]
+    until(lambda: server.calls() == [["wait for me"]])
     for body in (b'{"text": "gone"}', b'{"text": "gone', b'{"lines": ["a", "b", "c"]}'):
-        client = socket.create_connection(("127.0.0.1", server.port))
-        length = len(body) + (not body.endswith(b"}"))
-        head = f"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
-        client.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
-        gone.append(client)
-    until(lambda: (active(server), waiting(server)) == (4, 2))
+        gone.append(begin_request(server, body))
+    other = clients.submit(post, server, {"text": "go"})
+    until(lambda: (active(server), waiting(server)) == (5, 3))
     for client in gone:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()  # a reset, as that of a killed client
-    until(lambda: (active(server), waiting(server)) == (1, 0))
-    server.open_gate()
-    assert first.result().json()["text"] == "wait"
-    assert post(server, {"text": "go"}).json()["text"] == "goes"
-    assert server.calls() == [["wait"], ["go"]]
-
-
-def test_a_client_killed_during_its_correction(
-    start_server: Start, clients: ThreadPoolExecutor
-) -> None:
-    server = start_server()
-    script = (
-        "import httpx, sys; httpx.post(sys.argv[1], json={'text': 'wait for me'}, timeout=None)"
-    )
-    client = subprocess.Popen([sys.executable, "-c", script, f"{server.url}/correct"])
-    until(lambda: server.calls() == [["wait for me"]])
-    other = clients.submit(post, server, {"text": "go"})
-    until(lambda: waiting(server) == 1)
-    client.kill()
-    client.wait()
-    until(lambda: active(server) == 1)
+    until(lambda: (active(server), waiting(server)) == (1, 1))
     server.open_gate()
     assert other.result().json()["text"] == "goes"
     assert server.calls() == [["wait for me"], ["go"]]
 
 
-@pytest.mark.parametrize(("word", "error"), [("fail", "ValueError"), ("panic", "BaseException")])
+def begin_request(server: ServerProcess, body: bytes) -> socket.socket:
+    """Send a request, whose body is truncated if it does not end with a brace."""
+    client = socket.create_connection(("127.0.0.1", server.port))
+    length = len(body) + (not body.endswith(b"}"))
+    head = f"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
+    client.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+    return client
+
+
 def test_an_exception_fails_only_its_request_and_no_text_is_logged(
-    word: str, error: str, start_server: Start, clients: ThreadPoolExecutor
+    start_server: Start, clients: ThreadPoolExecutor
 ) -> None:
     server = start_server()
     first = block(server, clients)
-    texts = ("go", f"secret {word}", "end")
+    texts = ("go", "secret panic", "end", "secret fail")
     answers = []
     for number, text in enumerate(texts, 1):
         answers.append(clients.submit(post, server, {"text": text}))
         until(lambda number=number: waiting(server) == number)  # type: ignore[misc]
     server.open_gate()
     statuses = [answer.result().status_code for answer in (first, *answers)]
-    assert statuses == [200, 200, 500, 200]
+    assert statuses == [200, 200, 500, 200, 500]
     assert answers[1].result().json() == {"error": "The correction of this text failed."}
     assert answers[2].result().json()["text"] == "the end"
     assert server.calls() == [["wait"], [*texts], *([text] for text in texts)]
     log = server.err.read_text()
-    assert re.search(rf"\nA request failed: {error} in .*fake_correction_server.py:\d+\n$", log)
+    errors = re.findall(r"\nA request failed: (.*) in .*fake_correction_server.py:\d+", log)
+    assert errors == ["BaseException", "ValueError"]
     assert "secret" not in log
     assert post(server, {"text": "go"}).json()["text"] == "goes"
 
@@ -450,25 +409,29 @@ class NoCorrector:
 
 
 def test_a_slow_body_is_rejected() -> None:
-    async def answers() -> list[Any]:
-        sent: list[Any] = []
+    sent: list[Any] = []
 
-        async def receive() -> Any:
-            await asyncio.sleep(3600)
+    async def receive() -> Any:
+        await asyncio.sleep(3600)
 
-        async def send(message: Any) -> None:
-            sent.append(message)
+    async def send(message: Any) -> None:
+        sent.append(message)
 
-        app = correction_app(NoCorrector(), ServerLimits(body_seconds=0.01))
-        headers = [(b"content-type", b"application/json")]
-        scope = {"type": "http", "method": "POST", "path": "/correct", "headers": headers}
-        await app(scope, receive, send)
-        return sent
+    app = correction_app(NoCorrector(), ServerLimits(body_seconds=0.01))
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/correct", "headers": headers}
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 408
 
-    start, body = asyncio.run(answers())
-    assert start["status"] == 408
-    error = "The body was not received within 0.01 seconds."
-    assert json.loads(body["body"]) == {"error": error}
+
+async def answers_of(app: Any, use: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:
+    """Start an app, and return what `use` returns for its client."""
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://x") as client,
+    ):
+        return await use(client)
 
 
 def test_health_is_503_if_no_request_would_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,18 +439,13 @@ def test_health_is_503_if_no_request_would_be_answered(monkeypatch: pytest.Monke
         await batcher._has_parts.wait()
         raise MemoryError("secret")
 
-    async def answers() -> list[httpx.Response]:
-        app = correction_app(NoCorrector())
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client,
-        ):
-            requests = [client.post("/correct", json={"text": "a"}) for _ in range(2)]
-            healthy = await client.get("/healthz")
-            return [healthy, *await asyncio.gather(*requests), await client.get("/healthz")]
+    async def use(client: httpx.AsyncClient) -> list[httpx.Response]:
+        requests = [client.post("/correct", json={"text": "a"}) for _ in range(2)]
+        healthy = await client.get("/healthz")
+        return [healthy, *await asyncio.gather(*requests), await client.get("/healthz")]
 
     monkeypatch.setattr(RequestBatcher, "run", stop)
-    found = asyncio.run(answers())
+    found = asyncio.run(answers_of(correction_app(NoCorrector()), use))
     assert [answer.status_code for answer in found] == [200, 500, 500, 503]
     assert all(answer.json().keys() == {"error"} for answer in found[1:])
 
@@ -499,26 +457,18 @@ def test_health_is_503_if_a_batch_takes_too_long() -> None:
             end.wait(60)
             return echo(lines)
 
-    async def answers() -> list[int]:
-        app = correction_app(Stuck(), ServerLimits(batch_seconds=0))
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client,
-        ):
-            request = asyncio.create_task(client.post("/correct", json={"text": "a"}))
-            while not begun.is_set():
-                await asyncio.sleep(0.001)
-            stuck = await client.get("/healthz")
-            end.set()
-            answer = await request
-            return [
-                stuck.status_code,
-                answer.status_code,
-                (await client.get("/healthz")).status_code,
-            ]
+    async def use(client: httpx.AsyncClient) -> list[int]:
+        request = asyncio.create_task(client.post("/correct", json={"text": "a"}))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        stuck = await client.get("/healthz")
+        end.set()
+        found = [stuck, await request, await client.get("/healthz")]
+        return [answer.status_code for answer in found]
 
     begun, end = threading.Event(), threading.Event()
-    assert asyncio.run(answers()) == [503, 200, 200]
+    app = correction_app(Stuck(), ServerLimits(batch_seconds=0))
+    assert asyncio.run(answers_of(app, use)) == [503, 200, 200]
 
 
 def echo(lines: list[str]) -> list[CorrectedLine]:
@@ -573,35 +523,9 @@ def test_a_failed_batch_is_repeated_without_requests_that_were_canceled() -> Non
     assert calls == [["kept", "gone"], ["kept"]]
 
 
-def test_an_address_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_addresses_that_cannot_be_used() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        words = ["serve", "--model", "none", "--port", str(port)]
-        assert main(words) == 2
-    error = f"The server cannot listen on 127.0.0.1, port {port}: Address already in use."
-    assert f"{error} Change --host or --port." in capsys.readouterr().err
-    assert main(["serve", "--model", "none", "--host", "no such host"]) == 2
-    assert "The server cannot listen on no such host" in capsys.readouterr().err
-    for host, address in (("127.0.0.1", 70000), ("a" * 64 + ".de", 0)):
-        with pytest.raises(UsageError, match=r"70000|cannot listen"):
-            open_listener(host, address)
-
-
-@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
-def test_a_missing_package_is_named(
-    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    assert main(["serve", "--model", "none"]) == 1
-    shown = capsys.readouterr().err
-    assert f"the package {package}. Install it with: pip install 'fairseq-ssl[serve]'" in shown
-
-
-def test_onnx_models_are_served_on_the_cpu_of_a_machine_with_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.empty", lambda *sizes, device: None)
-    code = main(["serve", "--model", str(tmp_path), "--engine", "onnx", "--port", "0"])
-    assert code == 1
-    assert f"{tmp_path}/config.json cannot be read" in capsys.readouterr().err
+        address = taken.getsockname()
+        for host, port in (address, ("no such host", 0), ("a" * 64, 0)):
+            with pytest.raises(UsageError, match=f"{host}.*{port}"):
+                open_listener(host, port)

@@ -111,12 +111,6 @@ def test_unchanged_and_added_parts_are_the_corrected_text(page: Page) -> None:
             )
 
 
-def test_a_text_that_does_not_match_its_edits_is_shown_without_marks(page: Page) -> None:
-    edit = {"start": 0, "end": 1, "source": "a", "target": "b", "probability": 1}
-    line = {"source": "a c", "text": "other text", "edits": [edit]}
-    assert page.driver.execute_script("return parts(arguments[0])", line) == ["other text"]
-
-
 def test_explanations_by_keyboard_and_mouse(page: Page) -> None:
     page.correct("He go.\nThe end")
     assert not page.one("#note").is_displayed()
@@ -143,12 +137,6 @@ def test_the_corrected_text_is_copied(page: Page) -> None:
     page.one("#copy").click()
     until(lambda: page.status() == "Copied")
     assert page.driver.execute_script("return copied") == CORRECTED
-    script = "navigator.clipboard.writeText = undefined; document.execCommand = (it) => "
-    page.driver.execute_script(script + "{ copied = it + getSelection(); }")
-    page.correct("end")
-    page.one("#copy").click()
-    until(lambda: page.status() == "Copied")
-    assert page.driver.execute_script("return copied") == "copythe end"
 
 
 def test_errors_are_shown(
@@ -172,16 +160,15 @@ def test_errors_are_shown(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 320])
-def test_the_page_fits_its_window_and_has_contrast(page: Page, width: int, scheme: str) -> None:
+def test_the_page_fits_its_window_and_has_contrast(page: Page, scheme: str) -> None:
     feature = {"name": "prefers-color-scheme", "value": scheme}
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    size = {"width": 320, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
         page.correct(f"He go.\n{'a' * 300} end very\n{'very ' * 40}")
         script = "return document.documentElement.scrollWidth"
-        assert page.driver.execute_script(script) <= width
+        assert page.driver.execute_script(script) <= 320
         for name in ("text", "faint", "ins", "del", "link"):
             for below in ("page", "box", *([f"{name}-page"] if name in ("ins", "del") else [])):
                 assert contrast(page, name, below) >= 4.5, (name, below)

@@ -60,7 +60,7 @@ KEEPING = {
 """Options of filters that keep all lines by default."""
 CASES = {
     "noise text --jobs 1 --method": (
-        *("direct", "direct:mask=0.4", "denoise", "denoise:mean=0.4", "learner", "filtering"),
+        *("direct", "direct:mask=0.4", "denoise:mean=0.4", "learner", "filtering"),
         *("learner:listed=true", "filtering:delete=0.3", "spelling:rate=0.3", "direct,denoise"),
         "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.2",
         "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.3",

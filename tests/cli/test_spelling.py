@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from tests.cli.rewriting import refused
 
 pytest.importorskip("symspellpy")
 pytest.importorskip("lemminflect")
@@ -35,24 +34,3 @@ def test_words_are_counted_and_corrected(folder: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "we receive a letter\n\nthe people\n"
     assert main([*words, "-o", "out"]) == 0
     assert Path("out").read_text() == "we receive a letter\n\nthe people\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["count", "-o", "out"], 2, "required: TEXT"),
-        (["count", "empty", "-o", "out"], 1, "empty has no words. Expected correct text."),
-        (["count", "missing", "-o", "out"], 1, "missing does not exist"),
-        (["count", "one", "-o", "one"], 2, "one exists. Pass --force"),
-        (["count", "one", "-o", "one", "--force"], 2, "must be different files"),
-        (["correct", "text"], 2, "required: --counts"),
-        (["correct", "text", "--counts", "missing"], 1, "missing does not exist"),
-        (["correct", "text", "--counts", "text"], 1, "text:1 is 'we recieve a leter'. Expected"),
-        (["correct", "text", "--counts", "one", "-o", "text"], 2, "text is an input"),
-    ],
-)
-def test_wrong_options_are_rejected(
-    words: list[str], code: int, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert message in refused(capsys, code, "spelling", *words)
-    assert not Path("out").exists()

@@ -11,28 +11,19 @@ from pathlib import Path
 import pytest
 
 from tests.cli.rewriting import given
-from tests.cli.test_two_runs import RIGHT, RUN, WRONG
+
+WRONG, RIGHT = "the cats sits on mat , and sleep .\n", "the cat sits on a mat and sleeps .\n"
+RUN = "import sys; from fairseq_ssl.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 PRINTING = (
     "--help",
-    "--version",
-    "tokenize --help",
     "papers",
-    "user-dir",
     "tokenize --moses en",
-    "detokenize --subwords none",
-    "postprocess --remove-brackets",
-    "tag <BT>",
-    "truecase apply {cases}",
     "noise - --method spelling --jobs 1",
     "noise {wrong} --method spelling --jobs 2",
-    "filter {wrong} --filter clean --jobs 1",
     "edits stats {wrong} {right} --dictionary {edits}",
-    "edits vote {wrong} {right}",
     "rerank merge l2r={list} --subwords none",
-    "subwords encode {codes}",
     "subwords dictionary {codes}",
-    "score accuracy {wrong} --reference {right}",
     "score bleu {wrong} --reference {right} --format json",
 )
 
@@ -42,11 +33,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Input files of the verbs."""
     folder = tmp_path_factory.mktemp("files")
     texts = {"wrong": WRONG * 9, "right": RIGHT * 9, "list": "0 ||| a ||| l2r= -0.5 ||| -0.5\n"}
-    names = {name: folder / name for name in (*texts, "cases", "edits", "codes")}
+    names = {name: folder / name for name in (*texts, "edits", "codes")}
     for name, text in texts.items():
         names[name].write_text(text)
     for words in (
-        "truecase train {wrong} -o {cases}",
         "edits dictionary {wrong} {right} --jobs 1 -o {edits}",
         "subwords train {wrong} --kind subword-nmt --size 9 -o {codes}",
     ):
@@ -76,15 +66,11 @@ def test_full_stdout_ends_with_one_line(
 
 def test_full_stdout_exits_with_one(files: dict[str, Path]) -> None:
     words = [sys.executable, "-c", RUN, "tokenize", str(files["wrong"]), "--moses", "en"]
-    for unbuffered in ("", "1"):
-        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-        with Path("/dev/full").open("w") as full:
-            done = subprocess.run(
-                words, stdout=full, stderr=subprocess.PIPE, env=environment, check=False
-            )
-        assert done.returncode == 1
-        assert done.stderr.count(b"\n") == 1
-        assert b"stdout could not be written" in done.stderr
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    assert b"stdout could not be written" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -92,35 +78,21 @@ def test_full_stdout_exits_with_one(files: dict[str, Path]) -> None:
     [
         "tokenize {text} --moses en -o {out}",
         "noise {text} --method spelling --jobs 1 -o {out}",
-        "edits dictionary {text} {text}2 --jobs 1 -o {out}",
         "subwords train {text} --size 40 -o {out}",
-        "average {model} {model} -o {out}",
-        "subwords encode {pieces} {text}",
         "score accuracy {text} --reference {text} --format json",
     ],
 )
 def test_output_is_utf8_in_other_locales(words: str, tmp_path: Path) -> None:
     folder = tmp_path / "dé"
     folder.mkdir()
-    names = {name: folder / f"{name}é" for name in ("text", "model", "pieces")}
+    names = {"text": folder / "texté", "out": folder / "é"}
     names["text"].write_text("the cat sat on a mat in a café .\n" * 9, "utf-8")
-    Path(f"{names['text']}2").write_text("a cat sat on the mat in the café .\n" * 9, "utf-8")
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    if "{model}" in words:
-        import torch
-
-        options = {"_name": "transformer"}
-        state = {"model": {"weight": torch.zeros(9)}, "cfg": {"model": options}, "args": None}
-        torch.save(state, names["model"])
-    if "{pieces}" in words:
-        train = f"subwords train {names['text']} --size 40 -o {names['pieces']}"
-        subprocess.run([sys.executable, "-c", RUN, *train.split()], check=True)
+    command = [sys.executable, "-c", RUN, *words.format(**names).split()]
     found = []
     for locale in (plain, {"PYTHONUTF8": "1"}):
-        command = [sys.executable, "-c", RUN, *words.format(out=folder / "é", **names).split()]
-        done = subprocess.run(
-            command, env={**os.environ, **locale}, capture_output=True, check=False
-        )
+        env = {**os.environ, **locale}
+        done = subprocess.run(command, env=env, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
         written = {path: path.read_bytes() for path in folder.glob("é*")}
         for path in written:
@@ -130,19 +102,15 @@ def test_output_is_utf8_in_other_locales(words: str, tmp_path: Path) -> None:
     assert not any(rb"\ud" in data for _, written in found for data in written.values())
 
 
-@pytest.mark.parametrize("words", ["tokenize --moses en", "noise --method spelling --jobs 1"])
-def test_closed_streams(words: str, files: dict[str, Path], tmp_path: Path) -> None:
+def test_closed_streams(files: dict[str, Path], tmp_path: Path) -> None:
     def run(redirection: str, *more: str) -> subprocess.CompletedProcess[str]:
-        verb, *options = words.split()
-        command = [sys.executable, "-c", RUN, verb, *more, *options]
+        command = [sys.executable, "-c", RUN, "tokenize", *more, "--moses", "en"]
         shell = ["bash", "-c", f'"$@" {redirection}', "bash", *command]
         return subprocess.run(shell, check=False, capture_output=True, text=True)
 
     closed = run("<&-")
     assert (closed.returncode, closed.stdout) == (1, "")
-    assert (
-        closed.stderr == f"fairseq-ssl {words.split()[0]}: error: stdin is closed. Name a file.\n"
-    )
+    assert "stdin is closed" in closed.stderr
     text = str(files["wrong"])
     usual = run("", text)
     assert (usual.returncode, usual.stdout.count("\n")) == (0, WRONG.count("\n") * 9)
@@ -159,10 +127,7 @@ def test_closed_streams(words: str, files: dict[str, Path], tmp_path: Path) -> N
     "words",
     [
         "tokenize {wrong} --moses en -o",
-        "truecase train {wrong} -o",
-        "truecase apply {cases} {wrong} -o",
         "edits dictionary {wrong} {right} --jobs 1 -o",
-        "subwords encode {codes} {wrong} -o",
     ],
 )
 def test_an_output_can_be_a_process_substitution(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from pathlib import Path
 
@@ -52,23 +51,6 @@ def test_round_trip(
     )
 
 
-def test_signature_has_all_options(
-    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ("--character-coverage", "0.9998", "--sample-lines", "50", "--seed", "7")
-    model = tmp_path / "bpe"
-    for _ in range(2):
-        shown(capsys, "subwords", "train", text, text, "-o", model, "--size", "30", *words)
-        signature = json.loads((tmp_path / "bpe.model.json").read_text(encoding="utf-8"))
-        assert signature["kind"] == "sentencepiece"
-        assert (signature["lines"], signature["seed"]) == (50, 7)
-        assert (signature["coverage"], signature["model_type"]) == (0.9998, "bpe")
-        assert signature["tags"] == []
-        model = tmp_path / "again" / "bpe"
-    first, again = (tmp_path / "bpe.vocab", tmp_path / "again" / "bpe.vocab")
-    assert first.read_bytes() == again.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("kind", "made", "size"), [("sentencepiece", "model", 31), ("subword-nmt", "codes", 8)]
 )
@@ -102,43 +84,3 @@ def test_processes_and_other_tags(
     assert {line.split()[0] for line in lines} == {"<BT>"}
     assert shown(capsys, "subwords", "dictionary", model, "--tags", "<BT>").endswith("\n<BT> 1\n")
     assert "<BT>" not in shown(capsys, "subwords", "dictionary", model)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--size 0", "--size: 0 is out of range. Expected 1 or more"),
-        ("--size 30 --sample-lines 0", "--sample-lines: 0 is out"),
-        (
-            "--size 30 --character-coverage 0",
-            "0 is out of range. Expected above 0",
-        ),
-        ("--size 30 --character-coverage 1.1", "up to 1"),
-        ("--size 30 --kind subword-nmt --character-coverage 1", "need the kind sentencepiece"),
-        ("--size 30 --kind subword-nmt --model-type bpe", "need the kind sentencepiece"),
-        ("--size 30 --tags <unk>", "The tag is <unk>, a special symbol of fairseq"),
-        ("--size 30 --tag <BT>", "Did you mean '--tags'?"),
-    ],
-)
-def test_wrong_options(
-    words: str, message: str, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ("subwords", "train", text, "-o", tmp_path / "bpe")
-    assert message in refused(capsys, 2, *command, *words.split())
-
-
-def test_wrong_files(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, 2, "subwords", "encode", tmp_path / "bpe", "--tags", "<BT>", text)
-    assert "is a file. Name files before --tags" in message
-    message = refused(capsys, 1, "subwords", "encode", tmp_path / "bpe", text)
-    assert "bpe.model or bpe.codes in its folder" in message
-    (tmp_path / "other.model").touch()
-    for step in (("encode", tmp_path / "other", text), ("dictionary", tmp_path / "other")):
-        message = refused(capsys, 2, "subwords", *step, "-o", tmp_path / "other.model")
-        assert "other.model is an input" in message
-    (tmp_path / "bad").write_bytes(b"a\n\xff\n")
-    for kind in KINDS:
-        words = ("--size", "30", "--kind", kind, "-o", tmp_path / "bpe")
-        message = refused(capsys, 1, "subwords", "train", text, tmp_path / "bad", *words)
-        assert "bad:2 is not valid UTF-8" in message
-    assert not list(tmp_path.glob("bpe*"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,6 @@ def test_lines_round_trip(
     assert tagged == "<FT> a b\n<FT> \n<FT> c\u2028d \r\n<FT> <BT> e\n"
     given(monkeypatch, tagged)
     assert shown(capsys, "tag", "<FT>", "--undo") == f"{TEXT}\n"
-
-
-def test_output_is_utf_8_in_all_locales(monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = io.BytesIO()
-    given(monkeypatch, "ü\n")
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="ascii"))
-    assert main(["tag", "<BT>"]) == 0
-    assert printed.getvalue() == "<BT> ü\n".encode()
 
 
 def test_hyphen_is_stdin_and_stdout(
@@ -59,16 +50,6 @@ def test_existing_tags_are_counted(
     assert "3 of 4 lines did not start with <BT>" in captured.err
 
 
-def test_no_dictionary_is_changed_if_one_of_the_files_is_a_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    dictionary, text = tmp_path / "dict.txt", tmp_path / "text"
-    dictionary.write_text("a 1\n", encoding="utf-8")
-    text.write_text("x y z\n", encoding="utf-8")
-    assert f"{text}:1" in refused(capsys, 1, "tag", "<BT>", "--dictionary", dictionary, text)
-    assert dictionary.read_text("utf-8") == "a 1\n"
-
-
 def test_dictionaries_alone_or_with_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,28 +63,8 @@ def test_dictionaries_alone_or_with_lines(
     assert not captured.out
     assert captured.err == f"{one} has <BT> now, in line 3\n{two} already has <BT>\n"
     assert shown(capsys, "tag", "<BT>", file, "--dictionary", one, two) == "<BT> a\n"
-    message = refused(capsys, 1, "tag", "<BT>", "-", "--dictionary", one)
-    assert (
-        message
-        == f"{one} already has <BT>\nfairseq-ssl tag: error: stdin is closed. Name a file.\n"
-    )
+    assert "stdin is closed" in refused(capsys, 1, "tag", "<BT>", "-", "--dictionary", one)
     given(monkeypatch, "b\n")
     assert shown(capsys, "tag", "<BT>", "-", "--dictionary", one) == "<BT> b\n"
     assert one.read_text(encoding="utf-8") == "b 2\na 1\n<BT> 1\n"
     assert two.read_text(encoding="utf-8") == "<BT> 3\nc 1\n"
-
-
-def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "dict.txt"
-    file.write_text("no count\n", encoding="utf-8")
-    for tag in ("", "a b", "</s>"):
-        assert "Choose a different tag" in (message := refused(capsys, 2, "tag", tag, file)) or (
-            "Expected one word" in message
-        )
-    message = refused(capsys, 2, "tag", "<BT>", "--undo", "--dictionary", file)
-    assert "--undo does not change dictionaries" in message
-    message = refused(capsys, 2, "tag", "<BT>", "-o", file, "--dictionary", file)
-    assert "--output needs FILE" in message
-    message = refused(capsys, 1, "tag", "<BT>", "--dictionary", file)
-    assert "dict.txt:1 is 'no count'" in message
-    assert "is an input" in refused(capsys, 2, "tag", "<BT>", file, "-o", file)

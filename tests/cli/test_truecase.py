@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.cli.rewriting import given, refused, shown
+from tests.cli.rewriting import given, shown
 
 TEXT = "The cat saw us .\nWe like the cat\u2028and us .\n\nIn the US the Cat sat .\n"
 
@@ -48,35 +47,3 @@ def test_processes_do_not_change_the_output(
     file.write_text("The cat .\nLike\n" * 1100, encoding="utf-8")
     shown(capsys, "truecase", "apply", model, file, "-o", output, "--jobs", "2")
     assert gzip.decompress(output.read_bytes()).decode() == "the cat .\nlike\n" * 1100
-    os.mkfifo(model.with_name("pipe"))
-    words = ("truecase", "apply", model.with_name("pipe"), file, "--jobs", "2")
-    assert "pipe is a device or a pipe" in refused(capsys, 2, *words)
-
-
-def test_wrong_words(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "arguments are required: STEP" in refused(capsys, 2, "truecase")
-    assert "invalid choice: 'aply'" in refused(capsys, 2, "truecase", "aply", model)
-    message = refused(capsys, 2, "truecase", "apply", model, "--job", "2")
-    assert message.startswith("fairseq-ssl truecase apply: error: unknown argument '--job'.")
-    assert "Did you mean '--jobs'?" in message
-    (tmp_path / "heads").write_text("The\nA .\n\n", encoding="utf-8")
-    message = refused(capsys, 1, "truecase", "train", tmp_path / "heads", "-o", tmp_path / "new")
-    assert "has two or more words" in message
-    assert not (tmp_path / "new").exists()
-    given(monkeypatch, "a\n")
-    assert "heads:1 is 'The'" in refused(capsys, 1, "truecase", "apply", tmp_path / "heads")
-    assert "is an input" in refused(capsys, 2, "truecase", "train", model, "-o", model)
-
-
-def test_debug_goes_after_a_step(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fairseq_ssl.cli.main import main
-    from fairseq_ssl.errors import DataError
-
-    given(monkeypatch, "a\n")
-    for words in (["apply", str(tmp_path / "x"), "--debug"], ["--debug", "apply", str(tmp_path)]):
-        with pytest.raises(DataError):
-            main(["truecase", *words])

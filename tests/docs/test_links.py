@@ -158,10 +158,3 @@ def test_the_page_of_fairseq_options_has_all_registered_names() -> None:
     for paper in PAPERS:
         for name in paper.registered:
             assert re.search(rf"(^### |`--arch ){name}\b", page, re.MULTILINE), name
-
-
-def test_the_page_of_fairseq_options_shows_how_architectures_differ() -> None:
-    page = read_page("commands/fairseq-options.md") or ""
-    assert "| `--arch edit_tagger_base` | 12 | 768 | 3072 | 12 |" in page
-    assert "| `--arch edit_tagger_small` | 4 | 200 | 400 | 4 |" in page
-    assert "| `--arch bytenet_selu` | 400 | 3 | 5 | off | none | none | selu | lecun |" in page

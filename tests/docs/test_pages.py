@@ -226,21 +226,9 @@ def fault_of_verb(words: list[str]) -> str:
     return ""
 
 
-def test_a_console_block_has_commands_and_their_output() -> None:
-    text = "$ cat > a <<'END'\n>\n> 1\n> END\n$ wc -l \\\n    a\n1 a\n"
-    commands = [("cat > a <<'END'\n\n1\nEND\n", ""), ("wc -l \\\n    a\n", "1 a\n")]
-    assert transcript(text) == commands
-
-
 def test_dots_in_output_match_any_text() -> None:
     assert matches("BLEU ...\n", "BLEU 25.1\n")
     assert matches("...\nend\n", "a\nb\nend\n")
     assert not matches("BLEU 25.1\n", "BLEU 25x1\n")
     assert matches("BLEU 25.1 ...\n", "BLEU 29.0 a\n", within=4)
     assert not matches("BLEU 25.1\n", "BLEU 20.0\n", within=4)
-
-
-def test_commands_are_split_without_redirections_and_documents() -> None:
-    text = "cat > a <<'END'\nx | y\nEND\nfairseq-ssl tag '<BT>' a 2> log | head -n $N > b && wc b"
-    assert [words[0] for words in simple_commands(text)] == ["cat", "fairseq-ssl", "head", "wc"]
-    assert ["fairseq-ssl", "tag", "<BT>", "a"] in list(simple_commands(text))
