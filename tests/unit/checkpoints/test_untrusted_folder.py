@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,58 +109,61 @@ def test_attack_succeeds_without_protection(hostile: Path, monkeypatch: pytest.M
     assert (hostile.parent / "canary").exists()
 
 
-@pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_hostile_folder_is_rejected(hostile: Path, attack: str, loader: str) -> None:
+def test_hostile_folder_is_rejected(hostile: Path, attack: str) -> None:
+    name, settings = ATTACKS[attack]
+    change(hostile / name, settings)
+    with pytest.raises(UnsafeCheckpointError, match=re.escape(str(hostile))):
+        hugging_face.check_model_folder(hostile)
+
+
+@pytest.mark.parametrize("attack", ["code of a model", "code of a tokenizer", "an adapter"])
+@pytest.mark.parametrize("loader", LOADERS)
+def test_every_loader_checks_the_folder(hostile: Path, attack: str, loader: str) -> None:
     name, settings = ATTACKS[attack]
     change(hostile / name, settings)
     with pytest.raises(UnsafeCheckpointError) as raised:
         LOADERS[loader](hostile)
     assert "\n" not in str(raised.value)
-    assert str(hostile) in str(raised.value)
     assert not (hostile.parent / "canary").exists()
 
 
-@pytest.mark.parametrize("loader", LOADERS)
-def test_harmless_settings_are_accepted(hostile: Path, loader: str) -> None:
+def test_harmless_settings_are_accepted(hostile: Path) -> None:
     labels = {"backbone": 0, "auto_map": 1}
     config = {"label2id": labels, "attn_implementation": "eager", "use_pretrained_backbone": False}
     change(hostile / "config.json", config)
     change(hostile / "tokenizer_config.json", {"special_tokens_map_file": "/gone.json"})
     (hostile / "data_config.json").write_text('[{"name": "sentences.jsonl.gz", "weight": 1}]')
-    assert LOADERS[loader](hostile)
+    assert all(load(hostile) for load in LOADERS.values())
 
 
-@pytest.mark.parametrize("loader", ["model", "model with head"])
-def test_pickle_is_not_run(hostile: Path, loader: str) -> None:
+def test_pickle_is_not_run(hostile: Path) -> None:
     weights = pretrained.load_model(hostile, has_head=True).state_dict()
     torch.save(
         {**weights, "gift": Attack(hostile.parent / "canary")}, hostile / "pytorch_model.bin"
     )
-    LOADERS[loader](hostile)  # model.safetensors comes first
+    pretrained.load_model(hostile)  # model.safetensors comes first
     (hostile / "model.safetensors").unlink()
-    for load in (LOADERS[loader], hugging_face.read_weights):
+    for load in (LOADERS["model"], LOADERS["model with head"], hugging_face.read_weights):
         with pytest.raises(DataError) as raised:
             load(hostile)
         assert "\n" not in str(raised.value)
     assert not (hostile.parent / "canary").exists()
 
 
-@pytest.mark.parametrize("kind", ["timm_wrapper", "detr", "attack", None, 3, ["bert"]])
+@pytest.mark.parametrize("kind", ["timm_wrapper", "detr", "attack", None, ["bert"]])
 def test_other_kinds_of_models_are_rejected(hostile: Path, kind: Any) -> None:
     change(hostile / "config.json", {"model_type": kind})
-    for loader in ("model", "tokenizer"):
-        with pytest.raises(DataError, match="has the model_type"):
-            LOADERS[loader](hostile)
-    with pytest.raises(DataError, match="has the model_type"):
+    for load in (pretrained.load_model, pretrained.load_tokenizer):
+        with pytest.raises(DataError, match="model_type"):
+            load(hostile)
+    with pytest.raises(DataError, match="model_type"):
         pretrained.of_config({"model_type": kind})
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"auto_map": {"AutoModel": "a/b--attack.Attack"}},
-        {"attn_implementation": "stranger/x"},
         {"hidden_size": "__import__('os')"},
         {"hidden_size": 7},
         {"no_such": {"deep": [{"auto_map": {"AutoModel": "x"}}]}},
@@ -171,11 +175,9 @@ def test_configuration_in_a_checkpoint_is_checked(settings: dict[str, Any]) -> N
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "vocab.txt"])
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]", b'{"a": ', b"[" * 100_000])
-def test_damaged_tokenizer_files_are_reported(hostile: Path, name: str, content: bytes) -> None:
-    (hostile / name).write_bytes(content)
-    try:
+def test_damaged_tokenizer_files_are_reported(hostile: Path, content: bytes) -> None:
+    (hostile / "tokenizer.json").write_bytes(content)
+    with pytest.raises(DataError) as raised:
         pretrained.load_tokenizer(hostile)
-    except DataError as error:
-        assert "\n" not in str(error)  # noqa: PT017 - some files are not needed
+    assert "\n" not in str(raised.value)
