@@ -18,22 +18,16 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
-def test_output_appears_at_the_end(tmp_path: Path) -> None:
-    output = tmp_path / "deep" / "out"
-    with atomic_folder(output) as aside:
-        (aside / "file").write_text("new")
-        assert not output.exists()
-    assert contents(tmp_path) == {"deep/out/file": "new"}
-
-
-def test_temporary_and_existing_folders_are_replaced(tmp_path: Path) -> None:
+def test_other_folders_are_replaced_at_the_end(tmp_path: Path) -> None:
+    parent = tmp_path / "deep"
     for name in ("out", "out.tmp", "out.tmp.old"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "old").write_text("old")
-    with atomic_folder(tmp_path / "out") as aside:
+        (parent / name).mkdir(parents=True)
+        (parent / name / "old").write_text("old")
+    with atomic_folder(parent / "out") as aside:
         assert not list(aside.iterdir())
         (aside / "file").write_text("new")
-    assert contents(tmp_path) == {"out/file": "new"}
+        assert contents(parent / "out") == {"old": "old"}
+    assert contents(parent) == {"out/file": "new"}
 
 
 def fail_halfway(output: Path, error: type[BaseException]) -> None:
@@ -75,20 +69,11 @@ def test_a_failed_rename_keeps_both_folders(
 
     monkeypatch.setattr(Path, "rename", refuse)
     with (
-        pytest.raises(DataError, match="could not be written: refused"),
+        pytest.raises(DataError, match="refused"),
         atomic_folder(tmp_path / "out") as aside,
     ):
         (aside / "file").write_text("new")
     assert contents(tmp_path) == {"out.tmp.old/old": "old"}
-
-
-def test_a_file_in_place_of_a_folder_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(DataError, match="file/out could not be written"),
-        atomic_folder(tmp_path / "file" / "out"),
-    ):
-        pytest.fail("there is no folder to write to")
 
 
 def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
@@ -102,11 +87,9 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "out"]
 
 
-def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["out", "out/deep"])
+def test_a_file_is_not_replaced_by_a_folder(name: str, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("file")
-    with (
-        pytest.raises(DataError, match=r"out could not be written: Not a directory\."),
-        atomic_folder(tmp_path / "out"),
-    ):
-        pytest.fail("the folder could not be renamed")
+    with pytest.raises(DataError, match=f"{name} could not"), atomic_folder(tmp_path / name):
+        pytest.fail("there is no folder to write to")
     assert contents(tmp_path) == {"out": "file"}

@@ -135,12 +135,10 @@ def test_only_the_first_line_determines_the_conversion(
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_other_encodings_are_rejected(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
-    path.write_bytes("\ufeffa line\n".encode(encoding))
-    with pytest.raises(DataError, match=rf"f begins with .* {encoding[:6].upper()}\."):
-        next(read_lines(path))
-    path.write_bytes("\ufeff\n".encode(encoding))
-    with pytest.raises(DataError, match="iconv -f UTF-"):
-        next(read_lines(path))
+    for text in ("\ufeffa line\n", "\ufeff\n"):
+        path.write_bytes(text.encode(encoding))
+        with pytest.raises(DataError, match=rf"f begins .* {encoding[:6].upper()}\."):
+            next(read_lines(path))
 
 
 def test_named_pipes_are_read_completely(tmp_path: Path) -> None:

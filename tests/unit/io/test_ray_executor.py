@@ -75,11 +75,6 @@ def test_items_of_a_lost_node_are_retried(cluster: Any, tmp_path: Path) -> None:
         time.sleep(0.1)
 
 
-def test_errors_are_raised_in_the_caller(cluster: Any) -> None:
-    with pytest.raises(DataError, match="item 0"):
-        list(RayExecutor(cluster.address).imap(failing, range(3)))
-
-
 def initialize() -> None:
     os.environ["INITIALIZED"] = "yes"
 
@@ -88,9 +83,11 @@ def initialized(number: int) -> str | None:
     return os.environ.get("INITIALIZED")
 
 
-def test_each_process_is_initialized(cluster: Any) -> None:
+def test_processes_are_initialized_and_errors_are_raised_in_the_caller(cluster: Any) -> None:
     executor = RayExecutor(cluster.address, initializer=initialize)
     assert set(executor.imap(initialized, range(4))) == {"yes"}
+    with pytest.raises(DataError, match="item 0"):
+        list(executor.imap(failing, range(3)))
 
 
 def test_output_equals_that_of_a_local_run(
@@ -136,17 +133,6 @@ def test_back_translation_survives_a_lost_node(
     assert main([*base, "-o", "ray", *engine]) == 0
     killer.join()
     assert Path("ray").read_bytes() == Path("local").read_bytes()
-
-
-def test_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-
-    def refused(*_: Any, **__: Any) -> None:
-        raise ConnectionError("nobody listens")
-
-    monkeypatch.setattr(ray, "init", refused)
-    with pytest.raises(DataError, match="nobody listens"):
-        list(RayExecutor("1.2.3.4:5").imap(failing, [1]))
 
 
 @pytest.mark.parametrize(("cpus", "gpus", "items"), [(2, 0, 4), (1, 0.5, 6), (1, 0, 8)])

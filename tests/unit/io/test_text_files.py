@@ -61,35 +61,15 @@ def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
     assert compress_chunk(b"a line\n", True)[4:8] == bytes(4)
 
 
-def test_invalid_utf8_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "a.en"
-    path.write_bytes("grün\nfür\nk\xfcrzer\n".encode("latin-1").replace(b"gr\xfc", b"gru", 1))
-    with pytest.raises(DataError, match=r"a\.en:2 is not valid UTF-8: byte 2 .* 0xfc"):
-        list(read_lines(path))
-
-
-@pytest.mark.parametrize(("left", "right"), [("a\nb\n", "a\nb\nc\n"), ("a\nb\n\n", "a\nb\n")])
-def test_the_shorter_file_is_reported(left: str, right: str, tmp_path: Path) -> None:
-    paths = [tmp_path / "l", tmp_path / "r"]
-    for path, content in zip(paths, (left, right), strict=True):
-        path.write_text(content)
-    ended, longer = ("l", "r") if len(left) < len(right) else ("r", "l")
-    message = rf"/{ended} ends after line 2, but \S+/{longer} has more lines"
-    with pytest.raises(DataError, match=message):
-        list(read_parallel(paths))
-
-
-@pytest.mark.parametrize("cut_off", [True, False])
-def test_damaged_gzip_files_are_rejected(cut_off: bool, tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    content = gzip.compress(os.urandom(1000).hex().encode())
-    path.write_bytes(content[:-200] if cut_off else content[:10] + b"\xff" * 20)
-    with pytest.raises(DataError, match=r"a\.gz cannot be read: .*Copy the file again"):
-        list(read_lines(path))
+DAMAGES = {
+    "truncated": lambda data: data[:100],
+    "corrupt": lambda data: data[:10] + b"\xff" * 20,
+    "plain text": lambda _: b"text\n",
+}
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
-@pytest.mark.parametrize("damage", ["truncated", "corrupt", "plain"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_the_damaged_one_of_two_files_is_reported(
     damaged: int, damage: str, tmp_path: Path
 ) -> None:
@@ -97,16 +77,20 @@ def test_the_damaged_one_of_two_files_is_reported(
     content = gzip.compress(os.urandom(1000).hex().encode())
     for path in paths:
         path.write_bytes(content)
-    broken = {
-        "truncated": content[:100],
-        "corrupt": content[:10] + b"\xff" * 20,
-        "plain": b"text\n",
-    }
-    paths[damaged].write_bytes(broken[damage])
-    with pytest.raises(DataError, match=rf"{paths[damaged].name} cannot be read"):
-        list(read_parallel(paths))
-    with pytest.raises(DataError, match=rf"{paths[damaged].name} cannot be read"):
-        list(pair_blocks(*paths))
+    path = paths[damaged]
+    path.write_bytes(DAMAGES[damage](content))
+    for read in (read_lines(path), read_parallel(paths), pair_blocks(*paths)):
+        with pytest.raises(DataError, match=f"{path.name} cannot be read"):
+            list(read)
+
+
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.en"
+    with pytest.raises(DataError, match=r"a\.en"):
+        list(read_lines(path))
+    path.write_bytes("gruen\nfür\nkürzer\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"a\.en:2 .* byte 2 .* 0xfc"):
+        list(read_lines(path))
 
 
 def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
@@ -114,18 +98,6 @@ def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
     path.write_text("text\n")
     with pytest.raises(EOFError, match="of a pickle"), open_bytes(path):
         raise EOFError("of a pickle")
-
-
-def test_text_files_named_gz_are_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_text("plain\n")
-    with pytest.raises(DataError, match=r"a\.gz cannot be read: Not a gzipped file"):
-        list(read_lines(path))
-
-
-def test_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.en does not exist"):
-        list(read_lines(tmp_path / "a.en"))
 
 
 def test_json_with_large_numbers_and_surrogate_pairs() -> None:
