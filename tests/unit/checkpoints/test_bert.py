@@ -1,4 +1,7 @@
-"""Initialization of an edit tagger from a BERT or RoBERTa, and models that are rejected."""
+"""Files of a BERT or RoBERTa from which an edit tagger can be initialized, and others.
+
+`tests/unit/models/test_edit_tagger_init.py` compares the initialized models with transformers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.errors import ConfigurationError, DataError
-from tests.unit.checkpoints.tiny_bert import BYTES, DICTIONARY, SIZES, SYMBOLS, save, weights
+from tests.unit.checkpoints.tiny_bert import DICTIONARY, SIZES, SYMBOLS, save, weights
 
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 TRANSFORM = "cls.predictions.transform.dense.weight"
@@ -25,44 +28,6 @@ def initialize(
 ) -> dict[str, Tensor]:
     start = {"encoder.tokens.weight": torch.full((len(symbols), 4), 9.0)}
     return initial_weights(folder, sizes, symbols, start)
-
-
-def test_embeddings_are_assigned_by_symbol(tmp_path: Path) -> None:
-    words = weights()[WORDS]
-    found = initialize(save(tmp_path))
-    names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "c", "a"]
-    rows = [SYMBOLS.index(name) for name in names]
-    assert torch.equal(found["encoder.tokens.weight"], words[rows])
-    assert torch.equal(found["encoder.mask"], words[SYMBOLS.index("[MASK]")])
-
-
-def test_embeddings_of_a_roberta(tmp_path: Path) -> None:
-    words = weights("roberta")["roberta.embeddings.word_embeddings.weight"]
-    symbols = ["<s>", "<pad>", "</s>", "<unk>", "Ġb", "a"]
-    found = initialize(save(tmp_path, "roberta"), symbols=symbols)
-    rows = [BYTES.index(symbol) for symbol in symbols]
-    assert torch.equal(found["encoder.tokens.weight"], words[rows])
-    assert torch.equal(found["encoder.mask"], words[BYTES.index("<mask>")])
-
-
-@pytest.mark.parametrize(("kind", "first"), [("bert", 0), ("roberta", 2)])
-def test_positions_start_at_the_first_position_of_the_language_model(
-    kind: str, first: int, tmp_path: Path
-) -> None:
-    source = weights(kind)
-    table = source[f"{kind}.embeddings.position_embeddings.weight"]
-    types = source[f"{kind}.embeddings.token_type_embeddings.weight"]
-    found = initialize(save(tmp_path, kind))["encoder.positions.weight"]
-    assert torch.equal(found, table[first : first + 8] + types[0])
-
-
-def test_query_key_and_value_are_concatenated_in_this_order(tmp_path: Path) -> None:
-    source = weights()
-    parts = [
-        source[QUERY.replace("query.weight", f"{name}.bias")] for name in ("query", "key", "value")
-    ]
-    found = initialize(save(tmp_path))["encoder.layers.1.in_proj.bias"]
-    assert torch.equal(found, torch.cat(parts))
 
 
 def test_other_names_of_weights(tmp_path: Path) -> None:
@@ -95,11 +60,6 @@ def test_half_precision_is_converted_to_float32(tmp_path: Path) -> None:
     torch.testing.assert_close(found["encoder.mask"], weights()[WORDS][4], atol=1e-2, rtol=0)
 
 
-def test_padding_entries_keep_their_embeddings(tmp_path: Path) -> None:
-    found = initialize(save(tmp_path), symbols=[*DICTIONARY, "madeupword0000"])
-    assert found["encoder.tokens.weight"][-1].tolist() == [9.0] * 4
-
-
 def test_without_the_masked_language_model_head_scores_start_from_random_weights(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,12 +70,6 @@ def test_without_the_masked_language_model_head_scores_start_from_random_weights
         found = initialize(save(tmp_path, changed=bare))
     assert all(name.startswith("encoder.") for name in found)
     assert [one.message for one in caplog.records if "no masked language" in one.message]
-
-
-def test_unfactorized_tagger_ignores_the_head(tmp_path: Path) -> None:
-    assert initialize(save(tmp_path), replace(SIZES, factorized=False)).keys() == {
-        name for name in initialize(save(tmp_path)) if name.startswith("encoder.")
-    }
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 import torch
 
 from fairseq_ssl.checkpoints.averaging import average
-from fairseq_ssl.checkpoints.files import State, check_finite, read_checkpoint
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.checkpoints.files import State, check_finite, read_checkpoint, training_data
+from fairseq_ssl.errors import DataError, UsageError
 
 
 def state_with(weight: Any = None, name: Any = "w", **parts: Any) -> State:
@@ -107,14 +108,11 @@ def test_states_of_trainings_are_read(dtype: torch.dtype, tmp_path: Path) -> Non
     assert all(torch.equal(state["model"][name], model[name]) for name in model)
 
 
-@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
-def test_a_checkpoint_is_a_regular_file(path: str, tmp_path: Path) -> None:
-    import os
-
-    if path == "pipe":
-        os.mkfifo(tmp_path / path)
-    with pytest.raises(DataError, match=f"{path} is a device or a pipe"):
-        read_checkpoint(tmp_path / path)
+def test_a_checkpoint_is_a_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(DataError, match=str(path)):
+            read_checkpoint(path)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -131,9 +129,20 @@ def test_the_first_weight_that_is_not_finite_is_named(value: float, dtype: torch
 def test_an_average_rejects_weights_that_are_not_finite(tmp_path: Path) -> None:
     broken = torch.tensor([1.0, float("nan")])
     for number, weight in enumerate([torch.ones(2), broken]):
-        ema = {"ema": {"w": broken}}
-        torch.save(state_with(weight, extra_state=ema), tmp_path / f"{number}.pt")
+        torch.save(
+            state_with(weight, extra_state={"ema": {"w": broken}}), tmp_path / f"{number}.pt"
+        )
     assert average([tmp_path / "0.pt"])["model"]["w"].tolist() == [1, 1]
-    for paths, moving in (([0, 1], False), ([0], True)):
-        with pytest.raises(DataError, match="weight w has values that are NaN"):
-            average([tmp_path / f"{number}.pt" for number in paths], moving)
+    for names, moving in ((("0.pt", "1.pt"), False), (("0.pt",), True)):
+        with pytest.raises(DataError, match="weight w "):
+            average([tmp_path / name for name in names], moving)
+
+
+def test_the_data_folder_of_a_checkpoint_is_not_read(tmp_path: Path) -> None:
+    for language in ("de", "en"):
+        (tmp_path / f"dict.{language}.txt").write_text("a 1\n")
+    task = {"_name": "translation", "source_lang": "de", "target_lang": "en", "data": str(tmp_path)}
+    with pytest.raises(UsageError, match="`data_dir`"):
+        training_data({"cfg": {"task": task}}, None)
+    data = training_data({"cfg": {"task": task}}, tmp_path)
+    assert data.dictionaries == (tmp_path / "dict.de.txt", tmp_path / "dict.en.txt")

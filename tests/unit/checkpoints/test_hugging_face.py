@@ -38,18 +38,14 @@ Save = Callable[[dict[str, torch.Tensor], Path], None]
 
 
 @pytest.mark.parametrize(("name", "save"), FORMATS)
-def test_weights_are_read_from_one_file(name: str, save: Save, tmp_path: Path) -> None:
-    save(WEIGHTS, tmp_path / name)
-    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
-
-
-@pytest.mark.parametrize(("name", "save"), FORMATS)
-def test_weights_are_read_from_several_files(name: str, save: Save, tmp_path: Path) -> None:
+def test_weights_are_read_from_one_or_several_files(name: str, save: Save, tmp_path: Path) -> None:
     index = {}
     for number, (weight, value) in enumerate(WEIGHTS.items()):
         index[weight] = f"part-{number}-{name}"
         save({weight: value}, tmp_path / index[weight])
     (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": index}))
+    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
+    save(WEIGHTS, tmp_path / name)
     torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
 
 

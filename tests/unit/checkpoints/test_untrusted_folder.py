@@ -1,4 +1,4 @@
-"""Folders of language models whose settings would run code or read other files."""
+"""Folders of language models that would run code or read other files, or whose files disagree."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ pytest.importorskip("transformers")
 
 from fairseq_ssl.checkpoints import hugging_face, pretrained
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from tests import pretrained as tiny
 from tests.conftest import Attack
-from tests.pretrained import bert
 
 LOADERS = {
     "model": pretrained.load_model,
@@ -27,58 +27,32 @@ LOADERS = {
 """All functions that read a folder. --edit-init reads the configuration first."""
 
 CODE = "import pathlib\npathlib.Path({canary!r}).touch()\n"
-ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "code of a model": (
-        "config.json",
-        {
-            "auto_map": {
-                "AutoConfig": "attack.Attack",
-                "AutoModel": "attack.Attack",
-                "AutoModelForMaskedLM": "attack.Attack",
-            }
-        },
-    ),
-    "code of an unknown model": (
-        "config.json",
-        {"auto_map": {"AutoConfig": "attack.Attack"}, "model_type": "attack"},
-    ),
-    "code of a repository": ("config.json", {"auto_map": {"AutoModel": "a/b--attack.Attack"}}),
-    "code of a tokenizer": (
-        "tokenizer_config.json",
-        {"auto_map": {"AutoTokenizer": ["attack.Attack", None]}},
-    ),
-    "pipelines": ("config.json", {"custom_pipelines": {"x": {"impl": "attack.Attack"}}}),
-    "trust_remote_code": ("config.json", {"trust_remote_code": True}),
-    "a kernel to download": ("config.json", {"attn_implementation": "stranger/attention"}),
-    "a nested kernel": ("config.json", {"part": [{"_attn_implementation": "stranger/x:y"}]}),
-    "weights elsewhere": ("config.json", {"transformers_weights": "../secret.safetensors"}),
-    "a quantizer": ("config.json", {"quantization_config": {"quant_method": "bitsandbytes"}}),
-    "a backbone elsewhere": (
-        "config.json",
-        {"model_type": "detr", "backbone": "/secret", "use_pretrained_backbone": True},
-    ),
-    "a tokenizer elsewhere": ("tokenizer_config.json", {"tokenizer_file": "/secret.json"}),
-    "tokenizers elsewhere": (
-        "tokenizer_config.json",
-        {"fast_tokenizer_files": ["../tokenizer.4.0.json"]},
-    ),
-    "a vocabulary elsewhere": ("tokenizer_config.json", {"vocab_file": "/etc/passwd"}),
-    "options of MeCab": ("tokenizer_config.json", {"mecab_kwargs": {"mecab_option": "-r /x"}}),
-    "an adapter": ("adapter_config.json", {"base_model_name_or_path": "/secret"}),
-    "weight files elsewhere": (
-        "model.safetensors.index.json",
-        {"weight_map": {"w": "../../secret.safetensors"}},
-    ),
-    "pickled weight files elsewhere": (
-        "pytorch_model.bin.index.json",
-        {"weight_map": {"w": "/secret.bin"}},
-    ),
-}
+ATTACKS: list[tuple[str, dict[str, Any]]] = [
+    ("config.json", {"auto_map": {"AutoConfig": "attack.Attack", "AutoModel": "attack.Attack"}}),
+    ("config.json", {"auto_map": {"AutoConfig": "attack.Attack"}, "model_type": "attack"}),
+    ("config.json", {"auto_map": {"AutoModel": "a/b--attack.Attack"}}),
+    ("config.json", {"custom_pipelines": {"x": {"impl": "attack.Attack"}}}),
+    ("config.json", {"trust_remote_code": True}),
+    ("config.json", {"attn_implementation": "stranger/attention"}),
+    ("config.json", {"part": [{"_attn_implementation": "stranger/x:y"}]}),
+    ("config.json", {"transformers_weights": "../secret.safetensors"}),
+    ("config.json", {"quantization_config": {"quant_method": "bitsandbytes"}}),
+    ("config.json", {"model_type": "detr", "backbone": "/x", "use_pretrained_backbone": True}),
+    ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["attack.Attack", None]}}),
+    ("tokenizer_config.json", {"tokenizer_file": "/secret.json"}),
+    ("tokenizer_config.json", {"fast_tokenizer_files": ["../tokenizer.4.0.json"]}),
+    ("tokenizer_config.json", {"vocab_file": "/etc/passwd"}),
+    ("tokenizer_config.json", {"mecab_kwargs": {"mecab_option": "-r /x"}}),
+    ("adapter_config.json", {"base_model_name_or_path": "/secret"}),
+    ("model.safetensors.index.json", {"weight_map": {"w": "../../secret.safetensors"}}),
+    ("pytorch_model.bin.index.json", {"weight_map": {"w": "/secret.bin"}}),
+]
+"""Files, and settings that would run code or read other files."""
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bert(tmp_path_factory.mktemp("models") / "bert")
+    return tiny.bert(tmp_path_factory.mktemp("models") / "bert")
 
 
 @pytest.fixture
@@ -109,18 +83,17 @@ def test_attack_succeeds_without_protection(hostile: Path, monkeypatch: pytest.M
     assert (hostile.parent / "canary").exists()
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_hostile_folder_is_rejected(hostile: Path, attack: str) -> None:
-    name, settings = ATTACKS[attack]
+@pytest.mark.parametrize(("name", "settings"), ATTACKS)
+def test_hostile_folder_is_rejected(hostile: Path, name: str, settings: dict[str, Any]) -> None:
     change(hostile / name, settings)
     with pytest.raises(UnsafeCheckpointError, match=re.escape(str(hostile))):
         hugging_face.check_model_folder(hostile)
 
 
-@pytest.mark.parametrize("attack", ["code of a model", "code of a tokenizer", "an adapter"])
+@pytest.mark.parametrize("number", [0, 10, 15])
 @pytest.mark.parametrize("loader", LOADERS)
-def test_every_loader_checks_the_folder(hostile: Path, attack: str, loader: str) -> None:
-    name, settings = ATTACKS[attack]
+def test_every_loader_checks_the_folder(hostile: Path, number: int, loader: str) -> None:
+    name, settings = ATTACKS[number]
     change(hostile / name, settings)
     with pytest.raises(UnsafeCheckpointError) as raised:
         LOADERS[loader](hostile)
@@ -181,3 +154,31 @@ def test_damaged_tokenizer_files_are_reported(hostile: Path, content: bytes) -> 
     with pytest.raises(DataError) as raised:
         pretrained.load_tokenizer(hostile)
     assert "\n" not in str(raised.value)
+
+
+def test_tokenizer_error_is_reported(hostile: Path) -> None:
+    assert pretrained.subword_segmenter(hostile)("ab")
+    path = hostile / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["unk_token"] = "[GONE]"
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="cannot tokenize '☃'"):
+        pretrained.subword_segmenter(hostile)("☃")
+
+
+def test_panics_of_a_tokenizer_are_reported(hostile: Path) -> None:
+    tiny.change_tokenizer(hostile, tiny.add_panic)
+    segment = pretrained.subword_segmenter(hostile)
+    with pytest.raises(DataError, match=r"cannot tokenize 'a+'"):
+        segment(tiny.PANIC)
+    assert segment("ab") == ["a", "##b"]
+    tiny.change_tokenizer(hostile, lambda json: json.update(normalizer=tiny.DAMAGED_MAP))
+    with pytest.raises(DataError, match="cannot be loaded"):
+        pretrained.subword_segmenter(hostile)
+
+
+def test_ids_without_an_embedding_are_rejected(hostile: Path) -> None:
+    pretrained.load_tokenizer(hostile)
+    tiny.change_tokenizer(hostile, lambda json: json["model"]["vocab"].update(zebra=1000))
+    with pytest.raises(DataError, match="ids up to 1000"):
+        pretrained.load_tokenizer(hostile)
