@@ -8,7 +8,7 @@ import io
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -27,7 +27,6 @@ from fairseq_ssl.io.jobs import (
     check_beside,
     check_distinct,
     check_outside,
-    parallel_map,
     run_job,
 )
 from fairseq_ssl.io.outputs import journal
@@ -233,17 +232,14 @@ def test_shards(shards: int, source: Path, output: Path) -> None:
     assert "".join(texts) == TEXT
 
 
-@pytest.mark.parametrize("size", [16, 32, 64])
+@pytest.mark.parametrize("size", [16, 64])
 def test_shards_do_not_depend_on_blocks_if_they_have_a_size(size: int, source: Path) -> None:
     texts: list[str] = []
     for index in (1, 2, 3):
-        one = UpperJob(TextInput(source, (index, 3), size=size, shard_size=64), 1)
-        assert one.text.lines_before() == "".join(texts).count("\n")
-        path = one.text.shard_path(source)
-        one.run(path)
-        texts.append(path.read_text().lower())
-        equal = UpperJob(TextInput(source, (index, 3), size=64), 1)
-        equal.run(source.with_name("equal"), overwrite=True)
+        for name, job_size in (("shard", size), ("equal", 64)):
+            text = TextInput(source, (index, 3), size=job_size, shard_size=64)
+            UpperJob(text).run(source.with_name(name), overwrite=True)
+        texts.append(source.with_name("shard").read_text().lower())
         assert texts[-1] == source.with_name("equal").read_text().lower()
     assert "".join(texts) == TEXT
 
@@ -299,13 +295,3 @@ def test_folders_that_contain_an_input(tmp_path: Path) -> None:
     for name in ("a", "a/b/c", "a.tmp/b", "a.tmp.old/b"):
         with pytest.raises(UsageError, match="a would replace the input"):
             check_outside(tmp_path / "a", [tmp_path / name])
-
-
-def broken() -> Callable[[str], str]:
-    raise DataError("no model")
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_the_function_of_lines_is_built_before_any_work(jobs: int) -> None:
-    with pytest.raises(DataError, match="no model"):
-        parallel_map([], jobs, broken)

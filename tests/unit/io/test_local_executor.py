@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,9 @@ def dying(number: int) -> int:
     return number
 
 
-def failing(number: int) -> int:
+def failing(number: int, two_parts: bool = False) -> int:
+    if two_parts:
+        raise TwoPartsError("wrong", number)
     if number == 5:
         raise DataError("five")
     return number
@@ -97,13 +100,9 @@ class TwoPartsError(Exception):
         super().__init__(f"{what} at {where}")
 
 
-def failing_in_two_parts(number: int) -> int:
-    raise TwoPartsError("wrong", number)
-
-
 def test_an_error_that_cannot_be_pickled_is_raised_in_the_caller() -> None:
     with pytest.raises(RuntimeError, match="TwoPartsError: wrong at 0"):
-        list(LocalExecutor(2).imap(failing_in_two_parts, [0]))
+        list(LocalExecutor(2).imap(partial(failing, two_parts=True), [0]))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -120,23 +119,17 @@ def test_a_killed_worker_is_reported() -> None:
         list(LocalExecutor(2).imap(dying, range(9)))
 
 
-SCRIPT = """
-import threading
-from fairseq_ssl.io.executors import LocalExecutor
-threading.Thread(target=threading.Event().wait, daemon=True).start()
-def work(item): return item
-list(LocalExecutor(2).imap({work}, [1]))
-"""
-
-
-def test_scripts_and_notebooks_get_advice(tmp_path: Path) -> None:
-    """Other threads make new processes import the script, but a notebook is not a module."""
+def test_a_script_that_cannot_be_imported_gets_advice(tmp_path: Path) -> None:
+    """Other threads make new processes import the script."""
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(work="abs"))
-    notebook = ["-c", SCRIPT.format(work="work")]
-    for words, advice in (([str(script)], "if __name__ == '__main__':"), (notebook, "notebook")):
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
-        assert advice in done.stderr.splitlines()[-1]
+    script.write_text(
+        "import threading\n"
+        "from fairseq_ssl.io.executors import LocalExecutor\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "list(LocalExecutor(2).imap(abs, [1]))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]
 
 
 def test_items_are_read_lazily() -> None:

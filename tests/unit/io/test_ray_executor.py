@@ -14,6 +14,7 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import RayExecutor
+from tests.unit.inference import random_models
 
 ray = pytest.importorskip("ray")
 
@@ -90,11 +91,11 @@ def test_processes_are_initialized_and_errors_are_raised_in_the_caller(cluster: 
         list(executor.imap(failing, range(3)))
 
 
-def test_output_equals_that_of_a_local_run(
+def test_noise_equals_that_of_a_local_run(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("clean").write_text("".join(f"w{n} a b c\n" for n in range(300_000)))
+    Path("clean").write_text("".join(f"w{n} a b c\n" for n in range(60_000)))
     base = ["noise", "clean", "--method", "direct"]
     assert main([*base, "-o", "local", "--jobs", "1"]) == 0
     assert main([*base, "-o", "ray", "--engine", "ray", "--address", cluster.address]) == 0
@@ -102,36 +103,18 @@ def test_output_equals_that_of_a_local_run(
 
 
 @pytest.mark.slow
-def test_back_translation_survives_a_lost_node(
-    cluster: Any,
-    trained: Path,
-    toy_text: Path,
-    toy_data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_back_translation_equals_that_of_a_local_run(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ctranslate2")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fairseq_ssl.io.outputs.PAUSE", 0.0)
-    Path("model.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
-    Path("mono").write_bytes((toy_text / "valid.words").read_bytes() * 40)
-    base = ["back-translate", "mono", "--model", "model.pt", "--block", "1"]
-    base += ["--data-dir", str(toy_data)]
+    data = random_models.data_folder(tmp_path / "data")
+    random_models.translation(tmp_path / "t.pt", data, 1)
+    Path("mono").write_text("a b c\nd e\n\nf\n" * 100)
+    base = ["back-translate", "mono", "--model", "t.pt", "--block", "1", "--data-dir", "data"]
     assert main([*base, "-o", "local", "--engine", "ctranslate2", "--jobs", "1"]) == 0
-    lost = cluster.add_node()
-    cluster.wait_for_nodes()
-
-    def kill() -> None:
-        """Wait until some blocks are written, but not all."""
-        while not Path("ray.progress").exists():
-            time.sleep(0.001)
-        cluster.remove_node(lost, allow_graceful=False)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
     engine = ["--engine", "ctranslate2,ray", "--address", cluster.address]
     assert main([*base, "-o", "ray", *engine]) == 0
-    killer.join()
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 

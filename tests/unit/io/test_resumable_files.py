@@ -30,7 +30,7 @@ def stopped(paths: list[Path]) -> None:
     """Write a chunk and raise an error."""
     with suppress(RuntimeError), ResumableFiles(paths, TASK, afresh=False) as files:
         state = {"at": 1}
-        files.append([b"one\n", b"1\n"], state)
+        files.append([b"one\n", b"1\n"][: len(paths)], state)
         state["at"] += 1  # a chunk that is not written
         raise RuntimeError
 
@@ -180,15 +180,12 @@ def test_a_full_disk_before_the_first_save_leaves_no_files(
 
 def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9")
-    task = {"output": str(path)}
-    with suppress(RuntimeError), ResumableFiles([path], task, afresh=False) as files:
-        files.append([b"one\n"], {"at": 1})
-        raise RuntimeError
-    with ResumableFiles([path], task, afresh=False) as files:
+    stopped([path])
+    with ResumableFiles([path], TASK, afresh=False) as files:
         assert files.state == {"at": 1}
-        files.finish(Signature("test", task))
+        files.finish(Signature("test", TASK))
     assert path.read_text() == "one\n"
-    assert is_done([path], task)
+    assert is_done([path], TASK)
 
 
 def test_a_run_killed_while_renaming_is_not_completed_with_other_files(paths: list[Path]) -> None:
