@@ -19,7 +19,6 @@ from fairseq_ssl.errors import (
     FairseqSslError,
     MissingPackageError,
     deferred_modules,
-    nearest,
 )
 from fairseq_ssl.signature import Signature, content_digest
 
@@ -74,11 +73,6 @@ def test_digests_are_of_the_contents_of_files_and_folders(tmp_path: Path) -> Non
     assert content_digest("/dev/null") == ""
     with pytest.raises(DataError, match="gone"):
         content_digest(tmp_path / "gone")
-
-
-def test_the_nearest_word_is_named_and_a_far_one_is_not() -> None:
-    assert nearest("averge", ["average", "export"]) == " Did you mean 'average'?"
-    assert nearest("xyz", ["average", "export"]) == ""
 
 
 def kinds_of_errors(base: type[Exception] = FairseqSslError) -> list[type[Exception]]:

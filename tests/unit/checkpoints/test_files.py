@@ -35,12 +35,6 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
-def recursive() -> list[Any]:
-    value: list[Any] = []
-    value.append(value)
-    return value
-
-
 ONE = torch.ones(1)
 ATTACKS: dict[str, tuple[Callable[[], State], str]] = {
     "stride 0": (lambda: state_with(ONE.expand(2**21, 2**20)), "tensor w "),
@@ -87,7 +81,9 @@ def test_attacks_are_rejected(attack: str, tmp_path: Path) -> None:
 
 
 def test_a_deep_checkpoint_can_be_written_with_the_limit(tmp_path: Path) -> None:
-    torch.save(state_with(extra_state={"x": nested(40), "y": recursive()}), tmp_path / "a.pt")
+    recursive: list[Any] = []
+    recursive.append(recursive)
+    torch.save(state_with(extra_state={"x": nested(40), "y": recursive}), tmp_path / "a.pt")
     state = read_checkpoint(tmp_path / "a.pt")
     torch.save(state, tmp_path / "b.pt")
     assert len(state["extra_state"]["x"]) == 1

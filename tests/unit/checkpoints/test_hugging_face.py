@@ -19,22 +19,15 @@ from fairseq_ssl.checkpoints.hugging_face import (
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from tests.conftest import Attack
 
+save_file = pytest.importorskip("safetensors.torch").save_file
 WEIGHTS = {"a.weight": torch.arange(6.0).view(2, 3), "b.bias": torch.ones(2)}
 
 
-def save_safetensors(weights: dict[str, torch.Tensor], path: Path) -> None:
-    pytest.importorskip("safetensors")
-    from safetensors.torch import save_file
-
-    save_file(weights, path)
-
-
-def save_pickle(weights: dict[str, torch.Tensor], path: Path) -> None:
-    torch.save(weights, path)
-
-
-FORMATS = [("model.safetensors", save_safetensors), ("pytorch_model.bin", save_pickle)]
 Save = Callable[[dict[str, torch.Tensor], Path], None]
+FORMATS: list[tuple[str, Save]] = [
+    ("model.safetensors", save_file),
+    ("pytorch_model.bin", torch.save),
+]
 
 
 @pytest.mark.parametrize(("name", "save"), FORMATS)

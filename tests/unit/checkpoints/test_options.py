@@ -102,17 +102,13 @@ def test_paths_of_old_checkpoints_are_removed_so_that_defaults_apply() -> None:
 
 def test_options_of_fairseq_are_unchanged() -> None:
     options = {
-        "_name": "wav2vec2",
         "conv_feature_layers": "[(512,10,5)] + [(512,3,2)] * 4",
         "adam_betas": "(0.9, 0.999)",
-        "left_pad_source": "True",
         "adaptive_softmax_cutoff": None,
-        "encoder_layers": 6,
         "lang_pairs": "de-en,fr-en",
         "source_lang": "zh-Hans",
         "target_lang": "ca@valencia",
         "classification_unlabeled": "unlabeled:valid",
-        "lr": [0.001],
         "post_process": "@@ ",
         "eval_bleu_args": '{"beam": 4, "lenpen": 0.6}',
         "_missing": "???",

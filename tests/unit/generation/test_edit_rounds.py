@@ -170,13 +170,6 @@ def test_scores_computed_by_hand() -> None:
     assert again["positional_scores"].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
-def test_print_edits_returns_edits_as_alignment() -> None:
-    tagger = FakeTagger(dictionary(), uncertain)
-    (found,) = corrected(tagger, sentences=["a b d"], iterations=1, print_edits=True)
-    assert found["alignment"] == [("1:1", "DELETE:0.600"), ("1:2", "APPEND_c:0.700")]
-    assert corrected(tagger, sentences=["a"], iterations=1)[0]["alignment"] == []
-
-
 def test_hypotheses_do_not_depend_on_the_batch() -> None:
     sentences = ["a b d", "", "d d d d d d d", "a", "b ? b", "new a"]
     together = corrected(FakeTagger(dictionary(), uncertain), sentences=sentences)

@@ -1,4 +1,4 @@
-"""Jobs of models that resume: the time of all runs, and changed inputs."""
+"""Jobs of models that resume: changed models and dictionaries."""
 
 from __future__ import annotations
 
@@ -16,47 +16,19 @@ from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import TextInput, silent_progress
 
-TEXT = "one\ntwo\n"
 WORK = (LocalExecutor(1), silent_progress)
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     (tmp_path / "model.pt").touch()
-    (tmp_path / "text").write_text(TEXT)
+    (tmp_path / "text").write_text("one\n")
     return tmp_path
 
 
 def translation(folder: Path, **options: Any) -> _BackTranslationJob:
     config = DecodingConfig((folder / "model.pt",), folder, **options)
-    text = TextInput(folder / "text")
-    return _BackTranslationJob(config, "fairseq", text, {}, *WORK)
-
-
-def nbest(folder: Path, text: Path | None = None) -> nbest_scores._NBestJob:
-    scoring = ScoringConfig(LANGUAGE_MODEL, (folder / "model.pt",), "lm", data_dir=folder)
-    files = dict.fromkeys(("list", "source", "source_subwords", "subwords", "unigrams"))
-    return nbest_scores._NBestJob(scoring, None, {**files, "list": text}, 1024, *WORK)
-
-
-def tagging(folder: Path) -> correction._CorrectionJob:
-    config = correction.CorrectionConfig((folder / "model.pt",), folder)
-    text = TextInput(folder / "text")
-    return correction._CorrectionJob(text, config, as_text, "text", [], *WORK)
-
-
-def as_text(line: correction.CorrectedLine) -> str:
-    return line.text
-
-
-def test_the_time_includes_interrupted_runs(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last block was written before the interruption, so that no line is left."""
-    monkeypatch.setattr(nbest_scores, "scorer_loader", lambda config: None)
-    totals = {"lines": 2, "candidates": 2}
-    jobs: list[Any] = [translation(files), tagging(files), nbest(files, text=files / "text")]
-    for job in jobs:
-        assert not list(job.chunks({"position": len(TEXT), "totals": totals, "time": 5.0}))
-        assert job.summary().seconds == 5
+    return _BackTranslationJob(config, "fairseq", TextInput(folder / "text"), {}, *WORK)
 
 
 def test_another_language_model_for_fluency_boost_is_another_job(files: Path) -> None:
@@ -71,11 +43,18 @@ def test_another_language_model_for_fluency_boost_is_another_job(files: Path) ->
 def test_another_dictionary_is_another_job(files: Path) -> None:
     dictionary = files / "dict.src.txt"
     dictionary.write_text("a 1\nb 1\n")
-    config = DecodingConfig((files / "model.pt",), files)
+    models, text = (files / "model.pt",), TextInput(files / "text")
+    tagger = correction.CorrectionConfig(models, files)
+    language_model = ScoringConfig(LANGUAGE_MODEL, models, "lm", data_dir=files)
+    nbest = dict.fromkeys(("list", "source", "source_subwords", "subwords", "unigrams"))
 
-    def params() -> list[dict[str, Any]]:
-        jobs: list[Any] = [translation(files), tagging(files), nbest(files)]
-        return [Conversion.of(config)._params(), *(dict(job.params) for job in jobs)]
+    def params() -> list[Any]:
+        return [
+            Conversion.of(DecodingConfig(models, files))._params(),
+            translation(files).params,
+            correction._CorrectionJob(text, tagger, str, "text", [], *WORK).params,
+            nbest_scores._NBestJob(language_model, None, nbest, 1024, *WORK).params,
+        ]
 
     before = params()
     os.utime(dictionary, ns=(1, 1))

@@ -128,20 +128,6 @@ def test_a_complete_file_needs_no_lock(tmp_path: Path) -> None:
         build_once(made, lambda: False, made.touch, " Choose another folder.")
 
 
-def test_a_file_that_is_not_finished_has_no_older_signature(tmp_path: Path) -> None:
-    made = tmp_path / "out"
-    signature = Signature("older").write_beside(made)
-
-    def make() -> None:
-        write(made, "new")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build_once(made, lambda: False, make)
-    assert made.exists()
-    assert not signature.exists()
-
-
 def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("file")
@@ -172,14 +158,6 @@ def test_pipes_and_open_files_are_written_directly(tmp_path: Path) -> None:
     reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
     write(tmp_path / "pipe", "text")
     assert reader.communicate()[0] == b"text"
-
-
-def test_folders_of_a_run_that_wrote_nothing_are_removed(tmp_path: Path) -> None:
-    with exclusive(tmp_path / "a" / "b" / "out"):
-        assert (tmp_path / "a" / "b").is_dir()
-    assert not list(tmp_path.iterdir())
-    write(tmp_path / "a" / "b" / "out", "text")
-    assert (tmp_path / "a" / "b" / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["folder", "file/out", "loop/out"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import os
 import random
 from collections import Counter
@@ -189,13 +188,6 @@ def test_an_error_names_its_file_and_the_job_can_resume(
     with pytest.raises(DataError, match=culprit) as raised:
         early.run(output, error, overwrite=True)
     assert "to resume" not in str(raised.value)
-
-
-def test_a_job_without_files_writes_to_a_stream(source: Path) -> None:
-    stream = io.BytesIO()
-    chunks: list[tuple[Chunks, JobState]] = [([b"one\n"], {}), ([b"two\n"], {})]
-    assert run_job([], {}, lambda state: chunks, lambda: Signature("test"), stdout=stream)
-    assert stream.getvalue() == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize("name", ["text", "text.gz", "windows.gz"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import RayExecutor
 from tests.unit.inference import random_models
+from tests.unit.io.test_local_executor import failing, initialize, initialized
 
 ray = pytest.importorskip("ray")
 
@@ -48,10 +48,6 @@ def slow(item: tuple[Path, int]) -> tuple[int, bytes]:
     return number, bytes(300_000)
 
 
-def failing(number: int) -> int:
-    raise DataError(f"item {number}")
-
-
 @pytest.mark.slow
 def test_items_of_a_lost_node_are_retried(cluster: Any, tmp_path: Path) -> None:
     lost = cluster.add_node(num_cpus=2)
@@ -76,19 +72,11 @@ def test_items_of_a_lost_node_are_retried(cluster: Any, tmp_path: Path) -> None:
         time.sleep(0.1)
 
 
-def initialize() -> None:
-    os.environ["INITIALIZED"] = "yes"
-
-
-def initialized(number: int) -> str | None:
-    return os.environ.get("INITIALIZED")
-
-
 def test_processes_are_initialized_and_errors_are_raised_in_the_caller(cluster: Any) -> None:
     executor = RayExecutor(cluster.address, initializer=initialize)
     assert set(executor.imap(initialized, range(4))) == {"yes"}
-    with pytest.raises(DataError, match="item 0"):
-        list(executor.imap(failing, range(3)))
+    with pytest.raises(DataError, match="five"):
+        list(executor.imap(failing, range(6)))
 
 
 def test_noise_equals_that_of_a_local_run(
