@@ -12,8 +12,8 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
-from fairseq_ssl.checkpoints.options import check_evaluated, check_options
-from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
+from fairseq_ssl.checkpoints.options import check_options
+from fairseq_ssl.errors import UnsafeCheckpointError
 
 CODE = "__import__('os').system('touch canary')"
 
@@ -144,9 +144,3 @@ def test_data_folder_that_the_user_passed_is_kept(tmp_path: Path, is_old: bool) 
         expected = str(folder) if is_kept else None if is_old else "???"
         assert checked_options.get("data") == expected
         assert checked_options.get("user_dir") is None
-
-
-def test_command_line_options_that_fairseq_evaluates_are_checked() -> None:
-    check_evaluated({"encoder_layers": "[(512, 3)]", "adam_betas": (0.9, 0.999), "data": CODE})
-    with pytest.raises(ConfigurationError, match="encoder_layers"):
-        check_evaluated({"encoder_layers": CODE})

@@ -175,7 +175,6 @@ def test_hypotheses_do_not_depend_on_batch_and_padding(per: str) -> None:
             assert alone == typed[place]
 
 
-@pytest.mark.parametrize(("beta", "per"), [(-1.0, "candidate"), (math.nan, "candidate"), (6, "x")])
-def test_invalid_options_are_rejected(beta: float, per: str) -> None:
-    with pytest.raises(ConfigurationError, match="--noisy-beam-"):
-        BeamNoise(beta, per)
+def test_invalid_options_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="--noisy-beam-beta is nan"):
+        BeamNoise(math.nan)

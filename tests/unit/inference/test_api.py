@@ -26,9 +26,12 @@ from fairseq_ssl.inference import (
     ScoringConfig,
     back_translate,
     back_translate_file,
+    correction,
     load_model,
     loading,
+    nbest_scores,
     score_nbest_file,
+    translation,
 )
 from fairseq_ssl.inference.decoders import FairseqDecoder
 from fairseq_ssl.io import executors
@@ -96,10 +99,14 @@ def test_a_translation_model_is_shown_and_copied(folder: Path, engine: str) -> N
     assert len(model.models) == (engine == "fairseq")
 
 
-def test_a_corrector_is_shown_and_copied(folder: Path, tmp_path: Path) -> None:
-    data = random_models.data_folder(tmp_path / "data")
+def tagger_checkpoint(folder: Path) -> Path:
+    data = random_models.data_folder(folder / "data")
     sizes = (*random_models.SIZES, *random_models.HEADS)
-    path = random_models.encoding(tmp_path / "tagger.pt", data, "edit_tagger", *sizes)
+    return random_models.encoding(folder / "tagger.pt", data, "edit_tagger", *sizes)
+
+
+def test_a_corrector_is_shown_and_copied(folder: Path, tmp_path: Path) -> None:
+    path, data = tagger_checkpoint(tmp_path), tmp_path / "data"
     before = torch.get_rng_state()
     model = inference.Corrector.from_pretrained(path, data_dir=data, tokenizer=None)
     assert torch.equal(torch.get_rng_state(), before)
@@ -212,22 +219,31 @@ def test_translations_need_one_sentence_per_line(folder: Path, lines: Any) -> No
         model.translate(lines)
 
 
-def test_files_are_translated_and_scored_by_the_current_checkpoint(
-    folder: Path, tmp_path: Path
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_files_are_processed_by_the_current_checkpoint(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
 ) -> None:
-    model, data, text = tmp_path / "t.pt", folder / "data", folder / "mono"
+    """Also by a process that is kept after a run, on a Ray cluster."""
+    data, text, output = folder / "data", folder / "mono", tmp_path / "out"
     (tmp_path / "list").write_text("0 ||| u v ||| s= -1 ||| -1\n")
-    outputs: dict[str, set[str]] = {"translations": set(), "scores": set()}
+    caches = (translation.process_decoder, nbest_scores._scorer, correction._corrector)
+    for cache in caches:
+        cache.cache_clear()
+        if is_kept:
+            monkeypatch.setattr(cache, "cache_clear", lambda: None)
+    found = set()
     for seed in (1, 2):
-        random_models.translation(model, data, seed)
+        model = random_models.translation(tmp_path / "t.pt", data, seed)
         config = DecodingConfig((model,), data)
-        files = {name: tmp_path / name for name in outputs}
-        back_translate_file(text, files["translations"], config, engine="fairseq", overwrite=True)
+        back_translate_file(text, output, config, engine="fairseq", overwrite=True)
         scoring = ScoringConfig("translation", (model,), data_dir=data)
-        score_nbest_file(tmp_path / "list", files["scores"], scoring, source=text, overwrite=True)
-        for name, path in files.items():
-            outputs[name].add(path.read_text())
-    assert [len(found) for found in outputs.values()] == [2, 2]
+        score_nbest_file(tmp_path / "list", tmp_path / "n", scoring, source=text, overwrite=True)
+        found |= {output.read_text(), (tmp_path / "n").read_text()}
+        tagger = tagger_checkpoint(tmp_path)
+        config = CorrectionConfig((tagger,), tmp_path / "data", tokenizer=None)
+        inference.correct_file(text, output, config, str, overwrite=True)
+    assert len(found) == 4
+    assert [cache.cache_info().misses for cache in caches] == [2 if is_kept else 1] * 3
 
 
 @pytest.mark.parametrize("sampling", [False, True])
