@@ -135,7 +135,13 @@ def test_different_settings_are_rejected(paths: list[Path]) -> None:
     assert not list(paths[0].parent.glob("*.lock"))
 
 
-DAMAGES = [{"sizes": [4]}, {"sizes": [4, "2"]}, {"sizes": [4, -2]}, {"state": [1]}, {"task": None}]
+DAMAGES: list[dict[str, Any]] = [
+    {"sizes": [4]},
+    {"sizes": [4, "2"]},
+    {"sizes": [4, -2]},
+    {"state": [1]},
+    {"task": None},
+]
 
 
 def test_lost_bytes_and_invalid_journals_are_reported(paths: list[Path]) -> None:

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -65,7 +66,7 @@ def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
     assert compress_chunk(b"a line\n", True)[4:8] == bytes(4)
 
 
-DAMAGES = {
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "truncated": lambda data: data[:100],
     "corrupt": lambda data: data[:10] + b"\xff" * 20,
     "plain text": lambda _: b"text\n",
