@@ -38,7 +38,7 @@ def state(arch: str = "transformer", task: str = "translation", **options: Any) 
 
 
 def test_own_options_and_the_training_state_are_removed() -> None:
-    ours = {"shape_max_shift": 500, "dropout": np.float64(0.3)}
+    ours: dict[str, Any] = {"shape_max_shift": 500, "dropout": np.float64(0.3)}
     stock = to_stock(state("shape_transformer_big", **ours))
     arch = "transformer_vaswani_wmt_en_de_big"
     assert stock["cfg"]["model"] == {"_name": arch, "arch": arch, "dropout": 0.3}
@@ -48,7 +48,7 @@ def test_own_options_and_the_training_state_are_removed() -> None:
     assert [one["num_updates"] for one in stock["optimizer_history"]] == [7]
     assert stock["model"] == {"w": torch.ones(1)}
     for kind in ("absolute", "shifted"):
-        options = {"shape_positions": kind, "shape_eval_offset": 0}
+        options: dict[str, Any] = {"shape_positions": kind, "shape_eval_offset": 0}
         model = to_stock(state("shape_transformer", **options))["cfg"]["model"]
         assert not any(name.startswith("shape_") for name in model)
 

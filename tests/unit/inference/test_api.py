@@ -240,8 +240,8 @@ def test_files_are_processed_by_the_current_checkpoint(
         score_nbest_file(tmp_path / "list", tmp_path / "n", scoring, source=text, overwrite=True)
         found |= {output.read_text(), (tmp_path / "n").read_text()}
         tagger = tagger_checkpoint(tmp_path)
-        config = CorrectionConfig((tagger,), tmp_path / "data", tokenizer=None)
-        inference.correct_file(text, output, config, str, overwrite=True)
+        tagging = CorrectionConfig((tagger,), tmp_path / "data", tokenizer=None)
+        inference.correct_file(text, output, tagging, str, overwrite=True)
     assert len(found) == 4
     assert [cache.cache_info().misses for cache in caches] == [2 if is_kept else 1] * 3
 

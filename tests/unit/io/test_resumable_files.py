@@ -135,20 +135,15 @@ def test_different_settings_are_rejected(paths: list[Path]) -> None:
     assert not list(paths[0].parent.glob("*.lock"))
 
 
-DAMAGES: list[dict[str, Any]] = [
-    {"sizes": [4]},
-    {"sizes": [4, "2"]},
-    {"sizes": [4, -2]},
-    {"state": [1]},
-    {"task": None},
-]
+DAMAGES = {"sizes": ([4], [4, "2"], [4, -2]), "state": ([1],), "task": (None,)}
 
 
 def test_lost_bytes_and_invalid_journals_are_reported(paths: list[Path]) -> None:
     stopped(paths)
     note = outputs.journal(paths[0])
     content = json.loads(note.read_text())
-    for damaged in ["{", *(json.dumps({**content, **damage}) for damage in DAMAGES)]:
+    changed = ({**content, name: value} for name, values in DAMAGES.items() for value in values)
+    for damaged in ["{", *map(json.dumps, changed)]:
         note.write_text(damaged)
         with pytest.raises(DataError, match=r"a\.progress is not a valid journal"):
             ResumableFiles(paths, TASK, afresh=False)
