@@ -86,12 +86,10 @@ def test_other_taggers_are_rejected(options: dict[str, Any], problem: str, tmp_p
 
 def test_taggers_without_a_classifier_in_transformers_are_rejected(tmp_path: Path) -> None:
     tokens = random_taggers.token_tagger(edit_unfactorized=True)
-    for built, culprit in (
-        (tokens, "tokens"),
-        (tagger("ModernBert", tmp_path / "a"), "modernbert"),
-    ):
+    words = tagger("ModernBert", tmp_path / "encoder")
+    for (model, task), culprit in ((tokens, "tokens"), (words, "modernbert")):
         with pytest.raises(DataError, match=culprit):
-            write_token_classifier(*built, tmp_path / "classifier")
+            write_token_classifier(model, task, tmp_path / "classifier")
 
 
 def test_other_folders_are_not_replaced(tmp_path: Path) -> None:
