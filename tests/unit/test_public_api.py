@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import fairseq_ssl
 from fairseq_ssl.metrics.metric import Metric
 from tests.conftest import ROOT, run_command
 
@@ -48,7 +47,7 @@ def test_public_names_are_in_the_table_of_modules(name: str) -> None:
         package.missing  # noqa: B018
 
 
-@pytest.mark.parametrize("name", LIGHT)
+@pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
 def test_examples_of_docstrings_run(name: str) -> None:
     package = importlib.import_module(f"fairseq_ssl.{name}")
     modules = {package}
@@ -62,7 +61,9 @@ def test_examples_of_docstrings_run(name: str) -> None:
 
 
 def test_importing_text_tools_imports_no_large_package() -> None:
-    code = "import sys\n" + "".join(f"import fairseq_ssl.{name}\n" for name in LIGHT)
+    """Nor do readers of vocabularies: a recipe splits text in many short processes."""
+    names = (*LIGHT, "checkpoints", "checkpoints.hugging_face")
+    code = "import sys\n" + "".join(f"import fairseq_ssl.{name}\n" for name in names)
     code += (
         "assert not {'torch', 'fairseq', 'transformers', 'spacy', 'sacrebleu'} & set(sys.modules)"
     )
@@ -76,10 +77,6 @@ def sections() -> dict[str, str]:
     return {
         title: "\n".join(re.findall(r"```python\n(.*?)```", body, re.S)) for title, _, body in parts
     }
-
-
-def test_the_api_page_has_a_section_for_each_package() -> None:
-    assert list(sections()) == ["Paths", *LIGHT, *HEAVY]
 
 
 @pytest.mark.parametrize("name", ["Paths", *LIGHT, *HEAVY])
@@ -111,7 +108,3 @@ def test_names_that_pages_import_are_public() -> None:
     for module, names in imports:
         public = importlib.import_module(module).__all__
         assert set(names.split(", ")) <= set(public), module
-
-
-def test_register_is_the_only_function_of_the_root() -> None:
-    assert fairseq_ssl.__all__ == ["__version__", "register"]

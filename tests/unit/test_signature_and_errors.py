@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from fairseq_ssl import __version__, errors
+from fairseq_ssl import __version__
 from fairseq_ssl.errors import (
     DataError,
     FairseqSslError,
     MissingPackageError,
     deferred_modules,
-    import_optional,
-    nearest,
 )
 from fairseq_ssl.signature import Signature, content_digest
 
@@ -77,18 +75,6 @@ def test_digests_are_of_the_contents_of_files_and_folders(tmp_path: Path) -> Non
         content_digest(tmp_path / "gone")
 
 
-def test_the_nearest_word_is_named_and_a_far_one_is_not() -> None:
-    assert nearest("averge", ["average", "export"]) == " Did you mean 'average'?"
-    assert nearest("xyz", ["average", "export"]) == ""
-
-
-def test_a_missing_package_comes_with_its_command() -> None:
-    message = str(MissingPackageError("ctranslate2", "Export", "pip install ctranslate2"))
-    assert (
-        message == "Export needs the package ctranslate2. Install it with: pip install ctranslate2"
-    )
-
-
 def kinds_of_errors(base: type[Exception] = FairseqSslError) -> list[type[Exception]]:
     return [base, *(kind for one in base.__subclasses__() for kind in kinds_of_errors(one))]
 
@@ -100,18 +86,14 @@ def test_errors_of_worker_processes_keep_their_message(kind: type[Exception]) ->
     assert (type(again), str(again)) == (kind, str(error))
 
 
-def test_a_deferred_module_has_a_spec_and_ends_with_the_block() -> None:
-    with deferred_modules(["no_such_module"]):
-        assert find_spec("no_such_module") is not None
-    assert find_spec("no_such_module") is None
-
-
 def test_functions_of_a_deferred_module_run_in_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    with deferred_modules(["colorsys"]):
+    with deferred_modules(["no_such_module", "colorsys"]):
         from colorsys import rgb_to_hsv
 
+        assert find_spec("no_such_module") is not None
         assert rgb_to_hsv(0, 0, 1) == (2 / 3, 1, 1)
+    assert find_spec("no_such_module") is None
 
 
 def test_modules_that_another_thread_imports_meanwhile_stay(
@@ -124,8 +106,3 @@ def test_modules_that_another_thread_imports_meanwhile_stay(
         del sys.modules["second_module"]
     assert sys.modules["first_module"] is imported
     assert "second_module" not in sys.modules
-
-
-def test_modules_are_only_deferred_by_the_first_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(errors, "deferred_modules")
-    assert import_optional("json", "A test") is json

@@ -1,8 +1,10 @@
-"""Averages of checkpoints, compared with numpy, and checkpoints that cannot be averaged."""
+"""Averages of checkpoints, compared with numpy, and the selection of checkpoints of a run."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_ssl.checkpoints.averaging import average
+from fairseq_ssl.checkpoints.averaging import average, best_checkpoints, last_checkpoints
 from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
 from fairseq_ssl.errors import DataError, UsageError
 from tests.conftest import Run
@@ -38,8 +40,6 @@ def save(tmp_path: Path) -> Save:
 @settings(max_examples=20)
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=6))
 def test_average_is_equal_to_numpy(values: list[float]) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{i}.pt" for i in range(len(values))]
         for path, value in zip(paths, values, strict=True):
@@ -86,60 +86,51 @@ def test_tied_weights_stay_tied_and_are_stored_once(save: Save, tmp_path: Path) 
     assert model["embed"].unique().tolist() == [0.5]
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_copies_of_tied_weights_in_one_checkpoint_are_averaged(
-    save: Save, order: tuple[int, int]
-) -> None:
+def test_copies_of_tied_weights_in_one_checkpoint_are_averaged(save: Save) -> None:
     shared = torch.zeros(2)
     paths = [
         save("cpu.pt", {"embed": shared, "project": shared}),
         save("gpu.pt", {"embed": torch.full((2,), 10.0), "project": torch.full((2,), 20.0)}),
     ]
-    model = average([paths[index] for index in order])["model"]
-    assert (model["embed"].tolist(), model["project"].tolist()) == ([5.0, 5.0], [10.0, 10.0])
+    for order in (paths, paths[::-1]):
+        model = average(order)["model"]
+        assert (model["embed"].tolist(), model["project"].tolist()) == ([5.0, 5.0], [10.0, 10.0])
 
 
 @pytest.mark.parametrize(
-    ("other", "arch", "named"),
+    ("other", "arch", "culprit"),
     [
         ({"w": torch.zeros(2)}, "b", "'b' against 'a'"),
         ({"v": torch.zeros(2)}, "a", "the weight 'v'"),
-        ({"w": torch.zeros(3)}, "a", r"'w' is of shape \(3,\) against \(2,\)"),
+        ({"w": torch.zeros(3)}, "a", "'w'"),
     ],
 )
 def test_different_models_are_rejected(
-    save: Save, other: dict[str, torch.Tensor], arch: str, named: str
+    save: Save, other: dict[str, torch.Tensor], arch: str, culprit: str
 ) -> None:
     paths = [save("1.pt", {"w": torch.zeros(2)}), save("2.pt", other, arch)]
-    with pytest.raises(DataError, match=named):
+    with pytest.raises(DataError, match=culprit):
         average(paths)
 
 
-def test_empty_list_is_rejected() -> None:
-    with pytest.raises(UsageError, match="nothing to average"):
-        average([])
-
-
-def test_memory_is_one_model_and_one_sum(run: Run, save: Save, tmp_path: Path) -> None:
-    """Eight checkpoints of 40 MB weights and 80 MB optimizer state do not need 960 MB."""
+def test_memory_is_one_model_and_one_sum(run: Run, save: Save) -> None:
+    """Five checkpoints of 20 MB weights and 40 MB optimizer state do not need 300 MB."""
     paths = []
-    for i in range(8):
-        weights = {f"w{j}": torch.full((1_000_000,), float(i)) for j in range(10)}
-        optimizer = {"m": torch.zeros(20_000_000)}
+    for i in range(5):
+        weights = {f"w{j}": torch.full((500_000,), float(i)) for j in range(10)}
+        optimizer = {"m": torch.zeros(10_000_000)}
         paths.append(save(f"{i}.pt", weights, last_optimizer_state=optimizer))
     script = """
 import resource, sys
-from pathlib import Path
-from fairseq_ssl.checkpoints.averaging import average
+from fairseq_ssl.checkpoints.averaging import average, best_checkpoints, last_checkpoints
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before = peak()
-average([Path(p) for p in sys.argv[1:]])
-print("grew by", peak() - before)
+average(sys.argv[1:])
+print(peak() - before)
 """
-    shown = run(sys.executable, "-c", script, *paths).stdout
-    grown = float(shown.split()[-1])
-    assert grown < 300  # model 40, sum 80, mean 40, and mapped pages of the file
+    grown = float(run(sys.executable, "-c", script, *paths).stdout)
+    assert grown < 150  # model 20, sum 40, mean 20, and mapped pages of the file
 
 
 def test_moving_average_replaces_the_weights(save: Save) -> None:
@@ -150,3 +141,92 @@ def test_moving_average_replaces_the_weights(save: Save) -> None:
     assert "ema" not in state["extra_state"]
     with pytest.raises(DataError, match="has no moving average"):
         average([save("plain.pt", {"w": torch.tensor([1.0])})], moving=True)
+
+
+def test_options_are_kept_but_no_paths(save: Save) -> None:
+    model = {"encoder_embed_path": "/x", "adam_betas": "(0.9, 0.98)"}
+    common = {"user_dir": "/x", "seed": 7, "wandb_project": "GEC (baseline)"}
+    cfg = {"model": model, "task": {"data": "/home/stranger"}, "common": common}
+    averaged = average([save("a.pt", {"w": torch.ones(1)}, cfg=cfg)])["cfg"]
+    assert averaged["model"] == {"encoder_embed_path": None, "adam_betas": "(0.9, 0.98)"}
+    assert averaged["task"] == {"data": "???"}
+    assert averaged["common"] == {**common, "user_dir": None}
+
+
+def checkpoint(folder: Path, name: str, updates: int, value: float | None, higher: bool) -> None:
+    write_checkpoint(
+        {
+            "model": {},
+            "cfg": {"checkpoint": {"maximize_best_checkpoint_metric": higher}},
+            "extra_state": {"val_loss": value},
+            "optimizer_history": [{"num_updates": updates}],
+        },
+        folder / name,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Create files of ten epochs, of five updates, and with the other names of fairseq."""
+    names = [f"checkpoint{i}.pt" for i in range(1, 11)]
+    names += [f"checkpoint_3_{i}00.pt" for i in range(8, 13)]
+    names += ["checkpoint_best.pt", "checkpoint_last.pt", "checkpoint9.pt.tmp", "notes.txt"]
+    for name in names:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_the_last_are_sorted_by_number(folder: Path) -> None:
+    names = [path.name for path in last_checkpoints(folder, 3, "epoch")]
+    assert names == ["checkpoint8.pt", "checkpoint9.pt", "checkpoint10.pt"]
+    names = [path.name for path in last_checkpoints(folder, 2, "update")]
+    assert names == ["checkpoint_3_1100.pt", "checkpoint_3_1200.pt"]
+
+
+def test_invalid_requests_are_rejected(folder: Path) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "has 5 checkpoints": lambda: last_checkpoints(folder, 6, "update"),
+        "none": lambda: last_checkpoints(folder / "none", 1, "epoch"),
+        "`count` is 0": lambda: best_checkpoints(folder, 0),
+        "`by` is 'epochs'": lambda: last_checkpoints(folder, 1, "epochs"),
+    }
+    for culprit, call in calls.items():
+        with pytest.raises((DataError, UsageError), match=culprit):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("higher", "expected"),
+    [
+        (False, ["checkpoint2.pt", "checkpoint3.pt"]),
+        (True, ["checkpoint_3_250.pt", "checkpoint1.pt"]),
+    ],
+)
+def test_best_uses_the_stored_score_and_direction(
+    tmp_path: Path, higher: bool, expected: list[str]
+) -> None:
+    for epoch, value in enumerate([9.0, 4.0, 3.0], start=1):
+        checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch * 100, value, higher)
+    checkpoint(tmp_path, "checkpoint_3_250.pt", 250, 5.0, higher)
+    checkpoint(tmp_path, "checkpoint_3_260.pt", 260, None, higher)
+    checkpoint(tmp_path, "checkpoint.best_loss_3.0000.pt", 300, 3.0, higher)  # a copy of epoch 3
+    checkpoint(tmp_path, "checkpoint_best.pt", 300, 3.0, higher)
+    assert [path.name for path in best_checkpoints(tmp_path, 2)] == expected
+
+
+def test_the_direction_of_a_checkpoint_with_args(tmp_path: Path) -> None:
+    for update, score in ((1, 10.0), (2, 30.0), (3, 20.0)):
+        checkpoint(tmp_path, f"checkpoint{update}.pt", update, score, higher=False)
+        state = torch.load(tmp_path / f"checkpoint{update}.pt", weights_only=False)
+        args = Namespace(arch="a", maximize_best_checkpoint_metric=True)
+        torch.save({**state, "cfg": None, "args": args}, tmp_path / f"checkpoint{update}.pt")
+    assert [path.name for path in best_checkpoints(tmp_path, 1)] == ["checkpoint2.pt"]
+
+
+def test_scores_that_are_not_numbers_are_not_used(tmp_path: Path) -> None:
+    for epoch, value in enumerate([3.0, float("nan"), 5.0], start=1):
+        checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch, value, higher=False)
+    names = [path.name for path in best_checkpoints(tmp_path, 2)]
+    assert names == ["checkpoint3.pt", "checkpoint1.pt"]
+    with pytest.raises(DataError, match="has 2 checkpoints"):
+        best_checkpoints(tmp_path, 3)

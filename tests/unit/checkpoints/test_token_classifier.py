@@ -57,9 +57,7 @@ def found_logits(folder: Path) -> Tensor:
     return torch.cat(rows)
 
 
-@pytest.mark.parametrize(
-    "kind", [*NATIVE, "DistilBert", "Electra", "Albert", "DebertaV2", "XLMRoberta", "XLNet"]
-)
+@pytest.mark.parametrize("kind", [*NATIVE, "DistilBert", "Electra", "Albert", "DebertaV2", "XLNet"])
 def test_logits_equal_those_of_the_tagger(kind: str, tmp_path: Path) -> None:
     model, task = tagger(kind, tmp_path / "encoder")
     write_token_classifier(model, task, tmp_path / "classifier")
@@ -73,10 +71,10 @@ def test_logits_equal_those_of_the_tagger(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"edit_unfactorized": False}, "is factorized"),
-        ({"edit_gap_inserts": True}, "decides insertions in gaps"),
-        ({"edit_detection": True}, "has an error detection head"),
-        ({"edit_pooling": "mean"}, "pools the subwords of words by mean"),
+        ({"edit_unfactorized": False}, "factorized"),
+        ({"edit_gap_inserts": True}, "gaps"),
+        ({"edit_detection": True}, "detection head"),
+        ({"edit_pooling": "mean"}, "by mean"),
     ],
 )
 def test_other_taggers_are_rejected(options: dict[str, Any], problem: str, tmp_path: Path) -> None:
@@ -86,20 +84,16 @@ def test_other_taggers_are_rejected(options: dict[str, Any], problem: str, tmp_p
     assert not (tmp_path / "classifier").exists()
 
 
-def test_taggers_of_tokens_are_rejected(tmp_path: Path) -> None:
-    built = random_taggers.token_tagger(edit_unfactorized=True)
-    with pytest.raises(DataError, match="labels the tokens of its data"):
-        write_token_classifier(*built, tmp_path / "classifier")
-
-
-def test_a_classifier_with_another_head_is_rejected(tmp_path: Path) -> None:
-    built = tagger("ModernBert", tmp_path / "encoder")
-    with pytest.raises(DataError, match="'modernbert' in transformers has other layers"):
-        write_token_classifier(*built, tmp_path / "classifier")
+def test_taggers_without_a_classifier_in_transformers_are_rejected(tmp_path: Path) -> None:
+    tokens = random_taggers.token_tagger(edit_unfactorized=True)
+    words = tagger("ModernBert", tmp_path / "encoder")
+    for (model, task), culprit in ((tokens, "tokens"), (words, "modernbert")):
+        with pytest.raises(DataError, match=culprit):
+            write_token_classifier(model, task, tmp_path / "classifier")
 
 
 def test_other_folders_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "classifier").mkdir()
     (tmp_path / "classifier" / "thesis").touch()
-    with pytest.raises(UsageError, match="is not a model in Hugging Face format"):
+    with pytest.raises(UsageError, match="Hugging Face"):
         write_token_classifier(*tagger("bert", tmp_path / "encoder"), tmp_path / "classifier")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.bert import TaggerSizes
@@ -32,35 +34,17 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def shapes(kind: str = "bert") -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of all weights, including the masked language model head."""
-    parts: dict[str, tuple[int, ...]] = {"embeddings.LayerNorm": (4,)}
-    for layer in range(2):
-        inside = f"encoder.layer.{layer}"
-        for name in ("query", "key", "value"):
-            parts[f"{inside}.attention.self.{name}"] = (4, 4)
-        parts[f"{inside}.attention.output.dense"] = (4, 4)
-        parts[f"{inside}.attention.output.LayerNorm"] = (4,)
-        parts[f"{inside}.intermediate.dense"] = (6, 4)
-        parts[f"{inside}.output.dense"] = (4, 6)
-        parts[f"{inside}.output.LayerNorm"] = (4,)
-    all_shapes: dict[str, tuple[int, ...]] = {
-        f"{kind}.embeddings.word_embeddings.weight": (8, 4),
-        f"{kind}.embeddings.position_embeddings.weight": (10, 4),
-        f"{kind}.embeddings.token_type_embeddings.weight": (2, 4),
-    }
-    parts = {f"{kind}.{name}": shape for name, shape in parts.items()}
-    head = "cls.predictions.transform" if kind == "bert" else "lm_head"
-    parts[f"{head}.dense"] = (4, 4)
-    parts[f"{head}.{'LayerNorm' if kind == 'bert' else 'layer_norm'}"] = (4,)
-    for name, shape in parts.items():
-        all_shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return all_shapes
-
-
 def weights(kind: str = "bert") -> dict[str, Tensor]:
+    """Return all weights of a masked language model except those of its output layer."""
+    name = {"bert": "Bert", "roberta": "Roberta"}[kind]
+    config = getattr(transformers, f"{name}Config")(**{**CONFIG, "model_type": kind})
+    model = getattr(transformers, f"{name}ForMaskedLM")(config)
     torch.manual_seed(7)
-    return {name: torch.randn(shape) for name, shape in shapes(kind).items()}
+    return {
+        key: torch.randn(weight.shape)
+        for key, weight in model.state_dict().items()
+        if not re.search(r"decoder|predictions\.bias|lm_head\.bias|position_ids", key)
+    }
 
 
 def save(

@@ -55,18 +55,39 @@ def word_tagger(folder: Path, **options: Any) -> tuple[EditTagger, Any]:
     return _tagger(task, edit_init=str(folder), **options), task
 
 
-def exported_words(factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with an unfactorized tagger of words as `onnx`, and its encoder as `bert`.
+PLAIN = {"edit_unfactorized": True}
+KINDS: dict[str, dict[str, Any]] = {
+    "bert": PLAIN,
+    "roberta": {},
+    "subword": {"edit_detection": True},
+    "character": {**PLAIN, "edit_gap_inserts": True},
+    "Albert": {**PLAIN, "edit_gap_inserts": True, "edit_pooling": "mean"},
+    "DistilBert": {**PLAIN, "edit_detection": True, "edit_pooling": "mean"},
+    "DebertaV2": PLAIN,
+    "ModernBert": PLAIN,
+    "XLNet": PLAIN,
+}
+"""Options of taggers by unit of tokens or by encoder of words. The graphs of encoders differ."""
 
-    An export takes 3 s of CPU time.
-    """
+
+def exported(factory: pytest.TempPathFactory, kind: str) -> tuple[EditTagger, Any, Path]:
+    """Return a tagger, its task, and its export, which takes 3 s of CPU time and is built once."""
+    from tests.unit.models.test_word_edit_tagger import other
+
+    def tagger(encoder: Path) -> tuple[EditTagger, Any]:
+        if kind in ("subword", "character"):
+            return token_tagger(kind, **KINDS[kind])
+        return word_tagger(encoder, **KINDS[kind])
 
     def build(folder: Path) -> None:
-        write_onnx(
-            *word_tagger(pretrained.bert(folder / "bert"), edit_unfactorized=True), folder / "onnx"
-        )
+        if kind in ("bert", "roberta"):
+            getattr(pretrained, kind)(folder / "encoder")
+        elif kind not in ("subword", "character"):
+            other(kind, folder / "encoder")
+        write_onnx(*tagger(folder / "encoder"), folder / "onnx")
 
-    return build_once(factory, "exported_words", build)
+    folder = build_once(factory, f"exported_{kind}", build)
+    return *tagger(folder / "encoder"), folder / "onnx"
 
 
 def _tagger(task: Any, **options: Any) -> EditTagger:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from argparse import Namespace
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqDecoder, FairseqEncoder, FairseqEncoderDecoderModel
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    FairseqDecoder,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+)
+from fairseq.models.transformer import TransformerModel
 from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,12 +25,13 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.copying_search import AggressiveGenerator, realign
+from fairseq_ssl.generation.copying_search import AggressiveGenerator
 
 fairseq_ssl.register()
 from tests.unit.models import test_pointer_transformer as pointer  # noqa: E402
 from tests.unit.models.test_pseudo_bidirectional_transformer import SENTENCES, tiny  # noqa: E402
 from tests.unit.models.tiny_models import batch  # noqa: E402
+from tests.unit.models.tiny_models import dictionary as pseudo_dictionary  # noqa: E402
 
 PAD, EOS, UNK, FIRST = 1, 2, 3, 4
 WORDS = 12
@@ -87,10 +95,8 @@ def corrector(source: list[int], target: list[int]) -> Any:
     follows = dict(zip([None, *target], [*target, EOS], strict=True))
     for place, word in enumerate(source):
         if word not in target:  # replaced or deleted
-            before = source[place - 1] if place else None
-            follows[word] = (
-                follows[follows[before]] if len(source) == len(target) else follows[before]
-            )
+            after = follows[source[place - 1] if place else None]
+            follows[word] = follows[after] if len(source) == len(target) else after
 
     def rule(source: list[int], written: list[int]) -> list[float]:
         return scores_of(follows[written[-1] if written else None])
@@ -153,34 +159,34 @@ def test_output_equals_greedy_search(sources: list[list[int]], options: dict[str
     assert_same(*both([ByRule(fickle)], sources, **options))
 
 
-@pytest.mark.parametrize(
-    "kinds",
-    [("input",), ("prefix",), ("no-future-norms-before",), ("output-unshared", "prefix")],
-)
-def test_single_models_and_ensembles(kinds: tuple[str, ...]) -> None:
-    models = [tiny(kind) for kind in kinds]
-    assert_same(*both(models, SENTENCES, max_len_b=30))
-
-
-def test_fairseq_transformer() -> None:
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-    from fairseq.models.transformer import TransformerModel
-
+def stock_transformer() -> Any:
     args = Namespace(share_all_embeddings=True)
     ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
-    words = dictionary()
     torch.manual_seed(1)
-    model = TransformerModel.build_model(
-        args, SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    ).eval()
-    assert_same(*both([model], [[4, 5, 6, 7], [8, 9]], max_len_b=30))
+    words = pseudo_dictionary()
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    return TransformerModel.build_model(args, task).eval()
 
 
-@pytest.mark.parametrize("seeds", [(4,), (4, 5)])
-def test_copying_models(seeds: tuple[int, ...]) -> None:
-    models = [pointer.tiny(seed, copy_vocabulary=pointer.WORDS).float() for seed in seeds]
+def copying(seed: int) -> Any:
+    return pointer.tiny(seed, copy_vocabulary=pointer.WORDS).float()
+
+
+MODELS: dict[str, Callable[[], list[Any]]] = {
+    "input": lambda: [tiny("input")],
+    "prefix": lambda: [tiny("prefix")],
+    "no future": lambda: [tiny("no-future-norms-before")],
+    "ensemble": lambda: [tiny("output-unshared"), tiny("prefix")],
+    "fairseq": lambda: [stock_transformer()],
+    "copying": lambda: [copying(4)],
+    "ensemble of copying models": lambda: [copying(4), copying(5)],
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_and_ensembles(name: str) -> None:
     for options in ({}, {"temperature": 0.7}, {"min_len": 9}):
-        assert_same(*both(models, SENTENCES, **options))
+        assert_same(*both(MODELS[name](), SENTENCES, **{"max_len_b": 30, **options}))
 
 
 SOURCE = [4, 5, 6, 7, 8, 9, 10, 11, 12]
@@ -215,35 +221,6 @@ def test_finished_sentences_are_removed_from_the_batch() -> None:
     assert model.decoder.words == 3 * 4 + 2 * 4
 
 
-@pytest.mark.parametrize(
-    ("place", "chosen", "resume_at"),
-    [(1, 15, 2), (1, 6, 3), (2, 5, 2), (2, 6, 3), (0, 9, 1), (3, 15, 3), (3, 6, 3)],
-)
-def test_realign(place: int, chosen: int, resume_at: int) -> None:
-    assert realign([4, 5, 6], place, chosen) == resume_at
-
-
-def test_unsupported_options_are_rejected() -> None:
-    model = ByRule(fickle)
-    words = model.decoder.dictionary
-    for message, options in (
-        ("--beam is 5", {"beam_size": 5}),
-        ("--no-repeat-ngram-size", {"no_repeat_ngram_size": 2}),
-        ("--lm-path", {"lm_model": torch.nn.Identity()}),
-    ):
-        with pytest.raises(ConfigurationError, match=message):
-            AggressiveGenerator([model], words, **options)
-    generator = AggressiveGenerator([model], words)
-    with pytest.raises(ConfigurationError, match="--prefix-size"):
-        generator.generate([model], sample([[4]]), prefix_tokens=torch.tensor([[4]]))
-    for least, most in ((9, 3), (101, 300)):  # the model has 100 positions
-        generator = AggressiveGenerator([model], words, min_len=least, max_len_b=most)
-        with pytest.raises(
-            ConfigurationError, match=f"--min-len is {least}, .* {min(most, 99)} tok"
-        ):
-            generator.generate([model], sample([[4]]))
-
-
 def built(model: Any, target: Dictionary | None = None, **options: Any) -> Any:
     """Return the task's generator for the arguments of --eval-bleu."""
     from fairseq_ssl.tasks.local_transduction import LocalTransductionConfig, LocalTransductionTask
@@ -255,17 +232,27 @@ def built(model: Any, target: Dictionary | None = None, **options: Any) -> Any:
 
 
 def test_task_uses_aggressive_decoding_in_validation() -> None:
-    assert type(built(ByRule(fickle))) is AggressiveGenerator
-    assert type(built(pointer.tiny(copy_vocabulary=pointer.WORDS))) is AggressiveGenerator
+    for model in (ByRule(fickle), pointer.tiny(copy_vocabulary=pointer.WORDS)):
+        assert type(built(model)) is AggressiveGenerator
 
 
-def test_options_unsupported_by_the_task_are_rejected() -> None:
-    with pytest.raises(ConfigurationError, match="--joined-dictionary"):
-        built(ByRule(fickle), Dictionary())
-    for options in ({"print_alignment": "hard"}, {"replace_unk": "@@ "}):
-        with pytest.raises(ConfigurationError, match="cannot be used with --print-alignment"):
-            built(ByRule(fickle), **options)
-    with pytest.raises(
-        ConfigurationError, match=r"generates 12 of the 20 words .* copying_translation"
-    ):
-        built(pointer.tiny())
+def test_unsupported_options_are_rejected() -> None:
+    model = ByRule(fickle)
+
+    def generate(prefix: Tensor | None = None, **options: Any) -> None:
+        generator = AggressiveGenerator([model], model.decoder.dictionary, **options)
+        generator.generate([model], sample([[4]]), prefix_tokens=prefix)
+
+    calls: dict[str, Callable[[], object]] = {
+        "--beam": lambda: generate(beam_size=5),
+        "--no-repeat-ngram-size": lambda: generate(no_repeat_ngram_size=2),
+        "--lm-path": lambda: generate(lm_model=torch.nn.Identity()),
+        "--prefix-size": lambda: generate(torch.tensor([[4]])),
+        "--min-len": lambda: generate(min_len=101, max_len_b=300),  # the model has 100 positions
+        "--joined-dictionary": lambda: built(model, Dictionary()),
+        "--print-alignment": lambda: built(model, print_alignment="hard"),
+        "copying_translation": lambda: built(pointer.tiny()),
+    }
+    for culprit, call in calls.items():
+        with pytest.raises(ConfigurationError, match=culprit):
+            call()

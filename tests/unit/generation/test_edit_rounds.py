@@ -12,7 +12,6 @@ from fairseq_ssl.edits.alignment import change_probabilities, token_edits
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import EditChoice
 from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS, parse_weights
-from fairseq_ssl.generation.edit_rounds import EditDecoding
 from tests.unit.generation.fake_tagger import (
     FakeTagger,
     Scores,
@@ -22,24 +21,29 @@ from tests.unit.generation.fake_tagger import (
     sure,
 )
 
-TWO_ROUNDS = by_sentence(
-    {
-        "a e": "KEEP KEEP REPLACE_b",  # reveals that c is missing
-        "a b": "KEEP KEEP APPEND_c",
-        "d d": "KEEP DELETE KEEP",
-    }
-)
+ROUNDS = {
+    "a e": "KEEP KEEP REPLACE_b",  # reveals that c is missing
+    "a b": "KEEP KEEP APPEND_c",
+    "d d": "KEEP DELETE KEEP",
+}
 
 
-def test_second_round_builds_on_the_first() -> None:
-    words = dictionary()
-    tagger = FakeTagger(words, TWO_ROUNDS)
-    (found,) = corrected(tagger, sentences=["a e"], history=True)
-    assert (found["text"], found["steps"]) == ("a b c", 3)
-    assert [words.string(one["tokens"]) for one in found["history"]] == ["a b", "a b c", "a b c"]
-    assert [edit[:3] for edit in found["edits"]] == [(1, 2, "REPLACE_b"), (2, 2, "APPEND_c")]
-    assert [edit.origin for edit in found["edits"]] == [2, 2]
-    assert found["tokens"][-1] == words.eos()
+def test_next_round_has_only_changed_sentences() -> None:
+    tagger = FakeTagger(dictionary(), by_sentence(ROUNDS))
+    found = corrected(tagger, sentences=["x x x x", "a e", "d d"], history=True)
+    assert [one["text"] for one in found] == ["x x x x", "a b c", "d"]
+    assert [one["steps"] for one in found] == [1, 3, 2]
+    assert tagger.seen == [
+        *(["x", "x", "x", "x"], ["a", "e"], ["d", "d"]),
+        *(["a", "b"], ["d"]),
+        ["a", "b", "c"],
+    ]
+    assert tagger.shapes == [(3, 6), (2, 4), (1, 5)]
+    history = [tagger.words.string(one["tokens"]) for one in found[1]["history"]]
+    assert history == ["a b", "a b c", "a b c"]
+    assert [edit[:3] for edit in found[1]["edits"]] == [(1, 2, "REPLACE_b"), (2, 2, "APPEND_c")]
+    assert [edit.origin for edit in found[1]["edits"]] == [2, 2]
+    assert found[1]["tokens"][-1] == tagger.words.eos()
 
 
 def test_edits_of_inserted_tokens_are_marked() -> None:
@@ -89,50 +93,25 @@ def test_merges_do_not_touch_changes_further_right(
     assert other == pytest.approx(0.8)
 
 
-def test_next_round_has_only_changed_sentences() -> None:
-    tagger = FakeTagger(dictionary(), TWO_ROUNDS)
-    found = corrected(tagger, sentences=["x x x x", "a e", "d d"])
-    assert [one["text"] for one in found] == ["x x x x", "a b c", "d"]
-    assert [one["steps"] for one in found] == [1, 3, 2]
-    assert tagger.seen == [
-        *(["x", "x", "x", "x"], ["a", "e"], ["d", "d"]),
-        *(["a", "b"], ["d"]),
-        ["a", "b", "c"],
-    ]
-    assert tagger.shapes == [(3, 6), (2, 4), (1, 5)]
-
-
-def test_number_of_rounds_is_limited() -> None:
-    for limit, text in ((1, "a b"), (2, "a b c")):
-        tagger = FakeTagger(dictionary(), TWO_ROUNDS)
-        (found,) = corrected(tagger, sentences=["a e"], iterations=limit)
-        assert (found["text"], found["steps"], len(tagger.seen)) == (text, limit, limit)
-
-
-def test_default_maximum_is_four_rounds() -> None:
-    tagger = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}))
-    (found,) = corrected(tagger, sentences=["a"])
-    assert (found["text"], found["steps"]) == ("x x x x a", 4)
-
-
-def test_cycle_of_edits_ends_the_rounds() -> None:
-    cycle = by_sentence({"a": "KEEP REPLACE_b", "b": "KEEP REPLACE_c", "c": "KEEP REPLACE_b"})
-    tagger = FakeTagger(dictionary(), cycle)
-    (found,) = corrected(tagger, sentences=["a"], iterations=9)
-    assert (found["text"], found["steps"], len(tagger.seen)) == ("b", 3, 3)
-
-
-def test_returning_to_the_input_ends_the_rounds() -> None:
-    back = by_sentence({"b c": "KEEP REPLACE_x KEEP", "x c": "KEEP REPLACE_b KEEP"})
-    tagger = FakeTagger(dictionary(), back)
-    (found,) = corrected(tagger, sentences=["b c"])
-    assert (found["text"], found["steps"]) == ("b c", 2)
-
-
-def test_edit_without_effect_ends_the_rounds() -> None:
-    tagger = FakeTagger(dictionary(), sure({"b": "REPLACE_b"}))
-    (found,) = corrected(tagger, sentences=["a b"])
-    assert (found["text"], found["steps"]) == ("a b", 1)
+@pytest.mark.parametrize(
+    ("edits", "sentence", "limit", "text", "steps"),
+    [
+        (ROUNDS, "a e", 1, "a b", 1),
+        (ROUNDS, "a e", 2, "a b c", 2),
+        # a cycle of edits
+        ({"a": "KEEP REPLACE_b", "b": "KEEP REPLACE_c", "c": "KEEP REPLACE_b"}, "a", 9, "b", 3),
+        # the input again
+        ({"b c": "KEEP REPLACE_x KEEP", "x c": "KEEP REPLACE_b KEEP"}, "b c", 4, "b c", 2),
+        # an edit without an effect
+        ({"a b": "KEEP KEEP REPLACE_b"}, "a b", 4, "a b", 1),
+    ],
+)
+def test_end_of_the_rounds(
+    edits: dict[str, str], sentence: str, limit: int, text: str, steps: int
+) -> None:
+    tagger = FakeTagger(dictionary(), by_sentence(edits))
+    (found,) = corrected(tagger, sentences=[sentence], iterations=limit)
+    assert (found["text"], found["steps"], len(tagger.seen)) == (text, steps, steps)
 
 
 def test_empty_sentences() -> None:
@@ -145,15 +124,10 @@ def test_empty_sentences() -> None:
     assert [one["text"] for one in corrected(filled, sentences=["", "a"])] == ["x", "a"]
 
 
-def test_unknown_words_are_copied_and_transformed() -> None:
+def test_unknown_words_and_special_symbols() -> None:
     tagger = FakeTagger(dictionary(), sure({"Berlins": "SUFFIX_-s", "e": "APPEND_a_new"}))
-    (found,) = corrected(tagger, sentences=["zwei Berlins e ?"])
-    # the tagger appends in each round
-    assert found["text"].startswith("zwei Berlin e a new")
-    assert found["text"].endswith("a new ?")
-
-
-def test_special_symbols_in_the_text() -> None:
+    (found,) = corrected(tagger, sentences=["zwei Berlins e ?"], iterations=1)
+    assert found["text"] == "zwei Berlin e a new ?"
     tagger = FakeTagger(dictionary(), sure({"b": "DELETE"}))
     (found,) = corrected(tagger, sentences=["a </s> b <pad> c <s>"])
     assert found["tokens"].tolist() == [4, 2, 1, 6, 0, 2]
@@ -196,13 +170,6 @@ def test_scores_computed_by_hand() -> None:
     assert again["positional_scores"].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
-def test_print_edits_returns_edits_as_alignment() -> None:
-    tagger = FakeTagger(dictionary(), uncertain)
-    (found,) = corrected(tagger, sentences=["a b d"], iterations=1, print_edits=True)
-    assert found["alignment"] == [("1:1", "DELETE:0.600"), ("1:2", "APPEND_c:0.700")]
-    assert corrected(tagger, sentences=["a"], iterations=1)[0]["alignment"] == []
-
-
 def test_hypotheses_do_not_depend_on_the_batch() -> None:
     sentences = ["a b d", "", "d d d d d d d", "a", "b ? b", "new a"]
     together = corrected(FakeTagger(dictionary(), uncertain), sentences=sentences)
@@ -214,72 +181,39 @@ def test_hypotheses_do_not_depend_on_the_batch() -> None:
         assert torch.equal(alone["positional_scores"], one["positional_scores"])
 
 
-def test_ensemble_averages_probabilities() -> None:
-    words = dictionary()
-
-    def one(some: list[str]) -> Scores:
-        return [{"KEEP": math.log(0.4), "DELETE": math.log(0.6)} for _ in ["", *some]]
-
-    def other(some: list[str]) -> Scores:
-        return [{"KEEP": math.log(0.5), "APPEND_x": math.log(0.5)} for _ in ["", *some]]
-
-    def third(some: list[str]) -> Scores:
-        return [{"APPEND_x": math.log(0.9), "DELETE": math.log(0.1)} for _ in ["", *some]]
-
-    taggers = [FakeTagger(words, scores) for scores in (one, other)]
-    (found,) = corrected(*taggers, sentences=["d"])
-    assert found["text"] == "d"
-    assert found["positional_scores"].exp().tolist() == pytest.approx([0.45, 0.45])
-    (found,) = corrected(*taggers, FakeTagger(words, third), sentences=["d"], iterations=1)
-    assert found["text"] == "x d x"
-    share = (0 + 0.5 + 0.9) / 3
-    assert found["positional_scores"].exp().tolist() == pytest.approx([share] * 4, abs=1e-5)
-
-
 def constant(**probabilities: float) -> Callable[[list[str]], Scores]:
     row = {name: math.log(value) for name, value in probabilities.items()}
     return lambda words: [row for _ in ["<s>", *words]]
 
 
-def test_weights_of_an_ensemble() -> None:
+def test_ensemble_averages_probabilities_with_weights() -> None:
     words = dictionary()
     one = FakeTagger(words, constant(KEEP=0.4, DELETE=0.6))
     other = FakeTagger(words, constant(KEEP=0.5, APPEND_x=0.5))
-    for weights, text, start in (
-        ((2, 1), "d", 13 / 30),  # keep 13/30, delete 12/30, append 5/30
-        ((9, 1), "", 0.41),  # delete 54/100
-        ((0.5, 4.5), "d", 0.49),  # append 45/100
+    third = FakeTagger(words, constant(APPEND_x=0.9, DELETE=0.1))
+    for taggers, weights, text, start in (
+        ((one, other), None, "d", 0.45),
+        ((one, other, third), None, "x d x", 1.4 / 3),
+        ((one, other), (2, 1), "d", 13 / 30),  # keep 13/30, delete 12/30, append 5/30
+        ((one, other), (9, 1), "", 0.41),  # delete 54/100
+        ((one, other), (0.5, 4.5), "d", 0.49),  # append 45/100
     ):
-        (found,) = corrected(one, other, sentences=["d"], weights=weights, iterations=1)
+        (found,) = corrected(*taggers, sentences=["d"], weights=weights, iterations=1)
         assert found["text"] == text
-        assert found["positional_scores"].exp().tolist()[-1] == pytest.approx(start, abs=1e-6)
+        assert found["positional_scores"].exp().tolist()[-1] == pytest.approx(start, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ("2", "has 1 number for 2 models"),
-        ("2,1,1", "has 3 numbers for 2 models"),
-        ("2,-1", "is 2,-1; expected numbers of 0 or more"),
-        ("0,0", "is 0,0; expected"),
-        ("nan,1", "is nan,1; expected"),
-        ("inf,1", "is inf,1; expected"),
-        ("2,x", "is '2,x'; expected numbers separated by commas"),
-        ("", "is ''; expected numbers"),
-    ],
-)
-def test_invalid_weights_are_rejected(weights: str, message: str) -> None:
+@pytest.mark.parametrize("weights", ["2", "2,1,1", "2,-1", "0,0", "nan,1", "inf,1", "2,x", ""])
+def test_invalid_weights_are_rejected(weights: str) -> None:
     tagger = FakeTagger(dictionary(), constant(KEEP=1.0))
-    with pytest.raises(ConfigurationError, match=f"--edit-weights {message}"):
+    with pytest.raises(ConfigurationError, match="--edit-weights"):
         corrected(tagger, tagger, sentences=["d"], weights=parse_weights(weights))
 
 
 def test_ensemble_averages_error_probabilities_with_and_without_detection_heads() -> None:
     words = dictionary()
 
-    def scores(some: list[str]) -> Scores:
-        return [{"KEEP": math.log(0.3), "APPEND_x": math.log(0.7)} for _ in ["", *some]]
-
+    scores = constant(KEEP=0.3, APPEND_x=0.7)
     plain = FakeTagger(words, scores)
     with_head = FakeTagger(words, scores, lambda some: [math.log(0.1 / 0.9)] * (len(some) + 1))
 
@@ -297,11 +231,8 @@ def test_ensemble_averages_error_probabilities_with_and_without_detection_heads(
 
 
 def test_half_precision_logits_give_float32_probabilities() -> None:
-    def scores(some: list[str]) -> Scores:
-        return [{"KEEP": 11.0, "APPEND_x": 10.0} for _ in ["", *some]]
-
-    tagger = FakeTagger(dictionary(), scores, dtype=torch.float16)
-    (found,) = corrected(tagger, sentences=["d"])
+    scores = constant(KEEP=math.exp(11), APPEND_x=math.exp(10))
+    (found,) = corrected(FakeTagger(dictionary(), scores, dtype=torch.float16), sentences=["d"])
     wanted = 1 / (1 + math.exp(-1))
     assert found["positional_scores"].exp().tolist() == pytest.approx([wanted] * 2, abs=1e-6)
 
@@ -331,19 +262,9 @@ def test_windows_do_not_change_corrections() -> None:
         assert max(time for _, time in tagger.shapes) == positions
 
 
-def test_window_size_is_the_minimum_of_an_ensemble() -> None:
-    words = dictionary()
-    taggers = [FakeTagger(words, local, positions=positions) for positions in (30, 12, 20)]
-    corrected(*taggers, sentences=["a b c d e " * 8])
-    assert {max(map(len, tagger.seen)) for tagger in taggers} == {10}
-
-
 def test_later_windows_do_not_edit_the_start() -> None:
     tagger = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}), positions=6)
-    (found,) = corrected(tagger, sentences=["a b c d e a b c d e"], iterations=1)
+    long = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}), positions=12)
+    (found,) = corrected(long, tagger, sentences=["a b c d e a b c d e"], iterations=1)
     assert found["text"] == "x a b c d e a b c d e"
-
-
-def test_invalid_options_are_rejected() -> None:
-    with pytest.raises(ConfigurationError, match="--edit-iterations is 0"):
-        EditDecoding(iterations=0)
+    assert max(map(len, long.seen)) == 4  # the minimum of the ensemble

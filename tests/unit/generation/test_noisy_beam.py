@@ -64,20 +64,8 @@ def test_noise_equals_the_reference(per: str) -> None:
         torch.testing.assert_close(along, torch.tensor([*rest, expected[13]]))
 
 
-def test_noise_is_uniform_and_uncorrelated() -> None:
-    found = next_words(BeamNoise(1.0), torch.arange(200), torch.full((200, 3), 5), 200)
-    assert 0 <= found.min() < 1e-3
-    assert 1 - 1e-3 < found.max() < 1
-    assert abs(found.mean() - 0.5) < 0.005
-    assert abs(found.var() - 1 / 12) < 0.002
-    assert len(set(found.flatten().tolist())) > 39_900
-    rows = torch.corrcoef(found[:50])
-    assert (rows - torch.eye(50)).abs().max() < 0.35
-
-
 @every_kind
-@pytest.mark.parametrize("beta", [0.0, 0.3, 6.0, 1000.0])
-@pytest.mark.parametrize("sharpness", [0.1, 4.0, 50.0])
+@pytest.mark.parametrize(("beta", "sharpness"), [(0, 4), (0.3, 0.1), (6, 4), (6, 50), (1000, 0.1)])
 def test_the_search_chooses_as_with_noise_on_all_words(
     per: str, beta: float, sharpness: float
 ) -> None:
@@ -142,10 +130,8 @@ def test_hypotheses_have_clean_scores_in_noisy_order(per: str) -> None:
         for hypothesis in hypotheses:
             target = hypothesis["tokens"]
             scored = score(source, target)
-            torch.testing.assert_close(
-                hypothesis["positional_scores"], scored["positional_scores"], atol=1e-4, rtol=1e-4
-            )
-            torch.testing.assert_close(hypothesis["score"], scored["score"], atol=1e-4, rtol=1e-4)
+            for name in ("score", "positional_scores"):
+                torch.testing.assert_close(hypothesis[name], scored[name], atol=1e-4, rtol=1e-4)
             before = torch.cat([torch.tensor([EOS]), target])
             added = noise.for_hypothesis(torch.tensor(sentence), before)
             ranks.append(float(hypothesis["score"] + added.mean()))
@@ -158,14 +144,10 @@ def test_hypotheses_have_clean_scores_in_noisy_order(per: str) -> None:
 def score(source: list[int], target: Tensor) -> dict[str, Tensor]:
     """Return the teacher-forced score of a target."""
     tokens = batch([source])
-    previous = target.roll(1).unsqueeze(0)
+    net_input = {"src_tokens": tokens, "src_lengths": tokens.ne(1).sum(1)}
     sample = {
-        "net_input": {
-            "src_tokens": tokens,
-            "src_lengths": tokens.ne(1).sum(1),
-            "prev_output_tokens": previous,
-        },
-        "target": target.unsqueeze(0),
+        "net_input": {**net_input, "prev_output_tokens": target.roll(1)[None]},
+        "target": target[None],
     }
     found: dict[str, Tensor] = SequenceScorer(dictionary()).generate([model()], sample)[0][0]
     return found
@@ -188,27 +170,6 @@ def test_hypotheses_do_not_depend_on_batch_and_padding(per: str) -> None:
             assert alone == typed[place]
 
 
-def test_noise_depends_on_seed_and_sentence() -> None:
-    one = words(search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0), ids=[0, 1, 2, 3]))
-    other = words(
-        search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0), ids=[4, 5, 6, 7])
-    )
-    seeded = words(
-        search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0, seed=2), ids=[0, 1, 2, 3])
-    )
-    assert one != other
-    assert one != seeded
-
-
-@pytest.mark.parametrize(
-    ("beta", "per", "message"),
-    [
-        (-1.0, "candidate", "expected a finite number of 0 or more"),
-        (math.nan, "candidate", "--noisy-beam-beta is nan"),
-        (math.inf, "candidate", "--noisy-beam-beta is inf"),
-        (6.0, "word", "expected candidate, hypothesis"),
-    ],
-)
-def test_invalid_options_are_rejected(beta: float, per: str, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        BeamNoise(beta, per)
+def test_invalid_options_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="--noisy-beam-beta is nan"):
+        BeamNoise(math.nan)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import fairseq_ssl
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError, DataError
-from tests import pretrained
 from tests.unit.generation import random_taggers
 
 pytest.importorskip("onnxruntime")
@@ -26,44 +23,11 @@ from fairseq_ssl.generation.edit_probabilities import EditProbabilities  # noqa:
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
 from fairseq_ssl.generation.onnx_tagger import (  # noqa: E402
     OnnxTagger,
-    group_by_length,
     load_onnx_tagger,
 )
 from fairseq_ssl.generation.tagger_export import write_onnx  # noqa: E402
-from tests.unit.models.test_word_edit_tagger import other  # noqa: E402
 
 Built = tuple[Any, Any]
-Build = Callable[[Path], Built]
-Export = Callable[[str], tuple[Any, Any, Path]]
-PLAIN = {"edit_unfactorized": True}
-OTHERS = ("Albert", "DebertaV2", "DistilBert", "ModernBert", "XLNet")
-"""Encoders whose graphs differ from those of BERT and RoBERTa."""
-
-
-def of_bert(**options: Any) -> Build:
-    return lambda path: random_taggers.word_tagger(pretrained.bert(path), **options)
-
-
-def of_other(kind: str) -> Build:
-    return lambda path: random_taggers.word_tagger(other(kind, path), **PLAIN)
-
-
-def of_tokens(unit: str, **options: Any) -> Build:
-    return lambda path: random_taggers.token_tagger(unit, **options)
-
-
-KINDS: dict[str, Build] = {
-    "words": of_bert(),
-    "unfactorized words": of_bert(**PLAIN, edit_pooling="mean", edit_detection=True),
-    "words with gap inserts": of_bert(edit_gap_inserts=True, edit_pooling="mean"),
-    "subwords": of_tokens("subword", edit_detection=True),
-    "characters": of_tokens("character", edit_unfactorized=True, edit_gap_inserts=True),
-    "RoBERTa": lambda path: random_taggers.word_tagger(pretrained.roberta(path), **PLAIN),
-    **{
-        kind: of_other(kind)
-        for kind in ("Albert", "DebertaV2", "DistilBert", "ModernBert", "XLNet")
-    },
-}
 
 
 def sentences(count: int, longest: int, seed: int = 1) -> list[list[str]]:
@@ -93,24 +57,12 @@ def correct(models: list[Any], words: OovDictionary, text: list[list[str]]) -> l
     return corrected
 
 
-@pytest.fixture(scope="module")
-def export(tmp_path_factory: pytest.TempPathFactory) -> Export:
-    """A function that builds and exports a kind of tagger once."""
-
-    @cache
-    def exported(kind: str) -> tuple[Any, Any, Path]:
-        path = tmp_path_factory.mktemp("tagger")
-        model, task = KINDS[kind](path / "encoder")
-        write_onnx(model, task, path / "onnx")
-        return model, task, path / "onnx"
-
-    return exported
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", random_taggers.KINDS)
 @pytest.mark.slow
-def test_probabilities_and_corrections_equal_those_of_torch(kind: str, export: Export) -> None:
-    model, task, path = export(kind)
+def test_probabilities_and_corrections_equal_those_of_torch(
+    kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model, task, path = random_taggers.exported(tmp_path_factory, kind)
     words = task.source_dictionary
     tagger, edits, _ = load_onnx_tagger(path, 1, words)
     assert edits.text() == task.edits.text()
@@ -131,13 +83,13 @@ def test_probabilities_and_corrections_equal_those_of_torch(kind: str, export: E
 
 
 @pytest.fixture(scope="module")
-def built(folder: Path) -> Built:
-    return random_taggers.word_tagger(folder.parent / "bert", **PLAIN)
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return random_taggers.exported(tmp_path_factory, "bert")[:2]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return random_taggers.exported_words(tmp_path_factory) / "onnx"
+    return random_taggers.exported(tmp_path_factory, "bert")[2]
 
 
 @pytest.mark.slow
@@ -182,8 +134,9 @@ def test_a_long_sentence_does_not_pad_the_others(
     assert sum(batch * time for batch, time in shapes) < 0.6 * padded
 
 
-def test_a_text_can_contain_the_padding_symbol(export: Export) -> None:
-    model, task, path = export("subwords")
+@pytest.mark.slow
+def test_a_text_can_contain_the_padding_symbol(tmp_path_factory: pytest.TempPathFactory) -> None:
+    model, task, path = random_taggers.exported(tmp_path_factory, "subword")
     words = task.source_dictionary
     tagger, *_ = load_onnx_tagger(path, 1, words)
     dog, pad, eos = words.index("dog"), words.pad(), words.eos()
@@ -192,39 +145,23 @@ def test_a_text_can_contain_the_padding_symbol(export: Export) -> None:
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("lengths", [[3], [4, 4, 4], [1, 90, 2, 80, 50], [9] * 60 + [200]])
-def test_groups_have_each_sentence_once(lengths: list[int]) -> None:
-    order, groups = group_by_length(np.array(lengths))
-    assert np.concatenate([rows for rows, _ in groups]).tolist() == order.tolist()
-    assert sorted(order) == list(range(len(lengths)))
-    for rows, longest in groups:
-        assert longest == max(lengths[row] for row in rows)
-
-
-def test_a_folder_is_complete(built: Built, folder: Path) -> None:
+def test_folders_are_complete_and_average_with_checkpoints(built: Built, folder: Path) -> None:
     """The dictionary of words is not needed."""
-    tagger, _, words = load_onnx_tagger(folder)
-    assert len(words) == words.nspecial
-    text = sentences(20, 8)
-    assert correct([tagger], words, text) == correct([built[0]], built[1].source_dictionary, text)
-
-
-def test_ensembles_of_both_engines_average(built: Built, folder: Path) -> None:
-    words = built[1].source_dictionary
-    text = sentences(30, 12)
+    words, text = built[1].source_dictionary, sentences(30, 12)
+    expected = correct([built[0]], words, text)
+    tagger, _, no_words = load_onnx_tagger(folder)
+    assert len(no_words) == no_words.nspecial
+    assert correct([tagger], no_words, text) == expected
     mixed = [built[0], load_onnx_tagger(folder, 1, words)[0]]
-    assert correct(mixed, words, text) == correct(mixed[:1], words, text)
+    assert correct(mixed, words, text) == expected
 
 
-def test_float32_models_are_not_quantized(folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match="Export the model again with int8"):
-        load_onnx_tagger(folder)[0].check_int8()
-
-
-def test_models_of_more_than_two_gigabytes_are_rejected(
-    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_unsupported_models_are_rejected(
+    built: Built, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(ConfigurationError, match="int8"):
+        load_onnx_tagger(folder)[0].check_int8()
     monkeypatch.setattr("fairseq_ssl.generation.tagger_export.MAX_BYTES", 1000)
-    with pytest.raises(DataError, match="at most 2 GB"):
+    with pytest.raises(DataError, match="2 GB"):
         write_onnx(*built, tmp_path / "onnx")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,7 @@
-"""Signatures of functions that load models: different models and options have different ones."""
+"""Signatures of functions that load models: different models and options have different ones.
+
+They do not depend on the folder, the times of files, and the type of paths.
+"""
 
 from __future__ import annotations
 
@@ -6,104 +9,135 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import fairseq_ssl
 from fairseq_ssl import analysis, checkpoints, inference
 from tests.unit.inference import random_models
-from tests.unit.inference.test_model_paths import TAGGER, folder  # noqa: F401
 
+Convert = Callable[[str], Any]
+"""`str` or `Path`."""
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra
 
+TAGGER = ("edit_tagger", *random_models.SIZES, *random_models.HEADS)
 
-def translated(model: str = "checkpoint1.pt", **options: Any) -> Any:
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models, their data and texts."""
+    fairseq_ssl.register()
+    folder = tmp_path_factory.mktemp("models")
+    data = random_models.data_folder(folder / "data")
+    random_models.binarized_split(data, "valid", "b a c\nd a\n", "u v\nw x y\n")
+    for number in (1, 2):
+        random_models.translation(folder / f"t{number}.pt", data, number)
+        seed = ("--seed", str(number))
+        random_models.encoding(folder / f"tagger{number}.pt", data, *TAGGER, *seed)
+    random_models.language_model(folder / "lm.pt", data, 1)
+    (folder / "text").write_text("a b c\nd e\n")
+    (folder / "counts").write_text("a 10\nb 10\na b 3\n")
+    (folder / "nbest").write_text("0 ||| u v ||| s= 1\n0 ||| w ||| s= 2\n1 ||| x ||| s= 3\n")
+    return folder
+
+
+def translated(path: Convert, model: str = "t1.pt", **options: Any) -> Any:
     """Translate a file with a model."""
-    config = inference.DecodingConfig((model,), "data", **options)
-    return inference.back_translate_file("text", "out", config, engine="fairseq", overwrite=True)
+    config = inference.DecodingConfig((path(model),), path("data"), **options)
+    return inference.back_translate_file(
+        path("text"), path("out"), config, engine="fairseq", overwrite=True
+    )
 
 
-def scored(model: str = "checkpoint1.pt", kind: str = "translation", **options: Any) -> Any:
+def scored(
+    path: Convert,
+    model: str = "t1.pt",
+    kind: str = "translation",
+    unigrams: str = "",
+    **options: Any,
+) -> Any:
     """Score an n-best list with a model."""
-    config = inference.ScoringConfig(kind, (model,), name="new", data_dir="data", **options)
-    source = "text" if kind == "translation" else None
-    return inference.score_nbest_file("nbest", "out", config, source=source, overwrite=True)
+    if unigrams:
+        options["unigrams"] = path(unigrams)
+    config = inference.ScoringConfig(
+        kind, (path(model),), name="new", data_dir=path("data"), **options
+    )
+    source = path("text") if kind == "translation" else None
+    return inference.score_nbest_file(
+        path("nbest"), path("out"), config, source=source, overwrite=True
+    )
 
 
-def corrected(model: str = "tagger.pt", name: str = "text", **options: Any) -> Any:
+def corrected(path: Convert, model: str = "tagger1.pt", name: str = "text", **options: Any) -> Any:
     """Correct a file with a model."""
-    config = inference.CorrectionConfig((model,), "data", tokenizer=None, **options)
+    config = inference.CorrectionConfig((path(model),), path("data"), tokenizer=None, **options)
     return inference.correct_file(
-        "text", "out", config, lambda line: line.text, format_name=name, overwrite=True
+        *(path("text"), path("out"), config, lambda line: line.text),
+        format_name=name,
+        overwrite=True,
     )
 
 
-def compared(*models: str, offsets: tuple[int, ...] = (0, 2)) -> Any:
+def compared(path: Convert, model: str = "t1.pt", offsets: tuple[int, ...] = (0, 2)) -> Any:
     """Compare the encoder states of models."""
-    return analysis.compare_shifted_states({"a": list(models)}, "data", offsets, subset="valid")
+    models = {"a": [path(model)]}
+    return analysis.compare_shifted_states(models, path("data"), offsets, subset="valid")
 
 
-def exported(model: str, quantization: str = "float32") -> Any:
+def exported(path: Convert, model: str = "t1.pt", quantization: str = "float32") -> Any:
     """Convert a model to CTranslate2."""
-    signature = checkpoints.export(
-        model, "out.d", "ctranslate2", data_dir="data", quantization=quantization, overwrite=True
+    return checkpoints.export(
+        *(path(model), path("out.d"), "ctranslate2"),
+        data_dir=path("data"),
+        quantization=quantization,
+        overwrite=True,
     )
-    return SimpleNamespace(signature=signature)
 
 
-CALLS: dict[str, list[Callable[[], Any]]] = {
-    "back-translation": [
-        translated,
-        lambda: translated("checkpoint2.pt"),
-        lambda: translated(beam=2),
-        lambda: translated(max_len_b=1),
-        lambda: translated(noisy_beam_beta=6),
-        lambda: translated(fairseq_options=("--min-len", "3")),
+CALLS: dict[Callable[..., Any], list[dict[str, Any]]] = {
+    translated: [
+        {},
+        {"model": "t2.pt"},
+        {"beam": 2},
+        {"max_len_b": 1},
+        {"noisy_beam_beta": 6},
+        {"fairseq_options": ("--min-len", "3")},
     ],
-    "scores": [
-        scored,
-        lambda: scored("checkpoint2.pt"),
-        lambda: scored(lenpen=0.5),
-        lambda: scored("lm.pt", "language-model"),
-        lambda: scored("lm.pt", "language-model", unigrams="data/dict.txt"),
+    scored: [
+        {},
+        {"model": "t2.pt"},
+        {"lenpen": 0.5},
+        {"model": "lm.pt", "kind": "language-model"},
+        {"model": "lm.pt", "kind": "language-model", "unigrams": "data/dict.txt"},
     ],
-    "corrections": [
-        corrected,
-        lambda: corrected("tagger2.pt"),
-        lambda: corrected(keep_bias=0.5),
-        lambda: corrected(spelling="counts"),
-        lambda: corrected(name="json"),
+    corrected: [
+        {},
+        {"model": "tagger2.pt"},
+        {"keep_bias": 0.5},
+        {"spelling": "counts"},
+        {"name": "json"},
     ],
-    "analysis": [
-        lambda: compared("checkpoint1.pt"),
-        lambda: compared("checkpoint2.pt"),
-        lambda: compared("checkpoint1.pt", offsets=(0, 3)),
-    ],
-    "export": [
-        lambda: exported("checkpoint1.pt"),
-        lambda: exported("checkpoint2.pt"),
-        lambda: exported("checkpoint1.pt", "int8"),
-    ],
+    compared: [{}, {"model": "t2.pt"}, {"offsets": (0, 3)}],
+    exported: [{}, {"model": "t2.pt"}, {"quantization": "int8"}],
 }
-"""Calls with different outputs, by function."""
+"""Options with different outputs, by function."""
 
 
-@pytest.mark.parametrize("name", CALLS)
+def signature(result: Any) -> str:
+    return str(getattr(result, "signature", result))
+
+
+@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
 @pytest.mark.slow
 def test_signatures_differ_and_do_not_depend_on_folders(
-    name: str,
-    folder: Path,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    function: Callable[..., Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(folder, tmp_path / "copy")
-    data = tmp_path / "copy" / "data"
-    random_models.encoding(tmp_path / "copy" / "tagger2.pt", data, *TAGGER, "--seed", "2")
     monkeypatch.chdir(tmp_path / "copy")
-    signatures = [str(call().signature) for call in CALLS[name]]
+    signatures = [signature(function(str, **options)) for options in CALLS[function]]
     assert len(set(signatures)) == len(signatures)
     (tmp_path / "copy").rename(tmp_path / "moved")
     monkeypatch.chdir(tmp_path / "moved")
-    os.utime("checkpoint1.pt", (1, 1))
-    assert str(CALLS[name][0]().signature) == signatures[0]
+    os.utime("t1.pt", (1, 1))
+    assert signature(function(Path)) == signatures[0]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -27,8 +26,6 @@ from fairseq_ssl.io.jobs import (
     check_beside,
     check_distinct,
     check_outside,
-    counted,
-    parallel_map,
     run_job,
 )
 from fairseq_ssl.io.outputs import journal
@@ -134,21 +131,22 @@ def test_stdin_cannot_resume(source: Path, output: Path) -> None:
     source.write_text("another\n")
     assert job(source).run(output, from_stdin=True)
     assert output.read_text() == "ANOTHER\n"
-    with pytest.raises(UsageError, match="output exists, and is not an output of this job"):
+    with pytest.raises(UsageError, match="output exists"):
         job(source).run(output, from_stdin=True)
 
 
 def test_an_existing_output_is_kept_or_overwritten(source: Path, output: Path) -> None:
     output.write_text("older\n")
-    with pytest.raises(UsageError, match="exists, and is not an output of this job"):
-        job(source).run(output)
+    for path in (output, output.parent, Path(os.devnull)):
+        with pytest.raises(UsageError, match=path.name):
+            job(source).run(path)
     assert output.read_text() == "older\n"
     for _ in range(2):
         again = job(source)
         assert again.run(output, overwrite=True)
         assert again.blocks
         assert output.read_text() == TEXT.upper()
-    with pytest.raises(UsageError, match="exists, and is not an output of this job"):
+    with pytest.raises(UsageError, match="output exists"):
         job(source, seed=2).run(output)
 
 
@@ -168,61 +166,28 @@ def test_a_job_killed_before_the_renames_is_completed(
     assert output.read_text() == TEXT.upper()
 
 
-def test_devices_and_folders_are_rejected(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="null is a device or a pipe"):
-        job(source).run(Path(os.devnull))
-    with pytest.raises(UsageError, match="is a folder"):
-        job(source).run(tmp_path)
+ERRORS = {
+    "no space": (OSError(errno.ENOSPC, "No space left"), "output could not be written"),
+    "not permitted": (PermissionError(errno.EACCES, "no"), "output cannot be written"),
+    "model": (FileNotFoundError(errno.ENOENT, "No such file", "model.bin"), r"model\.bin"),
+}
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (OSError(errno.ENOSPC, "No space left"), "output could not be written: No space left"),
-        (PermissionError(errno.EACCES, "no"), "output cannot be written: permission denied"),
-    ],
-)
-def test_an_error_of_the_disk_is_reported(
-    error: OSError, message: str, source: Path, output: Path
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_names_its_file_and_the_job_can_resume(
+    name: str, source: Path, output: Path
 ) -> None:
-    with pytest.raises(DataError, match=message) as raised:
+    error, culprit = ERRORS[name]
+    with pytest.raises(DataError, match=culprit) as raised:
         job(source).run(output, error)
-    assert str(raised.value).endswith(("run the same job again to resume it.", "denied."))
+    assert str(source) not in str(raised.value)
+    assert ("to resume" in str(raised.value)) == (name != "not permitted")
     assert journal(output).exists()
     early = job(source, seed=2)
     early.blocks = 4
-    with pytest.raises(DataError, match=message) as raised:
+    with pytest.raises(DataError, match=culprit) as raised:
         early.run(output, error, overwrite=True)
-    assert not str(raised.value).endswith("to resume it.")
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (FileNotFoundError(errno.ENOENT, "No such file", "model.bin"), "No such file: model.bin"),
-        (PermissionError(errno.EACCES, "no", "model.bin"), "permission denied: model.bin"),
-        (OSError(errno.ENOSPC, "No space left"), "output could not be written: No space left"),
-    ],
-)
-def test_an_error_of_the_work_does_not_name_the_input(
-    error: OSError, message: str, source: Path, output: Path
-) -> None:
-    def fail(block: ByteBlock) -> UpperBlock:
-        raise error
-
-    def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        yield from (([b""], {}) for _ in TextInput(source).map_blocks(LocalExecutor(1), fail))
-
-    with pytest.raises(DataError, match=message) as raised:
-        run_job([output], {}, chunks, lambda: Signature("test"))
-    assert str(source) not in str(raised.value)
-
-
-def test_a_job_without_files_writes_to_a_stream(source: Path) -> None:
-    stream = io.BytesIO()
-    chunks: list[tuple[Chunks, JobState]] = [([b"one\n"], {}), ([b"two\n"], {})]
-    assert run_job([], {}, lambda state: chunks, lambda: Signature("test"), stdout=stream)
-    assert stream.getvalue() == b"one\ntwo\n"
+    assert "to resume" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["text", "text.gz", "windows.gz"])
@@ -259,17 +224,14 @@ def test_shards(shards: int, source: Path, output: Path) -> None:
     assert "".join(texts) == TEXT
 
 
-@pytest.mark.parametrize("size", [16, 32, 64])
+@pytest.mark.parametrize("size", [16, 64])
 def test_shards_do_not_depend_on_blocks_if_they_have_a_size(size: int, source: Path) -> None:
     texts: list[str] = []
     for index in (1, 2, 3):
-        one = UpperJob(TextInput(source, (index, 3), size=size, shard_size=64), 1)
-        assert one.text.lines_before() == "".join(texts).count("\n")
-        path = one.text.shard_path(source)
-        one.run(path)
-        texts.append(path.read_text().lower())
-        equal = UpperJob(TextInput(source, (index, 3), size=64), 1)
-        equal.run(source.with_name("equal"), overwrite=True)
+        for name, job_size in (("shard", size), ("equal", 64)):
+            text = TextInput(source, (index, 3), size=job_size, shard_size=64)
+            UpperJob(text).run(source.with_name(name), overwrite=True)
+        texts.append(source.with_name("shard").read_text().lower())
         assert texts[-1] == source.with_name("equal").read_text().lower()
     assert "".join(texts) == TEXT
 
@@ -291,28 +253,22 @@ def test_a_shard_without_lines_is_a_gzip_file(is_killed: bool, output: Path) -> 
     assert gzip.decompress(path.read_bytes()) == b""
 
 
-def test_names_of_shards() -> None:
-    text = TextInput(Path("text"), (2, 12))
-    assert text.shard_path(Path("a/b.en")) == Path("a/b.en.02-of-12")
-    assert text.shard_path(Path("a/b.en.gz")) == Path("a/b.en.02-of-12.gz")
-    assert TextInput(Path("text")).shard_path(Path("a.gz")) == Path("a.gz")
-
-
 def test_shards_of_converted_text_are_rejected(source: Path) -> None:
+    text = TextInput(source, (2, 12))
+    assert text.shard_path(Path("a/b.en.gz")) == Path("a/b.en.02-of-12.gz")
+    assert TextInput(source).shard_path(Path("a.gz")) == Path("a.gz")
     os.mkfifo(source.with_name("pipe"))
-    for path in (None, source.with_name("text.gz"), source.with_name("pipe")):
-        with pytest.raises(UsageError, match="`shard` needs an input file that is not compressed"):
+    source.with_name("windows").write_bytes(b"a\r\nb\r\n")
+    for path in (None, *map(source.with_name, ("text.gz", "pipe", "windows"))):
+        with pytest.raises(UsageError, match="`shard`"):
             TextInput(path, (1, 2))
-    source.write_bytes(b"a\r\nb\r\n")
-    with pytest.raises(UsageError, match="Windows line ends"):
-        TextInput(source, (1, 2))
 
 
 def test_outputs_next_to_inputs(tmp_path: Path) -> None:
     out, other = tmp_path / "out.gz", tmp_path / "folder" / "out.gz.json"
     check_distinct([tmp_path / "in", tmp_path / "in", None, other], [out, tmp_path / "b"])
     for inputs, outputs in (([out], [out]), ([], [out, out])):
-        with pytest.raises(UsageError, match="inputs and the outputs must be different files"):
+        with pytest.raises(UsageError, match="must be different"):
             check_distinct(inputs, outputs)
     (tmp_path / "link").symlink_to(out)
     with pytest.raises(UsageError, match="must be different"):
@@ -331,20 +287,3 @@ def test_folders_that_contain_an_input(tmp_path: Path) -> None:
     for name in ("a", "a/b/c", "a.tmp/b", "a.tmp.old/b"):
         with pytest.raises(UsageError, match="a would replace the input"):
             check_outside(tmp_path / "a", [tmp_path / name])
-
-
-def test_progress_is_reported_after_each_item() -> None:
-    done: list[int] = []
-    items = counted("ab", lambda count, share=None, note="": done.append(count))
-    assert [(item, len(done)) for item in items] == [("a", 0), ("b", 1)]
-    assert done == [1, 1]
-
-
-def broken() -> Callable[[str], str]:
-    raise DataError("no model")
-
-
-def test_the_function_of_lines_is_built_before_any_work() -> None:
-    for jobs in (1, 2):
-        with pytest.raises(DataError, match="no model"):
-            parallel_map([], jobs, broken)

@@ -1,26 +1,31 @@
-"""Reading of lines, which end only at newlines, and errors with file and line."""
+"""Reading of lines: line ends, byte-order marks, encodings, and errors with file and line."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.blocks import pair_blocks, read_parallel
+from fairseq_ssl.io import text_files
+from fairseq_ssl.io.blocks import byte_blocks, pair_blocks, read_parallel, row_blocks, share_read
 from fairseq_ssl.io.text_files import (
     compress_chunk,
-    convert_fields,
+    is_converted,
     json_text,
     open_bytes,
+    open_text,
     parse_json,
     read_lines,
+    unix_text,
     write_parallel,
 )
 
@@ -61,35 +66,15 @@ def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
     assert compress_chunk(b"a line\n", True)[4:8] == bytes(4)
 
 
-def test_invalid_utf8_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "a.en"
-    path.write_bytes("grün\nfür\nk\xfcrzer\n".encode("latin-1").replace(b"gr\xfc", b"gru", 1))
-    with pytest.raises(DataError, match=r"a\.en:2 is not valid UTF-8: byte 2 .* 0xfc"):
-        list(read_lines(path))
-
-
-@pytest.mark.parametrize(("left", "right"), [("a\nb\n", "a\nb\nc\n"), ("a\nb\n\n", "a\nb\n")])
-def test_the_shorter_file_is_reported(left: str, right: str, tmp_path: Path) -> None:
-    paths = [tmp_path / "l", tmp_path / "r"]
-    for path, content in zip(paths, (left, right), strict=True):
-        path.write_text(content)
-    ended, longer = ("l", "r") if len(left) < len(right) else ("r", "l")
-    message = rf"/{ended} ends after line 2, but \S+/{longer} has more lines"
-    with pytest.raises(DataError, match=message):
-        list(read_parallel(paths))
-
-
-@pytest.mark.parametrize("cut_off", [True, False])
-def test_damaged_gzip_files_are_rejected(cut_off: bool, tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    content = gzip.compress(os.urandom(1000).hex().encode())
-    path.write_bytes(content[:-200] if cut_off else content[:10] + b"\xff" * 20)
-    with pytest.raises(DataError, match=r"a\.gz cannot be read: .*Copy the file again"):
-        list(read_lines(path))
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[:100],
+    "corrupt": lambda data: data[:10] + b"\xff" * 20,
+    "plain text": lambda _: b"text\n",
+}
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
-@pytest.mark.parametrize("damage", ["truncated", "corrupt", "plain"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_the_damaged_one_of_two_files_is_reported(
     damaged: int, damage: str, tmp_path: Path
 ) -> None:
@@ -97,16 +82,20 @@ def test_the_damaged_one_of_two_files_is_reported(
     content = gzip.compress(os.urandom(1000).hex().encode())
     for path in paths:
         path.write_bytes(content)
-    broken = {
-        "truncated": content[:100],
-        "corrupt": content[:10] + b"\xff" * 20,
-        "plain": b"text\n",
-    }
-    paths[damaged].write_bytes(broken[damage])
-    with pytest.raises(DataError, match=rf"{paths[damaged].name} cannot be read"):
-        list(read_parallel(paths))
-    with pytest.raises(DataError, match=rf"{paths[damaged].name} cannot be read"):
-        list(pair_blocks(*paths))
+    path = paths[damaged]
+    path.write_bytes(DAMAGES[damage](content))
+    for read in (read_lines(path), read_parallel(paths), pair_blocks(*paths)):
+        with pytest.raises(DataError, match=f"{path.name} cannot be read"):
+            list(read)
+
+
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.en"
+    with pytest.raises(DataError, match=r"a\.en"):
+        list(read_lines(path))
+    path.write_bytes("gruen\nfür\nkürzer\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"a\.en:2 .* byte 2 .* 0xfc"):
+        list(read_lines(path))
 
 
 def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
@@ -114,18 +103,6 @@ def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
     path.write_text("text\n")
     with pytest.raises(EOFError, match="of a pickle"), open_bytes(path):
         raise EOFError("of a pickle")
-
-
-def test_text_files_named_gz_are_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_text("plain\n")
-    with pytest.raises(DataError, match=r"a\.gz cannot be read: Not a gzipped file"):
-        list(read_lines(path))
-
-
-def test_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.en does not exist"):
-        list(read_lines(tmp_path / "a.en"))
 
 
 def test_json_with_large_numbers_and_surrogate_pairs() -> None:
@@ -139,17 +116,132 @@ def test_file_names_in_json() -> None:
     assert json_text([name], indent=None) == r"""["grün caf\\udce9"]"""
 
 
-@dataclass(frozen=True)
-class Config:
-    path: str | Path | None
-    paths: list[str | None] | None
-    size: float
-    is_fast: bool = True
+def by_the_rule(data: bytes) -> bytes:
+    """Convert a complete file at once."""
+    first, end, _ = data.partition(b"\n")
+    is_windows = bool(end) and first.endswith(b"\r")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    return data.replace(b"\r\n", b"\n") if is_windows else data
 
 
-def test_fields_are_converted() -> None:
-    config = Config("a", ["b", None], np.float32(0.5))  # type: ignore[arg-type]
-    convert_fields(config, ["path"], ["paths"])
-    assert repr((config.path, config.paths)) == repr((Path("a"), (Path("b"), None)))
-    assert type(config.size) is float
-    assert config.is_fast is True
+class Pipe(io.RawIOBase):
+    """A stream that returns chunks of these sizes, like a pipe."""
+
+    def __init__(self, data: bytes, sizes: list[int]) -> None:
+        super().__init__()
+        self.data, self.sizes = data, sizes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        size = min(len(buffer), self.sizes.pop() if self.sizes else len(self.data))
+        chunk, self.data = self.data[:size], self.data[size:]
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+TEXTS = st.lists(
+    st.sampled_from([b"\r\n", b"\n", b"\r", b"a", b"bc", codecs.BOM_UTF8]), max_size=30
+).map(b"".join)
+
+
+@given(TEXTS, st.lists(st.integers(1, 4), max_size=20), st.lists(st.integers(1, 9), max_size=20))
+def test_pipes_and_files_are_converted_equally(
+    data: bytes, sizes: list[int], reads: list[int]
+) -> None:
+    expected = by_the_rule(data)
+    pipe: IO[bytes] = io.BufferedReader(Pipe(data, sizes), 5)
+    for file in (unix_text(io.BytesIO(data), "f"), unix_text(pipe, "f")):
+        read = [file.read(size) for size in reads]
+        assert b"".join(read) + file.read() == expected
+    assert list(unix_text(io.BytesIO(data), "f")) == list(io.BytesIO(expected))
+
+
+@given(
+    st.sampled_from([b"", b"a\r\n", codecs.BOM_UTF8]),
+    TEXTS,
+    st.lists(st.integers(0, 40), max_size=6),
+    st.sampled_from([1, 4, 2**16]),
+)
+def test_positions_are_those_of_the_converted_text(
+    start: bytes, rest: bytes, positions: list[int], buffer: int
+) -> None:
+    """Interrupted runs can resume at these positions."""
+    data = start + rest
+    expected = io.BytesIO(by_the_rule(data))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "BUFFER", buffer)
+        file = unix_text(io.BytesIO(data), "f")
+    for position in positions:
+        position = min(position, len(expected.getvalue()))
+        assert file.seek(position) == expected.seek(position)
+        assert file.tell() == expected.tell()
+        assert file.read(3) == expected.read(3)
+
+
+@pytest.mark.parametrize("has_mark", [False, True])
+@pytest.mark.parametrize("is_windows", [False, True])
+@pytest.mark.parametrize("name", ["f", "f.gz"])
+def test_lines_blocks_and_notice(
+    name: str, is_windows: bool, has_mark: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Carriage returns inside lines and the number of lines do not change."""
+    path = tmp_path / name
+    end = "\r\n" if is_windows else "\n"
+    text = "\ufeff" * has_mark + end.join(["grün\rx", "", "b\ufeff", "c \r", "last"] * 50)
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    expected = ["grün\rx", "", "b\ufeff", "c \r", "last"] * 50
+    assert list(read_lines(path)) == expected
+    notices = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line ends (CRLF)"] * is_windows
+    notice = " and ".join(notices)
+    assert caplog.messages == ([f"{path}: removed {notice}"] if notice else [])
+    with open_text(path) as file:
+        assert is_converted(file) == bool(notice)
+        blocks = list(byte_blocks(file, size=100))
+    assert b"".join(block.data for block in blocks) == "\n".join(expected).encode()
+    with open_text(path) as file:
+        file.seek(blocks[3].start)
+        assert next(byte_blocks(file, blocks[3].start, size=100)) == blocks[3]
+    with open_text(path) as left, open_text(path) as right:
+        rows = list(row_blocks((left, right), ("l", "r"), size=100))
+        assert share_read(left) == 1
+    assert [line for row in rows for line in row.lines(1)] == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a\nb\r\nc\r\n", ["a", "b\r", "c\r"]),
+        (b"a\r", ["a\r"]),  # no line end
+        (b"a\r\nb\nc\r\r\n", ["a", "b", "c\r"]),
+    ],
+)
+def test_only_the_first_line_determines_the_conversion(
+    data: bytes, lines: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "f").write_bytes(data)
+    assert list(read_lines(tmp_path / "f")) == lines
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_other_encodings_are_rejected(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    for text in ("\ufeffa line\n", "\ufeff\n"):
+        path.write_bytes(text.encode(encoding))
+        with pytest.raises(DataError, match=rf"f begins .* {encoding[:6].upper()}\."):
+            next(read_lines(path))
+
+
+def test_stdin_is_streamed() -> None:
+    """Each line is read before the next one is written, and the byte-order mark is removed."""
+    end, other = os.pipe()
+    with os.fdopen(end, "rb") as source, os.fdopen(other, "wb", buffering=0) as sink:
+        sink.write(codecs.BOM_UTF8 + b"one\r\n")
+        file = unix_text(source, "stdin")
+        assert file.readline() == b"one\n"
+        sink.write(b"two\r\nthree\r\n")
+        assert file.readline() == b"two\n"
+        sink.close()
+        assert file.read() == b"three\n"
