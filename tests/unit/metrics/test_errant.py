@@ -26,7 +26,7 @@ from fairseq_ssl.metrics.errant import (
     count_categories,
     errant_scores,
 )
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2, main_type
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2
 from tests.unit.metrics.small_pipeline import small_pipeline
 
 
@@ -144,30 +144,6 @@ def test_pipelines_without_known_tags_are_reported(tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(DataError, match="blank has no component that sets TAG"):
         Annotator(str(tmp_path / "blank"))
-
-
-def test_counts_of_examples() -> None:
-    ours = [M2Edit(0, 1, "R:NOUN", "x"), M2Edit(2, 2, "M:DET", "the"), M2Edit(3, 4, "UNK", "y")]
-    theirs = [M2Edit(0, 1, "R:SPELL", "x"), M2Edit(2, 3, "R:DET", "the"), M2Edit(5, 6, "UNK", "z")]
-    found = compare_edits(ours, theirs)
-    assert found.correct == Counter({"R:SPELL": 1})  # the annotator's type
-    assert found.wrong == Counter({"M:DET": 1})
-    assert found.missing == Counter({"R:DET": 1})
-    categories = count_categories([found, found, TypedCounts(Counter({"R:SPELL": 1}))], "type")
-    assert list(categories.items()) == [("SPELL", (3, 0, 0)), ("DET", (0, 2, 2))]
-    assert compare_edits([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (
-        1,
-        0,
-        0,
-    )
-    assert errant_scores((1, 1, 3)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
-    assert errant_scores((0, 0, 0)) == (1, 1, 1)
-    assert errant_scores((0, 1, 1)) == (0, 0, 0)
-    assert [main_type(kind) for kind in ("R:NOUN:NUM", "UNK", "M:DET")] == [
-        "NOUN:NUM",
-        "UNK",
-        "DET",
-    ]
 
 
 def counts(correct: int, wrong: int, missing: int, kind: str = "NA") -> TypedCounts:

@@ -12,7 +12,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics.maxmatch import scores as maxmatch
 from fairseq_ssl.metrics.maxmatch.lattice import TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import merged_arcs
-from fairseq_ssl.metrics.maxmatch.scores import M2, MatchCounts, MaxMatch, choose_gold, match_scores
+from fairseq_ssl.metrics.maxmatch.scores import M2, MaxMatch, choose_gold, match_scores
 from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parse_m2
 from tests.unit.metrics import direct_maxmatch
@@ -122,16 +122,6 @@ def test_single_edits(
     sentence = M2Sentence(tuple(source.split()), {0: [edit]})
     assert MaxMatch()([(sentence, output)]) == [[expected]]
     assert MaxMatch(max_arcs=-1)([(sentence, output)]) == [[expected]]
-
-
-def test_annotator_maximizes_f_of_all_sentences_so_far() -> None:
-    generous, strict = MatchCounts(1, 3, 1), MatchCounts(1, 3, 9)
-    assert choose_gold([[strict, generous]]) == [generous]
-    # for one sentence, no edits are perfect; after a bad sentence, a correct edit scores higher
-    nothing, one = MatchCounts(0, 0, 0), MatchCounts(1, 1, 1)
-    assert choose_gold([[nothing, one]]) == [one]
-    assert choose_gold([[MatchCounts(0, 4, 4)], [nothing, one]]) == [MatchCounts(0, 4, 4), one]
-    assert match_scores((0, 3, 0)) == (0, 1, 0), "precision and recall without edits are 1"
 
 
 def test_annotator_depends_on_beta() -> None:

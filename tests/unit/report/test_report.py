@@ -93,19 +93,6 @@ def test_systems_of_the_same_name_in_subfolders_get_their_parents(tmp_path: Path
     } | {"ours": [tmp_path / "outputs/ours.1/test.txt"]}
 
 
-def test_names_of_test_sets_can_have_dots(tmp_path: Path) -> None:
-    for test_set, score in (("wmt.en-de", 30.0), ("wmt.de-en", 40.0)):
-        write(tmp_path / f"base.1/{test_set}.txt", "a b\n")
-        for name in (f"base.1/{test_set}", f"base.1/{test_set}.bleu", f"{test_set}.bleu"):
-            write(tmp_path / f"{name}.json", {**BLEU, "score": score})
-    write(tmp_path / "base.1/wmt.bleu.json", {**BLEU, "score": 50.0})
-    files = collect_files([tmp_path])
-    rows = score_table([score for score in files.scores if score.system == "base"])
-    assert rows.headings() == [(name, "BLEU") for name in ("wmt", "wmt.de-en", "wmt.en-de")]
-    assert [score and score.values for score in rows.rows["base"]] == [(50.0,), (40.0,), (30.0,)]
-    assert {score.test_set for score in files.scores} == {"wmt", "wmt.de-en", "wmt.en-de"}
-
-
 def test_folders_of_the_same_name_get_their_parents(tmp_path: Path) -> None:
     folders = [runs(tmp_path / "small/runs"), runs(tmp_path / "big/runs")]
     for folder in folders:

@@ -140,26 +140,6 @@ def test_an_analysis_of_scored_outputs_is_no_seed(tmp_path: Path) -> None:
     assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 52.0))]}
 
 
-@pytest.mark.parametrize("outputs", [True, False])
-@pytest.mark.parametrize("seeds", [[50.0], [50.0, 52.0]])
-def test_systems_of_summaries_in_subfolders_get_their_parents(
-    seeds: list[float], outputs: bool, tmp_path: Path
-) -> None:
-    for folder, more in (("big", 10.0), ("small", 0.0)):
-        values = [seed + more for seed in seeds]
-        for seed, value in enumerate(values, 1):
-            if outputs:
-                write_scores(tmp_path / folder / f"base.{seed}/test.json", value)
-        systems = {"base": {"BLEU": {"mean": 0.0, "values": values}}}
-        write_scores(tmp_path / folder / "test.json", 0.0, systems=systems)
-        if len(seeds) == 1:
-            write_scores(tmp_path / folder / "test.json", values[0], system="base")
-    assert written_rows(tmp_path) == {
-        "big/base": [SeedRange(tuple(seed + 10 for seed in seeds))],
-        "small/base": [SeedRange(tuple(seeds))],
-    }
-
-
 def test_summaries_of_equal_scores_are_one_system(tmp_path: Path) -> None:
     for folder in ("alone", "continued"):
         write_scores(tmp_path / folder / "test.json", 50.0, system="base")
