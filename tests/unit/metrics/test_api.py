@@ -123,8 +123,8 @@ def test_accuracy_ignores_the_line_ends_of_readlines(tmp_path: Path) -> None:
         (lambda: Chrf(word_order=-1), UsageError, "word_order"),
         (lambda: metrics.score_systems(Accuracy([["a"]]), {"ours": []}), UsageError, "ours"),
         (lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], seed=-1), UsageError, "seed"),
-        (lambda: Accuracy(REFERENCES).corpus_score("ab"), TypeError, "hypotheses"),  # type: ignore[arg-type]
-        (lambda: Gleu().sentence_score("a", "a"), TypeError, "references"),  # type: ignore[arg-type]
+        (lambda: Accuracy(REFERENCES).corpus_score("ab"), TypeError, "hypotheses"),
+        (lambda: Gleu().sentence_score("a", "a"), TypeError, "references"),
         (lambda: Bleu(REFERENCES).corpus_score(["a", None]), TypeError, "Line 2"),  # type: ignore[list-item]
     ],
 )

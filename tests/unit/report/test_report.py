@@ -143,6 +143,7 @@ def test_computed_scores_are_added_unless_score_files_have_them(tmp_path: Path) 
     folder = runs(tmp_path / "runs")
     reference = write(tmp_path / "ref", "a b c\nd e\n")
     words = list(map(str, ["report", folder, "-o", tmp_path / "r.html", "--reference", reference]))
+    page = ""
     for metric, name in (("bleu", "BLEU"), ("chrf++", "chrF2++"), ("accuracy", "accuracy")):
         assert main([*words, "--metric", metric]) == 0
         page = (tmp_path / "r.html").read_text()

@@ -151,8 +151,9 @@ def test_files_of_different_scores_are_different_test_sets(kind: str, tmp_path: 
     for name, value in (("wmt.en-de", 50.0), ("wmt.en-fr.bleu", 52.0), ("other.bleu", 50.0)):
         folder = tmp_path / "base.1" if kind == "runs" else tmp_path
         systems = {"base": {"BLEU": {"mean": value, "values": [value]}}}
-        more = {"systems": {"systems": systems}, "system": {"system": "base"}}
-        write_scores(folder / f"{name}.json", value, **more.get(kind, {}))
+        named: dict[str, Any] = {"systems": systems, "system": "base"}
+        more = {key: content for key, content in named.items() if key == kind}
+        write_scores(folder / f"{name}.json", value, **more)
     table = score_table(collect_files([tmp_path]).scores)
     assert table.headings() == [("other", "BLEU"), ("wmt.en-de", "BLEU"), ("wmt.en-fr", "BLEU")]
     assert table.rows == {"base": [SeedRange((value,)) for value in (50.0, 50.0, 52.0)]}
