@@ -75,4 +75,4 @@ def test_pytest_ends_with_a_count_and_a_remedy_of_skipped_tests(path: Path) -> N
         check=True,
     )
     *_, reason, _ = done.stdout.splitlines()
-    assert reason == f"skipped 9: needs Chromium: apt-get install {PACKAGES}"
+    assert reason == f"skipped 8: needs Chromium: apt-get install {PACKAGES}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Run
 from tests.recipes.recipe import lines, printed, put, script, step
 from tests.recipes.stand_ins import stub_commands
 
@@ -277,19 +277,11 @@ def test_missing_files_are_listed(name: str, removed: str, tmp_path: Path) -> No
     ],
 )
 def test_another_format_is_reported_with_its_file(
-    command: str,
-    files: dict[str, str],
-    culprit: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    command: str, files: dict[str, str], culprit: str, tmp_path: Path, run: Run
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for name, text in files.items():
         put(tmp_path / name, text)
     output = [] if command.startswith("paragraphs") else ["-o", "out"]
-    monkeypatch.setattr("sys.argv", ["archives.py", *command.split(), *output])
-    with pytest.raises(SystemExit) as stopped:
-        archives.main()
-    message = str(stopped.value)
+    words = ("python", SCRIPTS / "archives.py", *command.split(), *output)
+    (message,) = run(*words, cwd=tmp_path, code=1).stderr.splitlines()
     assert culprit in message
-    assert "\n" not in message
