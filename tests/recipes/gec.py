@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import fairseq_ssl
 from tests.conftest import ROOT
-from tests.recipes.recipe import called, printed
-
-fairseq_ssl.register()
-from fairseq import options  # noqa: E402
+from tests.recipes.recipe import printed, trained
 
 RECIPE = ROOT / "examples/gec_pseudo_data"
 
@@ -21,12 +17,4 @@ def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
 
 def trainings(scale: str, name: str, **settings: str) -> dict[str, Any]:
     """Return the options of each training of a step by folder name."""
-    found = {}
-    for words in called(dry(scale, name, **settings), "fairseq-train"):
-        args = options.parse_args_and_arch(options.get_training_parser(), words)
-        found[Path(args.save_dir).name] = args
-    return found
-
-
-def said(commands: list[list[str]], verb: str) -> list[str]:
-    return [" ".join(words) for words in called(commands, "fairseq-ssl") if words[0] == verb]
+    return {Path(args.save_dir).name: args for args in trained(dry(scale, name, **settings))}

@@ -96,45 +96,26 @@ def updates(recipe: Path, seed: int = 1) -> int:
     return len((recipe.parent / f"work/runs/{seed}/updates").read_text().splitlines())
 
 
-def test_a_complete_target_is_reused(recipe: Path) -> None:
+@pytest.fixture
+def built(recipe: Path) -> Path:
+    """The recipe, after both steps."""
     step(recipe, "prepare")
     step(recipe, "train")
-    assert step(recipe, "train").count("up to date: ") == 2
-    assert (updates(recipe, 1), updates(recipe, 2)) == (1, 1)
+    return recipe
 
 
 @pytest.mark.parametrize(
-    "settings", [{"GPUS": "4"}, {"JOBS": "2"}, {"SEEDS": "2 1"}, {"LAUNCH": "cpu", "GPUS": "2"}]
+    "settings", [{}, {"GPUS": "4"}, {"JOBS": "2", "SEEDS": "2 1"}, {"LAUNCH": "cpu", "GPUS": "2"}]
 )
-def test_settings_without_effect_on_the_result_may_change(
-    recipe: Path, settings: dict[str, str]
-) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train")
-    assert step(recipe, "train", 0, **settings).count("up to date: ") == 2
-
-
-def test_a_batch_divided_among_gpus_is_the_same_batch(recipe: Path) -> None:
-    settings = (recipe / "settings.sh").read_text()
-    settings += 'BATCH="${BATCH:-32}" SHARE="$(divided "$BATCH" GPUS)"\n'
-    settings += 'COMMON=(--clip-norm 5 --batch-size "$SHARE")\n'
-    (recipe / "settings.sh").write_text(settings)
-    flags = '"${COMMON[@]}" --batch-size "$SHARE"'
-    (recipe / "2_train.sh").write_text(TRAIN.replace('--update-freq "$UPDATE_FREQ"', flags))
-    scoring = 'build "$WORK/scores" into "$WORK/scores" cat "$WORK/runs/1/updates"\n'
-    (recipe / "3_score.sh").write_text(PREPARE.partition("text()")[0] + scoring)
-    step(recipe, "prepare")
-    step(recipe, "train", 0, GPUS="4", LAUNCH="node")
-    assert step(recipe, "train", 0, GPUS="1").count("up to date: ") == 2
-    assert "BATCH was '32', is '64'" in step(recipe, "train", 2, BATCH="64")
-    step(recipe, "score", 0, GPUS="1")
+def test_a_complete_target_is_reused(built: Path, settings: dict[str, str]) -> None:
+    assert step(built, "train", 0, **settings).count("up to date: ") == 2
+    assert (updates(built, 1), updates(built, 2)) == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("flags", "same", "other"),
     [
         ('--max-tokens "$(divided 800 GPUS)"', {"GPUS": "4"}, {}),
-        ('--max-tokens 800 --update-freq "$(divided 4 GPUS)"', {"GPUS": "2"}, {}),
         ("--max-tokens $SIZE --update-freq $(divided 800 GPUS SIZE)", {"SIZE": "200"}, {}),
         ('--batch-size "$SIZE"', {"LAUNCH": "single"}, {"GPUS": "2"}),
         ('--max-tokens "$SIZE" --update-freq 2', {}, {"GPUS": "2", "LAUNCH": "node"}),
@@ -172,14 +153,22 @@ def test_only_the_first_node_does_more_than_to_train(recipe: Path) -> None:
     assert log.read_text().split() == ["1", "1", "0", "0"]
 
 
-def test_a_changed_setting_stops_the_step_and_is_named(recipe: Path) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train")
-    shown = step(recipe, "train", 2, WIDTH="65", SEEDS="2 3")
+def test_a_changed_setting_stops_the_step_and_is_named(built: Path) -> None:
+    shown = step(built, "train", 2, WIDTH="65", SEEDS="2 3")
     assert "$WORK/runs/2 was built with other settings:\n  WIDTH was '64', is '65'\n" in shown
-    assert "--width: 64 -> 65" in shown
-    assert "FORCE=1" in shown
-    assert not (recipe.parent / "work/runs/3").exists()
+    assert not (built.parent / "work/runs/3").exists()
+    shown = step(built, "train", 2, TRAIN_LINES="2")
+    assert "TRAIN_LINES was '3', is '2'; $WORK/text is from 1_prepare.sh" in shown
+    step(built, "train", WIDTH="65", SEEDS="1", FORCE="1")
+    assert updates(built) == 1, "FORCE deletes the files of the earlier training"
+    assert "up to date" in step(built, "train", SEEDS="1", WIDTH="65")
+
+
+def test_inputs_in_a_folder_with_a_space_are_compared(recipe: Path) -> None:
+    work = f"{recipe.parent}/my work"
+    step(recipe, "prepare", WORK=work)
+    step(recipe, "train", WORK=work)
+    assert "TRAIN_LINES was '3'" in step(recipe, "train", 2, WORK=work, TRAIN_LINES="2")
 
 
 def test_a_setting_without_default_is_named_too(recipe: Path) -> None:
@@ -191,47 +180,6 @@ def test_a_setting_without_default_is_named_too(recipe: Path) -> None:
     shown = step(recipe, "train", 2, SEEDS="1", FLAGS="--clip-norm 5")
     assert "FLAGS was '', is '--clip-norm 5'" in shown
     assert "FLAGS was '--clip-norm 5', is ''" in step(recipe, "train", 2, SEEDS="2")
-
-
-def test_a_changed_setting_of_an_earlier_step_stops_a_later_one(recipe: Path) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train", SEEDS="1")
-    for seeds in ("1", "2"):
-        shown = step(recipe, "train", 2, TRAIN_LINES="2", SEEDS=seeds)
-        assert "TRAIN_LINES was '3', is '2'; $WORK/text is from 1_prepare.sh" in shown
-
-
-def test_a_setting_of_a_later_step_may_change_even_with_an_equal_value(recipe: Path) -> None:
-    """0.001 in a command is the learning rate of its own step, not of the next step."""
-    last = """source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
-    build "$WORK/tuned" into "$WORK/tuned" echo "$WORK/runs/1" "$TUNING_RATE"
-    """
-    (recipe / "3_tune.sh").write_text(last)
-    step(recipe, "prepare", WIDTH="0.001", TUNING_RATE="0.001")
-    step(recipe, "train", WIDTH="0.001", TUNING_RATE="0.001")
-    step(recipe, "tune", WIDTH="0.001", TUNING_RATE="0.002")
-    assert "TUNING_RATE was '0.002'" in step(recipe, "tune", 2, WIDTH="0.001", TUNING_RATE="0.003")
-    shown = step(recipe, "tune", 2, WIDTH="0.003", TUNING_RATE="0.002")
-    assert "WIDTH was '0.001', is '0.003'" in shown
-
-
-def test_a_setting_that_settings_sh_uses_may_have_a_value_of_an_earlier_step(recipe: Path) -> None:
-    lengths = 'UPDATES="${UPDATES:-300}"\nLENGTH=(--max-update "$UPDATES")\n'
-    with (recipe / "settings.sh").open("a") as settings:
-        settings.write(lengths)
-    train = (recipe / "2_train.sh").read_text()
-    (recipe / "2_train.sh").write_text(train.replace("--seed", '"${LENGTH[@]}" --seed'))
-    step(recipe, "prepare", TRAIN_LINES="300")
-    step(recipe, "train", TRAIN_LINES="300", UPDATES="400")
-    assert "TRAIN_LINES was '300'" in step(recipe, "train", 2, TRAIN_LINES="301", UPDATES="400")
-
-
-def test_a_slash_is_not_an_input(recipe: Path) -> None:
-    text = PREPARE.replace('head -n "$TRAIN_LINES"', "awk -F / '{ print $1 }'")
-    (recipe / "1_prepare.sh").write_text(text)
-    step(recipe, "prepare")
-    record = json.loads((recipe.parent / "work/records/text.json").read_text())
-    assert list(record["inputs"]) == ["$DATA_DIR/corpus"]
 
 
 def test_target_rebuilt_with_equal_settings_is_equal(recipe: Path) -> None:
@@ -246,53 +194,27 @@ def test_target_rebuilt_with_equal_settings_is_equal(recipe: Path) -> None:
     assert shown.count("up to date: ") == 2
 
 
-def test_a_target_within_a_target_depends_on_it(recipe: Path) -> None:
+def test_a_target_within_a_target_depends_on_it(built: Path) -> None:
     """Example: a decoding in the folder of its model."""
     text = """source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
     build "$WORK/runs/1/decoded" into "$WORK/runs/1/decoded" cat "$WORK/runs/1/updates"
     """
-    (recipe / "3_decode.sh").write_text(text)
-    for name in ("prepare", "train", "decode"):
-        step(recipe, name)
-    assert "WIDTH was '64', is '65'" in step(recipe, "decode", 2, WIDTH="65")
-    step(recipe, "train", WIDTH="65", FORCE="1", SEEDS="1")
-    (recipe.parent / "work/runs/1/decoded").write_text("of the former model")
-    assert "the input $WORK/runs/1 has changed" in step(recipe, "decode", 2, WIDTH="65")
+    (built / "3_decode.sh").write_text(text)
+    step(built, "decode")
+    assert "WIDTH was '64', is '65'" in step(built, "decode", 2, WIDTH="65")
+    step(built, "train", WIDTH="65", FORCE="1", SEEDS="1")
+    (built.parent / "work/runs/1/decoded").write_text("of the former model")
+    assert "the input $WORK/runs/1 has changed" in step(built, "decode", 2, WIDTH="65")
 
 
-def test_target_does_not_depend_on_a_prefix_of_its_name(recipe: Path) -> None:
-    """Example: runs/1 and runs/1.5, which was built later."""
-    step(recipe, "prepare")
-    step(recipe, "train", SEEDS="1 1.5")
-    shutil.rmtree(recipe.parent / "work/runs/1")
-    step(recipe, "train", SEEDS="1")
-    record = json.loads((recipe.parent / "work/records/runs/1.json").read_text())
-    assert list(record["inputs"]) == ["$WORK/text"]
-
-
-def test_variable_of_an_earlier_step_is_not_a_setting(recipe: Path) -> None:
-    first = recipe / "1_prepare.sh"
-    first.write_text(first.read_text().replace("build ", 'KEPT="$DATA_DIR/corpus"\nbuild '))
-    step(recipe, "prepare")
-    step(recipe, "train", SEEDS="1")
-
-
-def test_dependents_of_a_rebuilt_target_are_not_reused(recipe: Path) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train")
-    step(recipe, "prepare", TRAIN_LINES="2", FORCE="1")
-    assert "the input $WORK/text has changed" in step(recipe, "train", 2, TRAIN_LINES="2")
-    step(recipe, "train", TRAIN_LINES="2", FORCE="1")
-    assert "up to date" in step(recipe, "train", TRAIN_LINES="2")
-
-
-def test_a_changed_file_of_the_data_stops_the_step_and_is_named(recipe: Path) -> None:
-    step(recipe, "prepare")
-    corpus = recipe.parent / "data/corpus"
+def test_changed_inputs_stop_the_step_and_are_named(built: Path) -> None:
+    corpus = built.parent / "data/corpus"
     corpus.write_text(corpus.read_text())
-    assert "up to date" in step(recipe, "prepare")
+    assert "up to date" in step(built, "prepare"), "the content is compared"
     corpus.write_text("e\nb\nc\nd\n")
-    assert "the input $DATA_DIR/corpus has changed" in step(recipe, "prepare", 2)
+    assert "the input $DATA_DIR/corpus has changed" in step(built, "prepare", 2)
+    step(built, "prepare", FORCE="1")
+    assert "the input $WORK/text has changed" in step(built, "train", 2)
 
 
 def test_an_interrupted_target_resumes_with_the_same_settings_only(recipe: Path) -> None:
@@ -331,30 +253,13 @@ build "$WORK/joined" parts
     assert "up to date" in step(recipe, "parts")
 
 
-def test_force_deletes_files_of_an_earlier_training(recipe: Path) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train", SEEDS="1")
-    step(recipe, "train", SEEDS="1", WIDTH="65", FORCE="1")
-    assert updates(recipe) == 1
-    assert "up to date" in step(recipe, "train", SEEDS="1", WIDTH="65")
-
-
-def test_a_file_that_a_forced_target_writes_again_is_not_an_input(recipe: Path) -> None:
-    (recipe / "1_prepare.sh").write_text(PREPARE.replace("into", 'run touch "$WORK/raw"; into'))
-    for name, force in (("prepare", ""), ("train", ""), ("prepare", "1")):
-        step(recipe, name, FORCE=force)
-    assert step(recipe, "train").count("up to date: ") == 2
-
-
 @pytest.mark.parametrize("is_written", [False, True])
 def test_force_killed_while_it_deletes_does_not_continue_an_earlier_training(
-    recipe: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
+    built: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train")
-    work = recipe.parent / "work"
+    work = built.parent / "work"
     module = script(ROOT / "examples/common/build_record.py")
-    forced = {"STEP": "2_train.sh", "WORK": str(work), "HERE": str(recipe), "FORCE": "1"}
+    forced = {"STEP": "2_train.sh", "WORK": str(work), "HERE": str(built), "FORCE": "1"}
     write = module.Recipe.write
 
     def killed(*options: Any) -> None:
@@ -369,22 +274,20 @@ def test_force_killed_while_it_deletes_does_not_continue_an_earlier_training(
     assert record["finished"] is not is_written
     assert not (work / "runs/1").exists(), "the next run would continue it"
     (work / "records/runs/1.json").unlink()
-    step(recipe, "train", WIDTH="65", SEEDS="1")
-    assert updates(recipe) == 1
+    step(built, "train", WIDTH="65", SEEDS="1")
+    assert updates(built) == 1
     assert sorted(path.name for path in (work / "runs").iterdir()) == ["1", "2"]
 
 
-def test_summary_is_rebuilt_for_other_seeds(recipe: Path) -> None:
+def test_summary_is_rebuilt_for_other_seeds(built: Path) -> None:
     files = 'files=(); for seed in $SEEDS; do files+=("$WORK/runs/$seed/updates"); done\n'
     summary = 'rebuild "$WORK/all" into "$WORK/all" cat "${files[@]}"\n'
-    (recipe / "3_score.sh").write_text(PREPARE.partition("text()")[0] + files + summary)
-    step(recipe, "prepare")
-    step(recipe, "train")
-    step(recipe, "score", SEEDS="1")
-    assert (recipe.parent / "work/all").read_text() == "trained\n"
-    step(recipe, "score")
-    assert (recipe.parent / "work/all").read_text() == "trained\ntrained\n"
-    assert "up to date" in step(recipe, "score")
+    (built / "3_score.sh").write_text(PREPARE.partition("text()")[0] + files + summary)
+    step(built, "score", SEEDS="1")
+    assert (built.parent / "work/all").read_text() == "trained\n"
+    step(built, "score")
+    assert (built.parent / "work/all").read_text() == "trained\ntrained\n"
+    assert "up to date" in step(built, "score")
 
 
 def test_folder_without_a_slash_is_an_input(recipe: Path) -> None:
@@ -398,30 +301,13 @@ def test_folder_without_a_slash_is_an_input(recipe: Path) -> None:
     assert "the input bert has changed" in step(recipe, "train", 2)
 
 
-def test_a_moved_folder_is_the_same(recipe: Path) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train")
-    root = recipe.parent
+def test_a_moved_folder_is_the_same(built: Path) -> None:
+    root = built.parent
     shutil.move(root / "work", root / "moved")
     shutil.move(root / "data", root / "copy")
-    shown = step(recipe, "train", WORK=f"{root}/moved", DATA_DIR=f"{root}/copy")
+    shown = step(built, "train", WORK=f"{root}/moved", DATA_DIR=f"{root}/copy")
     assert shown.count("up to date: ") == 2
-    assert "up to date" in step(recipe, "prepare", WORK="moved", DATA_DIR="copy")
-
-
-def test_folder_with_a_space_is_checked_and_resumes(recipe: Path) -> None:
-    copy = 'into "$WORK/copy" bash -c "cat $(printf %q "$WORK/text/train")"'
-    (recipe / "3_copy.sh").write_text(PREPARE.partition("text()")[0] + f'build "$WORK/copy" {copy}')
-    work, killer = f"{recipe.parent}/my work", recipe.parent / "killer"
-    step(recipe, "prepare", WORK=work)
-    step(recipe, "copy", WORK=work)
-    killer.touch()
-    for _ in range(2):
-        step(recipe, "train", 1, WORK=work, SEEDS="1")
-    killer.unlink()
-    step(recipe, "train", WORK=work, SEEDS="1")
-    for name in ("train", "copy"):
-        assert "TRAIN_LINES was '3'" in step(recipe, name, 2, WORK=work, TRAIN_LINES="2")
+    assert "up to date" in step(built, "prepare", WORK="moved", DATA_DIR="copy")
 
 
 def test_a_file_of_the_user_is_used_as_it_is(recipe: Path) -> None:
@@ -433,18 +319,3 @@ def test_a_file_of_the_user_is_used_as_it_is(recipe: Path) -> None:
     assert (text / "train").read_text() == "own\n"
     (text / "train").write_text("new\n")
     assert "the input $WORK/text/train has changed" in step(recipe, "train", 2)
-
-
-def test_a_damaged_record_is_reported(recipe: Path) -> None:
-    step(recipe, "prepare")
-    (recipe.parent / "work/records/text.json").write_text("{")
-    assert "text.json is damaged. Delete it and set FORCE=1." in step(recipe, "prepare", 2)
-
-
-def test_the_record_holds_no_path_of_the_machine(recipe: Path) -> None:
-    step(recipe, "prepare")
-    step(recipe, "train")
-    for path in (recipe.parent / "work/records").rglob("*.json"):
-        record = json.loads(path.read_text())
-        assert record["finished"]
-        assert str(recipe.parent) not in path.read_text()

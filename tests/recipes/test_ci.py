@@ -57,26 +57,10 @@ def test_ci_installs_a_missing_browser(path: Path) -> None:
     ]
 
 
-def test_ci_installs_nothing_where_the_browser_is_installed(path: Path) -> None:
-    for name in ("chromium", "chromedriver"):
-        command(path, name, "exit 1")
-    command(path, "apt-get", "echo called; exit 1")
-    assert run_ci(path) == ["tests"]
-
-
 @pytest.mark.parametrize("failing", ["update", "install"])
 def test_ci_continues_if_apt_fails(path: Path, failing: str) -> None:
     command(path, "apt-get", f'[ "$1" = {failing} ] || exit 0\necho E: broken >&2\nexit 100')
     assert run_ci(path)[1:] == ["ci: no browser: apt-get failed: E: broken", "tests"]
-
-
-@pytest.mark.parametrize("missing", ["apt-get", "root"])
-def test_ci_continues_if_nothing_can_be_installed(path: Path, missing: str) -> None:
-    if missing == "root":
-        command(path, "id", "echo 1000")
-        command(path, "apt-get", "echo called")
-    line = f"ci: no browser: installing {PACKAGES} needs root and apt-get."
-    assert run_ci(path) == [line, "tests"]
 
 
 def test_pytest_ends_with_a_count_and_a_remedy_of_skipped_tests(path: Path) -> None:
@@ -91,4 +75,4 @@ def test_pytest_ends_with_a_count_and_a_remedy_of_skipped_tests(path: Path) -> N
         check=True,
     )
     *_, reason, _ = done.stdout.splitlines()
-    assert reason == f"skipped 9: needs Chromium: apt-get install {PACKAGES}"
+    assert reason == f"skipped 8: needs Chromium: apt-get install {PACKAGES}"

@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from fairseq_ssl.cli.main import VERBS, verb_parser
 from fairseq_ssl.papers import PAPERS
-from tests.conftest import ROOT
-from tests.recipes.recipe import called, printed
+from tests.conftest import PACKAGE, ROOT
+from tests.recipes.recipe import called, parsed, printed
+
+WORDS_AND_GRAMMAR = {"small": {"TASKS": "ocr gec"}, "paper": {"TASKS": "ocr spell gec"}}
+MORE: dict[str, dict[str, dict[str, str]]] = {
+    "mein": {"small": {"LABELING": "online"}, "paper": {"TASKS": "elec", "EXPERTS": "lm adv"}},
+    "pie": WORDS_AND_GRAMMAR,
+    "pseudo_bidirectional": WORDS_AND_GRAMMAR,
+    "shape": {"small": {"TASKS": "translation lines"}},
+    "wmt20": {"small": {"SOURCE": "en", "TARGET": "ja"}, "paper": {"SOURCE": "ja", "TARGET": "en"}},
+}
+"""Settings for commands that the defaults of a scale lack, or for fewer."""
+PROGRAMS = {
+    "fairseq-train": "training",
+    "fairseq-generate": "generation",
+    "fairseq-preprocess": "preprocessing",
+}
+PLUG_IN = {"fairseq_ssl": str(PACKAGE)}
+parser_of = cache(verb_parser)
 
 
+@pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
 @pytest.mark.parametrize("recipe", [paper.key for paper in PAPERS])
 @pytest.mark.slow
-def test_a_path_with_a_space_is_one_word(recipe: str, tmp_path: Path) -> None:
-    """The checkout, WORK and DATA_DIR are in folders with this name."""
+def test_commands_have_valid_options_and_whole_paths(
+    recipe: str, scale: str, tmp_path: Path
+) -> None:
+    """The checkout, WORK and DATA_DIR are in folders with a space in their name."""
     folder = tmp_path / "first second"
     for name in ("common", recipe):
         shutil.copytree(ROOT / "examples" / name, folder / "examples" / name)
-    settings = {"SCALE": "small", "WORK": f"{folder}/work", "DATA_DIR": f"{folder}/data"}
-    settings |= {"SEEDS": "1", "FOLDS": "0"}
+    settings = {"SCALE": scale, "WORK": f"{folder}/work", "DATA_DIR": f"{folder}/data"}
+    settings |= {"SEEDS": "1", "FOLDS": "0", "BERT": f"{folder}/bert"}
+    settings |= MORE.get(recipe, {}).get(scale, {})
+    programs: set[str] = set()
     for step in sorted((folder / "examples" / recipe).glob("[1-9]_*.sh")):
         commands = printed(step.parent, step.stem.partition("_")[2], settings)
-        assert commands
-        words = {word for command in commands for word in command}
-        assert not [word for word in words if word.endswith("/first") or word.startswith("second/")]
-
-
-def test_links_to_a_relative_data_folder_have_an_absolute_target() -> None:
-    """The target is relative to the folder of the link, DATA_DIR to the current folder."""
-    settings = {"SCALE": "paper", "DATA_DIR": "data"}
-    links = called(printed(ROOT / "examples/wmt20", "prepare", settings), "ln")
-    assert {Path(words[-2]).parent for words in links} == {Path.cwd() / "data"}
+        paths = {word for command in commands for word in command}
+        assert paths
+        assert not [path for path in paths if path.endswith("/first") or path.startswith("second/")]
+        for program, kind in PROGRAMS.items():
+            for words in called(commands, program):
+                parsed(kind, [PLUG_IN.get(Path(word).name, word) for word in words])
+                programs.add(program)
+        for words in called(commands, "fairseq-ssl"):
+            at = 2 if " ".join(words[:2]) in VERBS else 1
+            parser_of(" ".join(words[:at])).parse_args(words[at:])
+    assert "fairseq-train" in programs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.recipes.gec import RECIPE, dry, said, trainings
-from tests.recipes.recipe import called, step
+from tests.recipes.gec import dry, trainings
+from tests.recipes.recipe import called, said
 
 
 def noise_kinds(commands: list[list[str]]) -> set[str]:
@@ -24,14 +24,9 @@ def test_pseudo_data_is_that_of_section_4_3() -> None:
     (bpe,) = [words for words in said(prepare, "subwords") if words.startswith("subwords train")]
     assert re.search(r"/words/train\.trg .*--kind subword-nmt --size 8000", bpe)
     pairs = [" ".join(words) for words in prepare if "pairs" in words]
-    assert ["--held-out" in words for words in pairs] == [
-        False,
-        True,
-        True,
-    ]  # BEA-test has no edits
-    commands = dry(
-        "paper", "pseudo", SYSTEMS="joint-spell-wikipedia-250000 joint-direct-gigaword-9"
-    )
+    assert ["--held-out" in words for words in pairs] == [False, True, True], "no edits in BEA-test"
+    systems = "joint-spell-wikipedia-250000 joint-direct-gigaword-9"
+    commands = dry("paper", "pseudo", SYSTEMS=systems)
     assert noise_kinds(commands) == {"spell", "direct:keep=0.2:mask=0.3", "spelling:rate=0.003"}
     assert "--noisy-beam-beta 6 " in said(commands, "back-translate")[0]
 
@@ -61,27 +56,6 @@ def test_task_of_a_slurm_array_builds_only_its_portions() -> None:
         assert len(commands) == len(encoded) * 3  # a folder, subwords, translation
         found += translated(commands)
     assert sorted(found) == [f"gigaword/{number:05}.bpe" for number in range(20)]
-
-
-def test_each_seed_corpus_has_its_confusion_sets() -> None:
-    systems = "joint-spell-wikipedia-700000 joint-spell-simplewiki-700000"
-    commands = dry("paper", "pseudo", SYSTEMS=systems, FINAL="none")
-    assert len(said(commands, "confusion-sets")) == 2
-    for corpus in ("wikipedia", "simplewiki"):
-        (noise,) = [words for words in said(commands, "noise") if f"seeds/{corpus}/" in words]
-        assert f"--confusion-sets work/gec_pseudo_data/paper/pseudo/{corpus}/confusion" in noise
-
-
-def test_pseudo_pairs_are_filtered_by_the_setting() -> None:
-    def filters(**settings: str) -> list[str]:
-        commands = dry(
-            "paper", "pseudo", SYSTEMS="joint-direct-gigaword-9", FINAL="none", **settings
-        )
-        return [words.split("--filter ")[1].split()[0] for words in said(commands, "filter")]
-
-    assert filters() == ["clean:min=1:max=250:ratio=9.0"]
-    assert filters(PSEUDO_FILTER="langid:source=en:target=en") == ["langid:source=en:target=en"]
-    assert filters(PSEUDO_FILTER="none") == []
 
 
 def test_systems_are_named_with_their_settings() -> None:
@@ -117,12 +91,3 @@ def test_pretraining_can_be_followed_by_joint_tuning() -> None:
     assert any(words[-1].endswith(f"/{more}") for words in made if words[0] == "mv")
     reverse = dry("paper", "reverse", SYSTEMS=f"pretrain-direct-gigaword-9+{more}", FINAL="none")
     assert not reverse
-
-
-def test_all_systems_of_the_thesis_are_listed() -> None:
-    listed = step(RECIPE / "systems.sh", {}).stdout.split()
-    assert len(listed) == len(set(listed))
-    for method in ("noisy", "direct"):
-        for rate in ("", "@4", "@8", "@16", "@25"):  # 2 has no name, 1 is joint
-            assert f"upsample{rate}-{method}-gigaword-14000000" in listed
-    assert "pretrain-noisy-gigaword-70000000+direct-gigaword-250000" in listed

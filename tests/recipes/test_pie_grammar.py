@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-import fairseq_ssl
 from tests import pretrained
-from tests.recipes.recipe import TRAIN_STUB, called, learner_text, printed, step, stub_commands
-from tests.recipes.test_pie import RECIPE, STEPS, dry, training
+from tests.recipes.recipe import called, parsed, printed, step, trained
+from tests.recipes.stand_ins import TRAIN_STUB, learner_text, stub_commands
+from tests.recipes.test_pie import RECIPE, STEPS, dry
 from tests.unit.checkpoints import tiny_bert
-
-fairseq_ssl.register()
-from fairseq import options  # noqa: E402
 
 
 @pytest.mark.slow
@@ -101,15 +98,14 @@ def test_grammar_of_learner_text_is_corrected_in_words(tmp_path: Path) -> None:
     assert shown[3].count("Precision") == 2, "valid and dev by MaxMatch"
     assert "gleu|" in shown[3]
     for flags, name in (({}, "edit_init"), ({"GEC_INIT": ""}, "edit_tokenizer")):
-        first, second, third = called(printed(RECIPE, "train", settings | flags), "fairseq-train")
-        for words in (first, second, third):
-            args = training(words)
+        first, second, third = trained(printed(RECIPE, "train", settings | flags))
+        for args in (first, second, third):
             assert args.edit_unit == "word"
             assert getattr(args, name) == str(tmp_path / "bert")
-        assert training(second).finetune_from_model.endswith("gec.1.synthetic/checkpoint_last.pt")
-        assert training(third).finetune_from_model == f"{work}/runs/gec.1.real/checkpoint_best.pt"
-        assert (training(third).lr, training(third).max_epoch) == ([2e-4], 1)
-        assert training(third).data == f"{work}/data/gec.last"
+        assert second.finetune_from_model.endswith("gec.1.synthetic/checkpoint_last.pt")
+        assert third.finetune_from_model == f"{work}/runs/gec.1.real/checkpoint_best.pt"
+        assert (third.lr, third.max_epoch) == ([2e-4], 1)
+        assert third.data == f"{work}/data/gec.last"
 
 
 def test_force_trains_all_stages_again(tmp_path: Path) -> None:
@@ -127,23 +123,6 @@ def test_force_trains_all_stages_again(tmp_path: Path) -> None:
         assert last.read_text() == "trained\n", "else it was resumed"
 
 
-def test_unknown_levels_are_rejected(tmp_path: Path) -> None:
-    data = learner_text(tmp_path / "data")
-    settings = {"SCALE": "small", "TASKS": "gec", "DATA_DIR": str(data), "BERT": str(tmp_path)}
-    settings |= {"WORK": str(tmp_path / "work"), "SYNTHETIC": "", "SPELL_CHECK": ""}
-    shown = step(STEPS[0], settings | {"LAST_LEVELS": "X"}, 2).stderr
-    assert f"LAST_LEVELS is 'X'. {data}/train.levels has A B C fce." in shown
-
-
-def test_dictionary_of_a_killed_step_is_deleted() -> None:
-    """fairseq-preprocess would not replace it."""
-    commands = dry("small", "prepare", TASKS="gec", GEC_MODELS="1")
-    folder = "work/pie/small/dictionary"
-    counted = next(at for at, words in enumerate(commands) if "--dict-only" in words)
-    assert ["rm", "-rf", folder] in commands[:counted]
-    assert folder in commands[counted]
-
-
 def test_grammar_is_corrected_with_tuned_options() -> None:
     settings = {"TASKS": "gec", "GEC_MODELS": "1 2", "GEC_SETS": "dev", "GEC_ROUNDS": "1 4"}
     commands = dry("small", "decode", DATA_DIR="data", **settings)
@@ -155,9 +134,7 @@ def test_grammar_is_corrected_with_tuned_options() -> None:
     rounds = []
     for flag, file, program, *words in called(commands, "xargs"):
         assert (flag, program) == ("-a", "fairseq-generate")
-        args = options.parse_args_and_arch(
-            options.get_generation_parser(), [*words, "--edit-keep-bias", "0.3"]
-        )
+        args = parsed("generation", [*words, "--edit-keep-bias", "0.3"])
         assert args.edit_keep_bias == 0.3
         rounds.append((Path(file).parent.name, args.edit_iterations))
     assert rounds == [(f"gec.{model}.tagger", n) for model in (1, 2, "all") for n in (1, 4)]
@@ -177,7 +154,7 @@ def test_models_can_be_added_to_the_ensemble(tmp_path: Path) -> None:
 
 def test_grammar_is_trained_as_in_section_3_1() -> None:
     commands = dry("paper", "train", TASKS="gec", GPUS="2", LAUNCH="node")
-    stages = [training(words) for words in called(commands, "fairseq-train")]
+    stages = trained(commands)
     assert len(stages) == 5 * 2
     for first, second in zip(stages[:5], stages[5:], strict=True):
         assert first.edit_init == "/bert"
@@ -201,46 +178,32 @@ def test_grammar_is_trained_as_in_section_3_1() -> None:
     assert "--size 1000 --transforms english --groups none" in options
 
 
-def test_small_encoders_have_their_own_settings() -> None:
-    one = {"TASKS": "gec", "GEC_MODELS": "1"}
-    prepared = called(dry("small", "prepare", **one), "fairseq-ssl")
-    (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
-    assert "--size 2500 --transforms english --groups all" in " ".join(counted)
-    (noise,) = [words for words in prepared if words[0] == "noise"]
-    assert "learner:listed=true:measured=true" in noise
-    assert noise[noise.index("--learner-errors") + 1].endswith("raw/words.json")
-    (noise,) = [
-        words
-        for words in called(dry("small", "prepare", **one, NOISE="direct"), "fairseq-ssl")
-        if words[0] == "noise"
-    ]
-    assert "--learner-errors" not in noise
-    settings = {"GEC_LR": "3e-4", "SYNTHETIC_LR": "5e-4"}
-    commands = dry("small", "train", **one, **settings)
-    synthetic, real = (training(words) for words in called(commands, "fairseq-train"))
-    assert (synthetic.max_epoch, real.max_epoch) == (1, 4)
-    assert (synthetic.lr, real.lr) == ([5e-4], [3e-4])
-
-
 def test_the_rows_of_table_6_are_settings() -> None:
-    def trained(**settings: str) -> list[Any]:
-        one = {"TASKS": "gec", "GEC_MODELS": "1", **settings}
-        return [training(words) for words in called(dry("paper", "train", **one), "fairseq-train")]
+    def row(**settings: str) -> Any:
+        one = {"TASKS": "gec", "GEC_MODELS": "1", "SYNTHETIC": "", **settings}
+        (args,) = trained(dry("paper", "train", **one))
+        return args
 
-    (alone,) = trained(SYNTHETIC="")  # row 2, modified by the next four
+    alone = row()  # row 2, modified by the next four
     assert alone.edit_init == "/bert"
     assert not hasattr(alone, "finetune_from_model") or not alone.finetune_from_model
-    (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorized")
-    assert unfactorized.edit_unfactorized
-    (gaps,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-gap-inserts")
-    assert gaps.edit_gap_inserts
+    assert row(TAGGER_FLAGS="--edit-unfactorized").edit_unfactorized
+    assert row(TAGGER_FLAGS="--edit-gap-inserts").edit_gap_inserts
     prepared = dry("paper", "prepare", TASKS="gec", SYNTHETIC="", TRANSFORMS="none")
     assert not [words for words in called(prepared, "fairseq-ssl") if words[0] == "noise"]
     (counted,) = [w for w in called(prepared, "fairseq-ssl") if w[:2] == ["edits", "dictionary"]]
     assert "--transforms none" in " ".join(counted)
-    (random_weights,) = trained(SYNTHETIC="", GEC_INIT="")
-    assert not hasattr(random_weights, "edit_init")
-    assert {args.arch for args in trained(GEC_ARCH="edit_tagger_base")} == {"edit_tagger_base"}
+    assert not hasattr(row(GEC_INIT=""), "edit_init")
+    assert row(GEC_ARCH="edit_tagger_base").arch == "edit_tagger_base"
+
+
+def test_dictionary_of_a_killed_step_is_deleted() -> None:
+    """fairseq-preprocess would not replace it."""
+    commands = dry("small", "prepare", TASKS="gec", GEC_MODELS="1")
+    folder = "work/pie/small/dictionary"
+    counted = next(at for at, words in enumerate(commands) if "--dict-only" in words)
+    assert ["rm", "-rf", folder] in commands[:counted]
+    assert folder in commands[counted]
 
 
 def test_a_folder_may_have_spaces(tmp_path: Path) -> None:

@@ -9,21 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.recipes.recipe import printed, script, step, stub_commands
+from tests.conftest import ROOT, Run
+from tests.recipes.recipe import lines, printed, put, script, step
+from tests.recipes.stand_ins import stub_commands
 
 RECIPE = ROOT / "examples/poda"
 SCRIPTS = RECIPE / "data"
 archives = script(SCRIPTS / "archives.py")
-
-
-def put(path: Path, *lines: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_text("utf-8").splitlines()
 
 
 def pairs(prefix: Path) -> list[tuple[str, str]]:
@@ -254,31 +246,21 @@ while read -r from to; do sed 's/,/ ,/g' "$from" >"$to"; done <"${@: -1}"
 
 
 @pytest.mark.parametrize(
-    ("name", "removed", "expected"),
+    ("name", "removed"),
     [
-        (
-            "grammar",
-            ("lang8/entries.train", "fce/m2/fce.dev.gold.bea19.m2", "jfleg/test/test.ref2"),
-            ("LANG8", "FCE", "JFLEG"),
-        ),
-        ("summarization", ("sumdata/Giga/input.txt", "url_lists/all_val.txt"), ("GIGAWORD", "URL")),
-        ("pretraining", ("wiki/AA/wiki_00",), ("WIKIPEDIA",)),
+        ("grammar", "lang8/entries.train fce/m2/fce.dev.gold.bea19.m2 jfleg/test/test.ref2"),
+        ("summarization", "sumdata/Giga/input.txt url_lists/all_val.txt"),
+        ("pretraining", "wiki/AA/wiki_00"),
     ],
 )
-def test_missing_files_are_listed(
-    name: str, removed: tuple[str, ...], expected: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_missing_files_are_listed(name: str, removed: str, tmp_path: Path) -> None:
     settings = WRITERS[name](tmp_path)
-    for path in removed:
+    for path in removed.split():
         (tmp_path / path).unlink()
-    work = tmp_path / "work"
-    problems = convert(name, settings, work, 2).splitlines()
-    assert len(problems) == len(removed)
-    for line, setting, path in zip(problems, expected, removed, strict=True):
-        assert line.startswith(f"{name}.sh: {setting}")
-        assert f"{Path(path).name} does not exist. Expected the folder" in line
-    assert "not set. Expected the folder" in convert(name, {}, work, 2)
-    assert not work.exists()
+    problems = convert(name, settings, tmp_path / "work", 2).splitlines()
+    for line, path in zip(problems, removed.split(), strict=True):
+        assert Path(path).name in line
+    assert not (tmp_path / "work").exists()
 
 
 @pytest.mark.parametrize(
@@ -295,20 +277,11 @@ def test_missing_files_are_listed(
     ],
 )
 def test_another_format_is_reported_with_its_file(
-    command: str,
-    files: dict[str, str],
-    culprit: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, files: dict[str, str], culprit: str, tmp_path: Path, run: Run
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for name, text in files.items():
         put(tmp_path / name, text)
     output = [] if command.startswith("paragraphs") else ["-o", "out"]
-    monkeypatch.setattr("sys.argv", ["archives.py", *command.split(), *output])
-    with pytest.raises(SystemExit) as stopped:
-        archives.main()
-    message = str(stopped.value)
+    words = ("python", SCRIPTS / "archives.py", *command.split(), *output)
+    (message,) = run(*words, cwd=tmp_path, code=1).stderr.splitlines()
     assert culprit in message
-    assert "\n" not in message

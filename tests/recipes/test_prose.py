@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,26 +19,12 @@ def prose(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("code", "rule"),
     [
-        ('"""What users see."""', "docstring opens with What"),
         ('"""Return how many there are."""', "docstring opens with Return how"),
         ('def read_lines(): """Read the lines."""', "docstring repeats the name"),
-        ('class LineReader: """A line reader."""', "docstring repeats the name"),
-        ('def lines(): """Return the text, line by line."""', ""),
         ("# fairseq can not read it", "not 'can not' but cannot"),
-        ("# It tells apart `told` and a/told.py", "not 'tells' but reported"),
-        ("# BERT stands for a model; there is no standard deviation", ""),
-        ("# the tokeniser", "not 'tokeniser' but American spelling"),
         ("raise UsageError(f'{x} is no number of {y}.')", "not 'is no' but is not a"),
-        ("words = 'mend told stands spoil'", ""),
         ("add('--beam', default=5, help='beam size')", "help does not end with (default: X)"),
-        ("add('--beam', default=5, help='beam size, 1 or more (default: %(default)s)')", ""),
-        ("add('--beam', help='beam size (default: 5); slow')", "help does not end with"),
-        ("add('--beam', help='of the beam')", "help opens with 'of' in place of a noun"),
-        ("add('--beam', help='Beam size')", "help opens with a capital"),
         ("add('--beam', help='beam size.')", "help ends with a full stop"),
-        ("add('--model', help='BERT or Moses model')", ""),
-        ("x: int = field(default=5, metadata={'help': 'size'})", "help does not end with"),
-        ("x: bool = field(default=False, metadata={'help': 'use BERT'})", ""),
     ],
 )
 def test_python(prose: Any, code: str, rule: str) -> None:
@@ -66,10 +51,3 @@ def test_shell(prose: Any) -> None:
     texts = list(prose.shell_texts(script))
     assert [text.line for text in texts] == [2, 4, 4]
     assert [line for text in texts for line, *_ in prose.check_text(text)] == [2, 4]
-
-
-def test_files_and_lines(prose: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    path = tmp_path / "a.py"
-    path.write_text('def f() -> None:\n    """Do it.\n\n    It is mended.\n    """\n')
-    assert [line for line, *_ in prose.check_file(path)] == [4]

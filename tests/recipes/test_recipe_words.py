@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 from itertools import pairwise
@@ -14,7 +13,6 @@ from tests.conftest import ROOT, environment
 from tests.recipes.recipe import printed, step
 
 COMMON = ROOT / "examples/common"
-FIRST = sorted(ROOT.glob("examples/*/1_*.sh"))
 SECOND = sorted(ROOT.glob("examples/*/2_*.sh"))
 
 
@@ -30,16 +28,6 @@ def shell(words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("jobs", ["0", "x", "-1", ""])
-def test_a_wrong_number_of_jobs_is_rejected(jobs: str) -> None:
-    done = shell("echo began", JOBS=jobs)
-    if jobs:
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == f"JOBS is '{jobs}'. Expected a number, 1 or more.\n"
-    else:
-        assert done.stdout == "began\n"
-
-
 def test_each_job_has_a_gpu_if_there_are_enough() -> None:
     job = 'job() { sleep "$1"; echo "$1 $CUDA_VISIBLE_DEVICES"; }; '
     spawned = "spawn job 0.9; spawn job 0.3; spawn job 0.5; settle"
@@ -47,25 +35,6 @@ def test_each_job_has_a_gpu_if_there_are_enough() -> None:
     assert sorted(done.stdout.splitlines()) == ["0.3 7", "0.5 7", "0.9 5"], done.stderr
     done = shell(job + spawned, JOBS="3", CUDA_VISIBLE_DEVICES="5,7")
     assert sorted(done.stdout.splitlines()) == ["0.3 7", "0.5 5", "0.9 5"], done.stderr
-
-
-@pytest.mark.parametrize(
-    ("recipe", "name", "settings"),
-    [
-        ("wmt20", "generate", {"SYSTEMS": "base\ntagged"}),
-        ("wmt20", "rerank", {"SETS": "valid:v\n test:t", "ROWS": "f\na"}),
-        ("mein", "expert", {"EXPERTS": "lstm\n\tlm"}),
-        ("bytenet", "train", {"TASKS": "text", "KINDS": "supervised\nbytenet"}),
-        ("pie", "score", {"TASKS": "gec", "METRICS": "m2\nerrant"}),
-    ],
-)
-def test_a_list_can_have_line_breaks(recipe: str, name: str, settings: dict[str, str]) -> None:
-    folder = ROOT / "examples" / recipe
-    lines = {key: " ".join(value.split()) for key, value in settings.items()}
-    with_breaks, without = (
-        printed(folder, name, {"SCALE": "paper", **given}) for given in (settings, lines)
-    )
-    assert with_breaks == without
 
 
 def test_other_nodes_need_no_files_of_the_first_node(tmp_path: Path) -> None:
@@ -115,6 +84,7 @@ def test_no_training_survives_the_step(end: str) -> None:
         ({"GPUS": "16"}, "16 node 1"),
         ({"GPUS": "1"}, "1 single 16"),
         ({"LAUNCH": "single"}, "1 single 16"),
+        ({"LAUNCH": "cpu"}, "2 cpu 8"),
         ({"GPUS": "16", "LAUNCH": "slurm"}, "16 slurm 1"),
     ],
 )
@@ -124,46 +94,21 @@ def test_gpus_divide_the_batch_of_the_paper(settings: dict[str, str], expected: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "remedy"),
     [
-        (
-            {"GPUS": "5"},
-            "GPUS=5 SIZE=4: a batch size of 64 is not divisible by 20. Lower one of these",
-        ),
-        (
-            {"GPUS": "32"},
-            "GPUS=32 SIZE=4: a batch size of 64 is not divisible by 128. Set SIZE=2.",
-        ),
-        (
-            {"GPUS": "8", "SIZE": "7"},
-            "GPUS=8 SIZE=7: a batch size of 64 is not divisible by 56. Set SIZE=4.",
-        ),
-        ({"SIZE": "0"}, "GPUS=8 SIZE=0: a batch size of 64 is not divisible by 0. Expected"),
-        ({"GPUS": "0"}, "GPUS is '0'. Expected a number, 1 or more."),
-        ({"GPUS": "all"}, "GPUS is 'all'. Expected a number, 1 or more."),
-        ({"GPUS": "2", "LAUNCH": "single"}, "GPUS is 2, but LAUNCH=single uses one GPU."),
+        ({"GPUS": "5"}, "Lower one of these"),
+        ({"GPUS": "32"}, "Set SIZE=2."),
+        ({"SIZE": "7"}, "Set SIZE=4."),
+        ({"SIZE": "0"}, "Expected"),
+        ({"GPUS": "all"}, "Expected"),
+        ({"GPUS": "2", "LAUNCH": "single"}, "LAUNCH=single uses one GPU."),
     ],
 )
-def test_batch_size_is_never_reduced(settings: dict[str, str], message: str) -> None:
+def test_batch_size_is_never_reduced(settings: dict[str, str], remedy: str) -> None:
     done = shell('SIZE="${SIZE:-4}"; gpus 8; F=$(divided 64 GPUS SIZE); echo on', **settings)
     assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-
-
-def test_advice_for_a_batch_never_raises_a_setting() -> None:
-    assert "Set GPUS=4." in shell("GPUS=5; divided 32 GPUS").stderr
-    settings = {"GPUS": "2", "MAX_TOKENS": "3500"}
-    assert "Set MAX_TOKENS=3200." in shell("divided 32000 GPUS MAX_TOKENS", **settings).stderr
-
-
-def test_node_uses_the_requested_gpus() -> None:
-    done = shell("launch_train data", LAUNCH="node", GPUS="4", DRY_RUN="1")
-    assert done.stdout.split() == ["fairseq-train", "data", "--distributed-world-size", "4"]
-    done = shell("launch_train data", LAUNCH="node", DRY_RUN="1")
-    assert done.stdout.split() == ["fairseq-train", "data"]
-    done = shell("launch_train data", GPUS="4", DRY_RUN="1")  # no batch divided
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("GPUS is 4, but LAUNCH=single uses one GPU.")
+    assert next(iter(settings)) in done.stderr
+    assert remedy in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -206,26 +151,12 @@ def test_two_nodes_of_eight_gpus_have_the_batch_of_the_paper(
     assert batches("16", "torchrun", LAUNCH="torchrun", **nodes) == expected
 
 
-@pytest.mark.parametrize("recipe", ["pie", "pseudo_bidirectional"])
-def test_words_use_one_gpu_beside_grammar_on_several(recipe: str) -> None:
-    settings = {"SCALE": "paper", "TASKS": "ocr gec", "FOLDS": "0", "BERT": "/bert"}
-    commands = printed(ROOT / "examples" / recipe, "train", {**settings, "GPUS": "8"})
-    sizes = {
-        words[words.index("--distributed-world-size") + 1]: "/data/ocr." in words[1]
-        for words in commands
-        if words[0] == "fairseq-train"
-    }
-    assert sizes == {"1": True, "8": False}
-
-
 def test_flags_and_logs_of_all_trainings() -> None:
     settings = {"FLAGS": "--lr 1 --fp16", "TENSORBOARD": "1", "WANDB_PROJECT": "pairs"}
     done = shell("launch_train data --save-dir runs/a", DRY_RUN="1", **settings)
     own = ["--lr", "1", "--fp16", "--tensorboard-logdir", "runs/a/tensorboard"]
     words = ["fairseq-train", "data", "--save-dir", "runs/a", *own, "--wandb-project", "pairs"]
     assert done.stdout.split() == [*words, "--distributed-world-size", "1"]
-    done = shell("launch_train data --save-dir=runs/a", DRY_RUN="1", **settings)
-    assert "--tensorboard-logdir runs/a/tensorboard" in done.stdout
     recorded = shell("launch_train data --save-dir runs/a", RECORDING="1", **settings).stdout
     assert "--fp16" in recorded
     assert "tensorboard" not in recorded, "logs must not change the record of a target"
@@ -245,51 +176,8 @@ def test_another_number_of_processes_than_gpus_is_rejected(
     launch = "gpus 4; launch_train data"
     done = shell(launch, **settings)
     assert (done.returncode, done.stdout) == (2, "")
-    expected = f"GPUS is 4, but LAUNCH={settings['LAUNCH']} starts {started} processes"
-    assert done.stderr.startswith(expected)
+    assert f"LAUNCH={settings['LAUNCH']} starts {started} processes" in done.stderr
     assert shell(launch, GPUS=started, **settings).returncode == 0
-
-
-def test_the_message_of_a_failed_check_is_shown(tmp_path: Path) -> None:
-    """launch_train fails without ending an interactive shell, and quietly shows the message."""
-    settings = {"LAUNCH": "cpu", "GPUS": "8"}
-    assert shell("launch_train data || echo on", **settings).stdout == "on\n"
-    done = shell(f"quietly {tmp_path}/log launch_train data", **settings)
-    assert done.returncode == 1
-    assert done.stderr.startswith("GPUS is 8, but LAUNCH=cpu starts 2 processes")
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"GPUS": "5"}, "GPUS is 5, which is not divisible by NODES=2."),
-        ({"NODES": ""}, "LAUNCH=torchrun needs NODES, NODE_RANK and MASTER_ADDR. Set NODES."),
-        ({"NODES": "two"}, "NODES is 'two'. Expected a number, 1 or more."),
-        ({"GPUS": "x"}, "GPUS is 'x'. Expected a number, 1 or more."),
-        ({"PROCESSES": "0"}, "PROCESSES is '0'. Expected a number, 1 or more."),
-        ({"NODE_RANK": "2"}, "NODE_RANK is '2'. Expected a number from 0 to 1, below NODES."),
-        ({"NODE_RANK": "-1"}, "NODE_RANK is '-1'. Expected a number from 0 to 1, below NODES."),
-    ],
-)
-def test_settings_of_torchrun_are_checked(settings: dict[str, str], message: str) -> None:
-    nodes = {"NODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "first", "LAUNCH": "torchrun"}
-    done = shell("launch_train data", DRY_RUN="1", **(nodes | settings))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(message)
-
-
-def test_a_training_needs_arguments() -> None:
-    done = shell("launch_train", DRY_RUN="1")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "launch_train needs the arguments of fairseq-train.\n"
-
-
-def test_processes_on_a_cpu_divide_the_batch() -> None:
-    assert shell("gpus 8; divided 32 GPUS", LAUNCH="cpu").stdout == "16\n"
-    assert shell("gpus 8; divided 32 GPUS", LAUNCH="cpu", PROCESSES="4").stdout == "8\n"
-    done = shell("gpus 8; launch_train data", LAUNCH="cpu", GPUS="8", DRY_RUN="1")
-    assert done.returncode == 2
-    assert done.stderr.startswith("GPUS is 8, but LAUNCH=cpu starts 2 processes")
 
 
 def test_slurm_starts_one_task_for_each_node_with_its_cpus_and_gpus() -> None:
@@ -304,11 +192,6 @@ def test_slurm_starts_one_task_for_each_node_with_its_cpus_and_gpus() -> None:
         *("--cpus-per-task", "32"),
     ]
     assert trained == ["fairseq-train", "data", "--distributed-port", "29734"]
-    words = shell("launch_train data", DRY_RUN="1", MASTER_PORT="4000", **job).stdout.split()
-    assert words[-1] == "4000"
-    salloc = {"SLURM_CPUS_ON_NODE": "", "SLURM_JOB_CPUS_PER_NODE": "64(x2),32"}
-    words = shell("launch_train data", DRY_RUN="1", **(job | salloc)).stdout.split()
-    assert words[words.index("--cpus-per-task") + 1] == "64"
 
 
 def test_srun_does_not_inherit_the_resources_of_a_task(tmp_path: Path) -> None:
@@ -328,78 +211,15 @@ def test_trainings_on_all_gpus_are_not_parallel(launch: str) -> None:
     train += "spawn launch_train data; settle"
     done = shell(train, JOBS="2", LAUNCH=launch, **nodes)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"JOBS is 2, but a training with LAUNCH={launch} uses all GPUs.")
+    assert "JOBS is 2" in done.stderr
     assert shell(train, JOBS="1", LAUNCH=launch, **nodes).stdout == "on\n"
-
-
-def test_torchrun_divides_the_gpus_among_the_nodes() -> None:
-    nodes = {"NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first", "LAUNCH": "torchrun"}
-    words = shell("gpus 8; launch_train data", DRY_RUN="1", **nodes).stdout.split()
-    assert words[words.index("--nproc-per-node") + 1] == "4"
 
 
 @pytest.mark.parametrize("path", SECOND, ids=lambda path: path.parent.name)
 def test_step_without_the_first_is_rejected(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["bash", path], env=environment(), cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    shown = (
-        f"{path.name}: work/{path.parent.name}/tiny does not exist. Run the previous steps first"
-    )
-    assert done.stderr.startswith(shown)
+    shown = step(path, {"WORK": str(tmp_path / "work")}, 2).stderr
+    assert shown.startswith(f"{path.name}: {tmp_path}/work does not exist.")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["a:b", "o'clock"])
-def test_work_that_fairseq_or_a_shell_would_split_is_rejected(tmp_path: Path, name: str) -> None:
-    work = tmp_path / name
-    shown = step(ROOT / "examples/poda/1_prepare.sh", {"WORK": str(work)}, 2).stderr
-    assert shown.startswith(f"WORK is {work}. Expected a folder without a colon or an apostrophe")
-    assert not work.exists()
-
-
-@pytest.mark.parametrize("name", ["bytenet/4_score.sh", "shape/4_score.sh", "wmt20/6_score.sh"])
-def test_missing_files_of_previous_steps_are_named(tmp_path: Path, name: str) -> None:
-    settings = {"SCALE": "tiny", "WORK": str(tmp_path)}
-    errors = step(ROOT / "examples" / name, settings, code=2).stderr.splitlines()
-    assert re.fullmatch(rf"{Path(name).name}: {tmp_path}/\S+ does not exist\. .*", errors[-1])
-    assert len(errors) == 2, errors
-
-
-@pytest.mark.parametrize("path", FIRST, ids=lambda path: path.parent.name)
-def test_wrong_data_folder_is_reported_first(path: Path, tmp_path: Path) -> None:
-    settings = {"SCALE": "small", "DATA_DIR": str(tmp_path / "data"), "WORK": str(tmp_path)}
-    if path.parent.name == "bytenet":
-        settings["TASKS"] = "text"
-    shown = step(path, settings, 2).stderr
-    assert f"DATA_DIR: {tmp_path}/data/" in shown
-    assert " does not exist. Expected a folder with " in shown
-    assert "Traceback" not in shown
-
-
-@pytest.mark.parametrize(
-    ("recipe", "files"),
-    [
-        ("bytenet", "memorize.de train.de valid.en test.en mono.de"),
-        ("gec_pseudo_data", "train valid.m2 conll14.m2 jfleg/test.ref3 bea.src simplewiki.txt"),
-        ("mein", "elec/train.tsv elec/test.tsv imdb/unlabelled.txt rcv1/test.tsv"),
-        ("pie", "train.src clean.txt test.src test.m2"),
-        ("pseudo_bidirectional", "ocr/klk.0.train ocr/klk.9.dev spell/twitter.9.test"),
-        ("shape", "train.tok.clean.bpe.32000.en newstest2010.tok.bpe.32000.de newstest2016.en"),
-    ],
-)
-def test_the_first_step_lists_the_files_of_all_steps(
-    recipe: str, files: str, tmp_path: Path
-) -> None:
-    settings = {"SCALE": "paper", "DATA_DIR": str(tmp_path), "WORK": str(tmp_path / "work")}
-    if recipe == "pie":
-        settings |= {"TASKS": "gec", "BERT": str(tmp_path)}
-    elif recipe == "pseudo_bidirectional":
-        settings["TASKS"] = "ocr spell"
-    (path,) = (ROOT / "examples" / recipe).glob("1_*.sh")
-    shown = step(path, settings, 2).stderr.splitlines()[-1]
-    assert all(f" {tmp_path}/{name}" in shown for name in files.split()), shown
 
 
 def test_all_missing_and_empty_files_of_the_data_folder_are_listed(tmp_path: Path) -> None:
@@ -412,18 +232,10 @@ def test_all_missing_and_empty_files_of_the_data_folder_are_listed(tmp_path: Pat
     assert done.stderr == f"DATA_DIR: {problems} Expected a folder with text.\n"
 
 
-def test_a_data_folder_with_an_apostrophe_is_rejected(tmp_path: Path) -> None:
-    folder = tmp_path / "user's"
-    folder.mkdir()
-    (folder / "train").write_text("a\n")
-    done = shell("data_dir train train; echo on", DATA_DIR=str(folder))
-    expected = f"DATA_DIR is {folder}. Expected a folder without an apostrophe in its name.\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
-
-
-@pytest.mark.parametrize("word", ["tiny small", "", " tiny", "large", "mall"])
-def test_only_whole_words_of_a_setting_are_accepted(word: str) -> None:
-    done = shell(f"expect SCALE 'tiny small' tiny small '{word}'; echo on")
-    expected = f"SCALE has '{word}'. Expected tiny, small.\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
-    assert shell("expect SCALE 'tiny small' tiny small; echo on").stdout == "on\n"
+def test_node_uses_the_requested_gpus() -> None:
+    done = shell("launch_train data", LAUNCH="node", GPUS="4", DRY_RUN="1")
+    assert done.stdout.split() == ["fairseq-train", "data", "--distributed-world-size", "4"]
+    nodes = {"NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first", "LAUNCH": "torchrun"}
+    words = shell("gpus 8; launch_train data", DRY_RUN="1", **nodes).stdout.split()
+    assert words[words.index("--nproc-per-node") + 1] == "4"
+    assert "NODE_RANK is '2'" in shell("launch_train data", **nodes | {"NODE_RANK": "2"}).stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.recipes.recipe import step
+from tests.recipes.recipe import lines, step
 
 SCRIPT = ROOT / "examples/wmt20/corpora.sh"
 PREPARE = ROOT / "examples/wmt20/1_prepare.sh"
@@ -79,10 +79,6 @@ def japanese(folder: Path) -> list[str]:
     write(folder / "news-commentary-v15.ja.gz", [text("opinion", "ja")])
     write(folder / "ja.deduped.xz", [text("crawl", "ja")])
     return ["comments", "paracrawl", "titles", "matrix", "subtitles", "kftt", "talk"]
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("language", ["de", "ja"])

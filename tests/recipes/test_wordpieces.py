@@ -30,17 +30,7 @@ def test_word_pieces_are_those_of_bert(bert: Path, uncased: bool) -> None:
     (bert / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": uncased}))
     theirs = transformers.BertTokenizer(bert / "vocab.txt", do_lower_case=uncased)
     ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
-    lines = [
-        "playing pl-play .",
-        "do n't",
-        "Playing",
-        "##b",
-        "plaything .",
-        "né Né ne",
-        "",
-        "." * 101,
-    ]
-    for line in lines:
+    for line in ("playing pl-play .", "do n't", "Playing ##b plaything .", "né Né ne", "." * 101):
         pieces = ours.split(line)
         expected = theirs.tokenize(line)
         assert len(pieces) == len(expected), line
@@ -56,8 +46,6 @@ def test_word_pieces_are_those_of_bert(bert: Path, uncased: bool) -> None:
         ("do n't play", "do n ' t pl ##ay ##s", "do n't plays"),
         ("pl-play n", "pl - is n", "pl-is n"),
         ("Pl - play .", "pl - play - .", "Pl - play - ."),
-        ("do pl-play", "do pl play", "do pl play"),
-        ("do play", "do play ' play", "do play ' play"),
         ("do", "##s do", "##s do"),
         ("do", "", ""),
         ("", "do ##s", "dos"),

@@ -12,14 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import sacrebleu
 
 from fairseq_ssl import metrics
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Errant, Gleu, paired_bootstrap
-from fairseq_ssl.metrics.metric import Metric
 from fairseq_ssl.text.m2 import parse_m2
 
 GOLD = [
@@ -93,13 +91,6 @@ def test_sources_of_a_call_override_those_of_the_metric() -> None:
     assert metric.get_signature().parameters == {"references": 1}
 
 
-def test_a_metric_without_references_needs_them_for_each_call() -> None:
-    metric = Accuracy()
-    assert metric.corpus_score(["a"], [["a"]]).score == 100
-    with pytest.raises(UsageError, match="accuracy needs references"):
-        metric.corpus_score(["a"])
-
-
 def test_a_baseline_is_compared() -> None:
     metric = Accuracy([list("abcdefgh")])
     result = paired_bootstrap(metric, list("abcdefgh"), list("abcdxxxx"), resamples=200)
@@ -109,107 +100,7 @@ def test_a_baseline_is_compared() -> None:
     assert paired_bootstrap(metric, ["a"] * 8, ["a"] * 8, resamples=50).p == 1
 
 
-def test_wrong_input_is_rejected() -> None:
-    with pytest.raises(UsageError, match="BLEU needs references"):
-        Bleu().corpus_score(["a"])
-    with pytest.raises(DataError, match="1 lines in the references, but 2 in the hypotheses"):
-        Bleu().corpus_score(["a", "b"], [["a"]])
-    with pytest.raises(TypeError, match="not a string"):
-        Bleu().corpus_score(["a"], ["a"])
-    with pytest.raises(UsageError, match=r"`beta` is 0\. Expected a number above 0"):
-        M2(parse_m2(GOLD, "gold"), beta=0)
-
-
-@pytest.mark.parametrize(
-    "metric",
-    [
-        Bleu([["the cat"]]),
-        Accuracy([["the cat"]]),
-        Gleu([["the cat"]], ["the cats"]),
-        M2(parse_m2(GOLD, "gold")),
-        Errant(parse_m2(GOLD, "gold"), untyped=True),
-    ],
-    ids=lambda metric: type(metric).__name__,
-)
-def test_a_string_is_not_a_list_of_hypotheses(metric: Metric) -> None:
-    with pytest.raises(TypeError, match="a list of hypotheses, not a string"):
-        metric.statistics("ab")
-
-
-@pytest.mark.parametrize(
-    "metric",
-    [Bleu([[]]), Chrf([[]]), Accuracy([[]]), Gleu([[]], []), M2([]), Errant([], untyped=True)],
-)
-def test_empty_text_has_no_score(metric: Any) -> None:
-    with pytest.raises(DataError, match="There are no lines in the hypotheses"):
-        metric.corpus_score([])
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: M2([], beta=float("inf")),
-        lambda: M2([], beta=1e200),
-        lambda: M2([], max_unchanged_words=-1),
-        lambda: Gleu([["a"], ["b"]], ["a"], samples=0),
-        lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], resamples=0),
-        lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], resamples=1.5),  # type: ignore[arg-type]
-        lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], seed=-1),
-    ],
-)
-def test_values_outside_their_range_are_rejected(build: Callable[[], object]) -> None:
-    with pytest.raises(UsageError, match="Expected"):
-        build()
-
-
 REFERENCES = [["a cat", "a dog"]]
-
-
-@pytest.mark.parametrize("metric", [Accuracy(REFERENCES), Bleu(REFERENCES), Chrf(REFERENCES)])
-@pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_hypothesis_that_is_not_a_string(metric: Any, missing: Any) -> None:
-    with pytest.raises(TypeError, match=r"Line 2 of the hypotheses is (None|nan), a"):
-        metric.corpus_score(["a cat", missing])
-    with pytest.raises(TypeError, match="Line 1 of the references is"):
-        type(metric)([[missing, "a dog"]])
-
-
-@pytest.mark.parametrize("metric", [Accuracy(), Bleu(), Chrf(), Gleu()])
-def test_one_reference_that_is_not_in_a_list(metric: Any) -> None:
-    with pytest.raises(TypeError, match="a list of references, not a string"):
-        metric.sentence_score("a cat", "a cat")
-
-
-@pytest.mark.parametrize("hypotheses", [Path("a.txt"), iter(["a"])])
-def test_hypotheses_without_a_length(hypotheses: Any) -> None:
-    with pytest.raises(TypeError, match=r"hypotheses, not a (PosixPath|list_iterator)"):
-        Accuracy([["a"]]).corpus_score(hypotheses)
-
-
-@pytest.mark.parametrize("metric", [Bleu, Chrf])
-def test_signatures_are_the_same_before_and_after_scoring(metric: Any) -> None:
-    created = metric(REFERENCES)
-    before = str(created.get_signature())
-    created.corpus_score(["a cat", "a dog"])
-    assert before == str(created.get_signature())
-
-
-def test_errors_name_the_parameters() -> None:
-    with pytest.raises(UsageError, match="Set `references`"):
-        Bleu().corpus_score(["a"])
-    with pytest.raises(UsageError, match="Set `sources`"):
-        Gleu([["a"]]).corpus_score(["a"])
-    with pytest.raises(UsageError, match="Set `references`"):
-        Errant.from_references(["a"], [], untyped=True)
-    with pytest.raises(UsageError, match="`word_order` is -1"):
-        Chrf(word_order=-1)
-
-
-def test_a_system_without_files() -> None:
-    with pytest.raises(UsageError, match="The system ours has no files"):
-        metrics.score_systems(Accuracy([["a"]]), {"ours": []})
-    with pytest.raises(UsageError, match="`systems` is empty"):
-        metrics.score_systems(Accuracy([["a"]]), {})
 
 
 def test_accuracy_ignores_the_line_ends_of_readlines(tmp_path: Path) -> None:
@@ -222,15 +113,34 @@ def test_accuracy_ignores_the_line_ends_of_readlines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "error", "culprit"),
+    [
+        (lambda: Accuracy().corpus_score(["a"]), UsageError, "references"),
+        (lambda: Gleu([["a"]]).corpus_score(["a"]), UsageError, "sources"),
+        (lambda: Bleu([["a"]]).corpus_score(["a", "b"]), DataError, "references"),
+        (lambda: Bleu([[]]).corpus_score([]), DataError, "no lines"),
+        (lambda: M2([], beta=1e200), UsageError, "beta"),
+        (lambda: Chrf(word_order=-1), UsageError, "word_order"),
+        (lambda: metrics.score_systems(Accuracy([["a"]]), {"ours": []}), UsageError, "ours"),
+        (lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], seed=-1), UsageError, "seed"),
+        (lambda: Accuracy(REFERENCES).corpus_score("ab"), TypeError, "hypotheses"),
+        (lambda: Gleu().sentence_score("a", "a"), TypeError, "references"),
+        (lambda: Bleu(REFERENCES).corpus_score(["a", None]), TypeError, "Line 2"),  # type: ignore[list-item]
+    ],
+)
+def test_wrong_input_is_named(
+    call: Callable[[], object], error: type[Exception], culprit: str
+) -> None:
+    with pytest.raises(error, match=culprit):
+        call()
+
+
+@pytest.mark.parametrize(
     "metric", [Bleu(REFERENCES), Chrf(REFERENCES, 2), Gleu(REFERENCES, ["", ""])]
 )
 def test_copies_of_a_metric_score(metric: Any) -> None:
     expected = metric.corpus_score(["a cat", "a cow"])
+    before = str(metric.get_signature())
     for copied in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
         assert copied.corpus_score(["a cat", "a cow"]) == expected
-        assert str(copied.get_signature()) == str(metric.get_signature())
-
-
-def test_numbers_of_numpy_are_in_the_signature() -> None:
-    metric = M2(parse_m2(GOLD, "gold"), beta=np.float32(0.5))  # type: ignore[arg-type]
-    assert str(metric.get_signature()).startswith("m2|beta:0.5|")
+        assert str(copied.get_signature()) == before

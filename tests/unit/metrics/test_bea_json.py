@@ -38,20 +38,16 @@ def found(text: str, *edits: tuple[int, int, str | None]) -> list[tuple[int, int
     [
         ("a cat sits .", (2, 5, "dog"), [(1, 2, "dog")]),
         ("a cat sits .", (0, 5, "a dog"), [(1, 2, "dog")]),
-        ("a cat sits .", (2, 10, "dog sits"), [(1, 2, "dog")]),
         ("a cat sits .", (2, 6, ""), [(1, 2, "")]),
-        ("a cat sits .", (1, 5, ""), [(1, 2, "")]),
         ("a cat sits .", (1, 2, ""), []),
         ("a cat sits .", (1, 2, " , "), [(1, 1, ",")]),
         ("a cat sits .", (2, 2, "big "), [(1, 1, "big")]),
-        ("a cat sits .", (1, 1, " big"), [(1, 1, "big")]),
         ("a cat sits .", (0, 0, "So "), [(0, 0, "So")]),
         ("a cat sits .", (12, 12, " ?!"), [(4, 4, "? !")]),
         ("a cat sits .", (5, 5, "s"), [(2, 2, "s")]),
         ("a cat sits .", (9, 10, ""), [(2, 3, "sit")]),
         ("a cat sits .", (3, 3, "h"), [(1, 2, "chat")]),
         ("a cat sits .", (3, 8, "ar f"), [(1, 3, "car fts")]),
-        ("a cat sits .", (2, 5, "cat"), []),
         ("a cat\u2019s toy .", (5, 6, "\u2018"), []),
         ("a cat sits .", (2, 5, "very  big\ncat"), [(1, 1, "very big")]),
         ("a cat sits .", (2, 5, None), [(1, 2, "cat")]),
@@ -93,27 +89,17 @@ def test_sentences_and_lines() -> None:
         (19, 23, "Cats"),
     ]
     sentences = converted(text, *edits)
-    assert [" ".join(one.words) for one in sentences] == [
-        "It rains .",
-        "He",
-        "sits .",
-        "They",
-        "sleep .",
-    ]
-    assert [one.annotators[0] for one in sentences] == [
-        [M2Edit(3, 3, "NA", "?")],
-        [M2Edit(0, 1, "NA", "She")],
-        [M2Edit(2, 2, "NA", "!")],
-        [M2Edit(0, 1, "NA", "Cats")],
-        [],
+    assert [(" ".join(one.words), one.annotators[0]) for one in sentences] == [
+        ("It rains .", [M2Edit(3, 3, "NA", "?")]),
+        ("He", [M2Edit(0, 1, "NA", "She")]),
+        ("sits .", [M2Edit(2, 2, "NA", "!")]),
+        ("They", [M2Edit(0, 1, "NA", "Cats")]),
+        ("sleep .", []),
     ]
     joined = converted("It rains. He sits.", (7, 12, "x"), (10, 10, "But "))
     assert [one.annotators[0] for one in joined] == [[], [M2Edit(0, 0, "NA", "But")]]
-    (whole,) = converted(
-        "It rains. He sits.",
-        (7, 12, "x y"),
-        options=ConversionOptions(model=None, presplit=True),
-    )
+    presplit = ConversionOptions(model=None, presplit=True)
+    (whole,) = converted("It rains. He sits.", (7, 12, "x y"), options=presplit)
     assert whole.annotators[0] == [M2Edit(1, 4, "NA", "rainx y")]
 
 

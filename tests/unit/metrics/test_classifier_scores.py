@@ -11,8 +11,6 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics.classifier_scores import (
     calibration_error,
     class_scores,
-    error_rate,
-    error_statistics,
     macro_f1,
     score_predictions,
 )
@@ -39,12 +37,6 @@ def test_calibration_error_of_an_example() -> None:
     assert found == pytest.approx(100 * (3 * (0.92 - 2 / 3) + (1 - 0.5) + (1 - 0.95)) / 5)
     last_bin = calibration_error(np.array([False, True]), [1.0, 0.95])
     assert last_bin == pytest.approx(100 * (1.95 - 1) / 2)
-
-
-def test_error_statistics_add_up() -> None:
-    rows = error_statistics([0, 1, 1], [0, 0, 1])
-    assert rows.tolist() == [[0, 1], [1, 1], [0, 1]]
-    assert error_rate(rows.sum(0)) == pytest.approx(100 / 3)
 
 
 def test_predictions_of_several_seeds_are_compared(tmp_path: Path) -> None:
@@ -82,19 +74,12 @@ def test_predictions_can_have_classes_that_the_gold_file_lacks(tmp_path: Path) -
     assert ours["against"]["difference"] == 50
 
 
-@pytest.mark.parametrize("line", ["the film was good", "", " "])
-def test_text_is_not_a_predicted_label(line: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line", ["the film was good", "", "neg\tneg=nan pos=0", "neg\tneg=2 pos=0"]
+)
+def test_a_wrong_prediction_is_named_by_its_line(line: str, tmp_path: Path) -> None:
     gold, predicted = tmp_path / "gold", tmp_path / "predicted"
     gold.write_text("neg\tx\npos\ty\n")
     predicted.write_text(f"neg\n{line}\n")
-    with pytest.raises(DataError, match=r"predicted:2 has the label .*\. Expected a label without"):
+    with pytest.raises(DataError, match="predicted:2"):
         score_predictions(gold, {"ours": [predicted]})
-
-
-@pytest.mark.parametrize("word", ["x", "nan", "2", "-1"])
-def test_probabilities_are_numbers_from_0_to_1(word: str, tmp_path: Path) -> None:
-    gold, predicted = tmp_path / "gold", tmp_path / "predicted"
-    gold.write_text("a\ttext\n")
-    predicted.write_text(f"a\ta={word} b=0\n")
-    with pytest.raises(DataError, match=rf"predicted:1 has the probability '{word}'"):
-        score_predictions(gold, {"one": [predicted]})

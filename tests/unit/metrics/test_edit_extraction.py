@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -132,11 +131,8 @@ def test_a_batch_has_the_edits_of_errant(model: Path, pipeline: Any) -> None:
     assert parsed == dict.fromkeys(changed, 1)
 
 
-def ruled_pipeline(*, last: str = "", wide: bool = False, longer: bool = True) -> Any:
-    """Return a pipeline whose rules depend on form, tag and dependency, and on the next token.
-
-    Without `longer`, no rule depends on the next token.
-    """
+def ruled_pipeline(*, last: str = "", wide: bool = False) -> Any:
+    """Return a pipeline whose rules depend on form, tag and dependency, and on the next token."""
     pipeline = spacy.blank("en")
     tagger: Any = pipeline.add_pipe("attribute_ruler", name="tagger")
     for word, tag, _, _, dep in map(str.split, TABLE.splitlines()):
@@ -148,9 +144,8 @@ def ruled_pipeline(*, last: str = "", wide: bool = False, longer: bool = True) -
         rules.add([[{"TAG": tag}]], {"POS": pos, "MORPH": "Number=Plur" if tag == "NNS" else "_"})
     rules.add([[{"TAG": {"REGEX": "^VB"}}]], {"POS": "VERB", "MORPH": "Tense=Past"})
     rules.add([[{"LOWER": "mat", "DEP": "pobj"}]], {"POS": "PROPN", "LEMMA": "Mat"})
-    if longer:
-        rules.add([[{"TAG": "DT"}, {"LOWER": "dog"}]], {"POS": "PROPN", "LEMMA": "Rex"}, index=1)
-        rules.add([[{"LOWER": "cats", "OP": "+"}, {"LOWER": "."}]], {"LEMMA": "pride"})
+    rules.add([[{"TAG": "DT"}, {"LOWER": "dog"}]], {"POS": "PROPN", "LEMMA": "Rex"}, index=1)
+    rules.add([[{"LOWER": "cats", "OP": "+"}, {"LOWER": "."}]], {"LEMMA": "pride"})
     if wide:
         rules.add([[{"LENGTH": 3}]], {"POS": "X"})
     tables = Lookups()
@@ -184,16 +179,6 @@ def test_cached_rules_have_the_annotations_of_the_pipeline(
             assert token_annotations(document) == token_annotations(_parse(pipeline, text))
             lemmas |= {token.lemma_ for token in document}
     assert {"Rex", "Mat", "pride", "sit", "cat"} <= lemmas
-
-
-def test_pipelines_without_rules_of_several_tokens_print_no_warning(tmp_path: Path) -> None:
-    ruled_pipeline(longer=False).to_disk(tmp_path / "ruled")
-    annotator = Annotator(str(tmp_path / "ruled"))
-    assert annotator._rules is not None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        (document,) = annotator._parse([Doc(annotator._nlp.vocab, ["cats"])])
-    assert document[0].lemma_ == "cat"
 
 
 def token_annotations(document: Any) -> list[tuple[str, ...]]:

@@ -26,7 +26,7 @@ from fairseq_ssl.metrics.errant import (
     count_categories,
     errant_scores,
 )
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2, main_type
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2
 from tests.unit.metrics.small_pipeline import small_pipeline
 
 
@@ -38,26 +38,15 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Annotator:
 @pytest.mark.parametrize(
     ("source", "corrected", "expected"),
     [
-        ("the cat sit on mat .", "the cat sits on the mat .", ["R:VERB:SVA sits", "M:DET the"]),
-        ("the cats sat at the mat .", "the cat sat on mat .", None),
-        ("a cat sat .", "a cat sat .", []),
-        ("the  cat", "the cat ", []),
-        ("a caat sat", "a cat sat", ["R:SPELL cat"]),
+        ("the cat sit on mat .", "the cat sits on the mat .", "R:VERB:SVA=sits M:DET=the"),
+        ("the cats sat at the mat .", "the cat sat on mat .", "R:NOUN:NUM=cat R:PREP=on U:DET="),
+        ("the  cat", "the cat ", ""),
+        ("a caat sat", "a cat sat", "R:SPELL=cat"),
     ],
 )
-def test_edits_have_types(
-    typed: Annotator, source: str, corrected: str, expected: list[str] | None
-) -> None:
-    found = [f"{edit.type} {edit.correction}" for edit in typed.edits(source, corrected)]
-    reference = ["R:NOUN:NUM cat", "R:PREP on", "U:DET "] if expected is None else expected
-    assert found == reference
-
-
-def test_sentence_has_one_annotator_per_correction(typed: Annotator) -> None:
-    (found,) = typed.sentences([("the cat sit .", ["the cat sat .", "the cat sit ."], 3)])
-    assert found == M2Sentence(
-        ("the", "cat", "sit", "."), {0: [M2Edit(2, 3, "R:VERB:TENSE", "sat")], 1: []}, 3
-    )
+def test_edits_have_types(typed: Annotator, source: str, corrected: str, expected: str) -> None:
+    found = [f"{edit.type}={edit.correction}" for edit in typed.edits(source, corrected)]
+    assert " ".join(found) == expected
 
 
 def test_a_blank_pipeline_finds_edits_without_types() -> None:
@@ -69,9 +58,7 @@ def test_a_blank_pipeline_finds_edits_without_types() -> None:
 def test_missing_model_is_reported() -> None:
     with pytest.raises(MissingPackageError) as caught:
         Annotator("no_such_model")
-    message = str(caught.value)
-    assert "python -m spacy download en_core_web_sm" in message
-    assert "no_such_model" in message
+    assert "no_such_model" in str(caught.value)
 
 
 READER = '@readers = "srsly.read_json.v1"\npath = "CANARY"\n'
@@ -102,24 +89,6 @@ def test_pipelines_that_call_functions_or_leave_the_folder_are_rejected(
     (path / "config.cfg").write_text(config.replace("'", '"'))
     with pytest.raises(DataError, match=r"small_pipeline was rejected: its config.cfg has '"):
         Annotator(str(path))
-    assert not (tmp_path / "CANARY").exists()
-
-
-SECTIONS = ("nlp.before_creation", "nlp.after_creation", "training.logger", "initialize.tokenizer")
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize("function", [READER, WRITER])
-def test_functions_in_other_sections_are_not_called(
-    section: str, function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = small_pipeline(tmp_path)
-    parent, _, name = section.partition(".")
-    content = (path / "config.cfg").read_text().replace(f"\n{name} = null\n", "\n")
-    content = content.replace(f"[{section}]\n", f"[{parent}.unused]\n")
-    (path / "config.cfg").write_text(f"{content}\n[{section}]\n{function}")
-    assert Annotator(str(path)).edits("the cat sit .", "the cat sits .")
     assert not (tmp_path / "CANARY").exists()
 
 
@@ -165,49 +134,16 @@ def test_pickles_in_arrays_are_not_loaded(tmp_path: Path) -> None:
     assert not (tmp_path / "CANARY").exists()
 
 
-def test_a_missing_component_is_named(tmp_path: Path) -> None:
-    spacy.blank("en").to_disk(tmp_path / "blank")
-    with pytest.raises(DataError, match=r"blank has no component that sets TAG, such as tagger"):
-        Annotator(str(tmp_path / "blank"))
-
-
-def test_tags_that_errant_does_not_know_are_reported(tmp_path: Path) -> None:
+def test_pipelines_without_known_tags_are_reported(tmp_path: Path) -> None:
     pipeline = spacy.load(small_pipeline(tmp_path))
     ruler: Any = pipeline.get_pipe("attribute_ruler")
     ruler.add([[{"LOWER": "sits"}]], {"TAG": "FOO"})
     pipeline.to_disk(tmp_path / "other")
-    with pytest.raises(DataError, match=r"tags of the Penn Treebank: 'FOO'"):
+    with pytest.raises(DataError, match="FOO"):
         Annotator(str(tmp_path / "other")).edits("the cat sit .", "the cat sits .")
-
-
-def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "errant", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'fairseq-ssl\[gec\]'"):
-        Annotator(None)
-
-
-def test_counts_of_examples() -> None:
-    ours = [M2Edit(0, 1, "R:NOUN", "x"), M2Edit(2, 2, "M:DET", "the"), M2Edit(3, 4, "UNK", "y")]
-    theirs = [M2Edit(0, 1, "R:SPELL", "x"), M2Edit(2, 3, "R:DET", "the"), M2Edit(5, 6, "UNK", "z")]
-    found = compare_edits(ours, theirs)
-    assert found.correct == Counter({"R:SPELL": 1})  # the annotator's type
-    assert found.wrong == Counter({"M:DET": 1})
-    assert found.missing == Counter({"R:DET": 1})
-    categories = count_categories([found, found, TypedCounts(Counter({"R:SPELL": 1}))], "type")
-    assert list(categories.items()) == [("SPELL", (3, 0, 0)), ("DET", (0, 2, 2))]
-    assert compare_edits([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (
-        1,
-        0,
-        0,
-    )
-    assert errant_scores((1, 1, 3)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
-    assert errant_scores((0, 0, 0)) == (1, 1, 1)
-    assert errant_scores((0, 1, 1)) == (0, 0, 0)
-    assert [main_type(kind) for kind in ("R:NOUN:NUM", "UNK", "M:DET")] == [
-        "NOUN:NUM",
-        "UNK",
-        "DET",
-    ]
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(DataError, match="blank has no component that sets TAG"):
+        Annotator(str(tmp_path / "blank"))
 
 
 def counts(correct: int, wrong: int, missing: int, kind: str = "NA") -> TypedCounts:

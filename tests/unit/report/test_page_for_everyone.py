@@ -83,12 +83,6 @@ def test_tables_are_sorted_by_keyboard(few: Any) -> None:
     assert heading.get_attribute("aria-sort") == "ascending"
 
 
-def test_computed_scores_are_compared_with_the_best_system(few: Any) -> None:
-    titles = [heading.text for heading in few.all("h2")]
-    best = "a-long-name-of-a-system-that-is-a-big-ensemble-of-eight"
-    assert f"test: BLEU against {best} (best system)" in titles
-
-
 def test_scripts_without_spaces_are_compared_by_character(few: Any) -> None:
     few.choose("against", "reference")
     few.until_status("3 of")

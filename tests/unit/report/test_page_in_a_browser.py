@@ -118,9 +118,6 @@ def test_sentences_are_sorted_by_score_difference(many: Any) -> None:
         gains.append(good - poor)
     assert gains == sorted(gains, reverse=True)
     assert gains[0] > 0
-
-
-def test_sentences_are_sorted_by_word_difference(many: Any) -> None:
     many.choose("sort", "largest word difference")
     many.until_first("Sentence 7")  # six words of each system are not in the other output
     assert many.headings()[1] == "Sentence 14"

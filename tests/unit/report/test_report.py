@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.metrics.metric import BootstrapResult
 from fairseq_ssl.report import Comparison, write_report
 from fairseq_ssl.report.page import best_scores, score_table
@@ -27,12 +27,10 @@ def write(path: Path, content: object) -> Path:
 def runs(folder: Path) -> Path:
     """Write outputs and scores of three systems, one of them with two seeds."""
     for name, score, text in (
-        ("base.1", 30.0, "a b c\nd e\n"),
-        ("tagged-ft.1", 33.0, "a b\nd e\n"),
-        ("tagged.1", 31.0, "a x c\nd e\n"),
-        ("tagged.2", 32.0, "a y c\nd e\n"),
+        *(("base.1", 30.0, "a b c"), ("tagged-ft.1", 33.0, "a b")),
+        *(("tagged.1", 31.0, "a x c"), ("tagged.2", 32.0, "a y c")),
     ):
-        write(folder / name / "test.txt", text)
+        write(folder / name / "test.txt", f"{text}\nd e\n")
         write(folder / name / "test.bleu.json", {**BLEU, "score": score})
     gleu = {"GLEU": 50.0, "standard deviation of samples": 0.5, "signature": "gleu|lines:2"}
     write(folder / "base.1/valid.gleu.json", gleu)
@@ -74,13 +72,6 @@ def test_score_file_of_several_systems(tmp_path: Path) -> None:
     assert files.analyses == {"x/worth.json": {"weights": [1, 2]}}
 
 
-def test_systems_of_the_same_name_are_prefixed_with_their_folder(tmp_path: Path) -> None:
-    files = collect_files([runs(tmp_path / "one"), runs(tmp_path / "two")])
-    assert set(files.systems("test")) == {
-        f"{folder}/{name}" for folder in ("one", "two") for name in ("base", "tagged", "tagged-ft")
-    }
-
-
 def test_systems_of_the_same_name_in_subfolders_get_their_parents(tmp_path: Path) -> None:
     for folder, score in (("small", 30.0), ("big", 40.0)):
         write(tmp_path / folder / "base.1/test.txt", "a b\n")
@@ -102,55 +93,19 @@ def test_systems_of_the_same_name_in_subfolders_get_their_parents(tmp_path: Path
     } | {"ours": [tmp_path / "outputs/ours.1/test.txt"]}
 
 
-def test_names_of_test_sets_can_have_dots(tmp_path: Path) -> None:
-    for test_set, score in (("wmt.en-de", 30.0), ("wmt.de-en", 40.0)):
-        write(tmp_path / f"base.1/{test_set}.txt", "a b\n")
-        for name in (f"base.1/{test_set}", f"base.1/{test_set}.bleu", f"{test_set}.bleu"):
-            write(tmp_path / f"{name}.json", {**BLEU, "score": score})
-    write(tmp_path / "base.1/wmt.bleu.json", {**BLEU, "score": 50.0})
-    files = collect_files([tmp_path])
-    rows = score_table([score for score in files.scores if score.system == "base"])
-    assert rows.headings() == [(name, "BLEU") for name in ("wmt", "wmt.de-en", "wmt.en-de")]
-    assert [score and score.values for score in rows.rows["base"]] == [(50.0,), (40.0,), (30.0,)]
-    assert {score.test_set for score in files.scores} == {"wmt", "wmt.de-en", "wmt.en-de"}
-
-
 def test_folders_of_the_same_name_get_their_parents(tmp_path: Path) -> None:
     folders = [runs(tmp_path / "small/runs"), runs(tmp_path / "big/runs")]
-    for folder, mean in zip(folders, (1, 2), strict=True):
-        shares = {"types": {"NOUN": {"a": {"seeds": [mean]}}}, "signature": "m2"}
-        write(folder / "types.json", shares)
-        against = {"ours": {"difference": mean, "low": 0, "high": 3, "p": 0.01}}
-        write(folder / "gleu.json", {"against the baseline": against})
-        (folder / "figure.svg").write_text("<svg/>")
+    for folder in folders:
+        types = {"NOUN": {"a": {"seeds": [1]}}}
+        write(folder / "types.json", {"types": types, "signature": "m2"})
+        write(folder / "figure.svg", "<svg/>")
     files = collect_files(folders)
     assert len(files.systems("test")) == 6
     assert files.systems("test")["big/runs/base"] == [folders[1] / "base.1/test.txt"]
     assert list(files.figures) == ["small/runs/figure", "big/runs/figure"]
     assert list(files.breakdowns) == ["small/runs/types: by type", "big/runs/types: by type"]
-    titles = [f"{folder}/runs/gleu: against the baseline" for folder in ("small", "big")]
-    assert [comparison.title for comparison in files.comparisons] == titles
     with pytest.raises(UsageError, match="passed twice"):
         collect_files([folders[0], tmp_path / "big/../small/runs"])
-
-
-def test_missing_folder_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a folder"):
-        collect_files([tmp_path / "b"])
-
-
-def test_text_cannot_end_the_script_or_become_tags(tmp_path: Path) -> None:
-    evil = "</script><script>alert(1)</script> <!-- & $title"
-    write(tmp_path / "runs/<b>x</b>.1/test.txt", f"{evil}\n")
-    words = ["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html"), "--title", "<i>"]
-    assert main(words) == 0
-    page = (tmp_path / "r.html").read_text()
-    assert "alert(1)" in page
-    assert "<script>alert" not in page
-    assert "<i>" not in page
-    assert "<b>x" not in page
-    assert page.count("</script>") == 2
-    assert [side["lines"] for side in sides(page)] == [[evil]]
 
 
 def test_page_has_tables_figures_and_analyses(tmp_path: Path) -> None:
@@ -184,28 +139,18 @@ def sides(page: str) -> list[dict[str, Any]]:
     return content
 
 
-def errors(page: str) -> list[list[dict[str, Any]]]:
-    content: list[list[dict[str, Any]]] = data(page)["errors"]
-    return content
-
-
 def test_computed_scores_are_added_unless_score_files_have_them(tmp_path: Path) -> None:
     folder = runs(tmp_path / "runs")
     reference = write(tmp_path / "ref", "a b c\nd e\n")
     words = list(map(str, ["report", folder, "-o", tmp_path / "r.html", "--reference", reference]))
-    assert main([*words, "--metric", "accuracy"]) == 0
-    page = (tmp_path / "r.html").read_text()
+    page = ""
+    for metric, name in (("bleu", "BLEU"), ("chrf++", "chrF2++"), ("accuracy", "accuracy")):
+        assert main([*words, "--metric", metric]) == 0
+        page = (tmp_path / "r.html").read_text()
+        assert page.count(f"<br>{name}") == 1
+        assert f"{name} against base (best system)" in page
     assert 'data-value="100.0"><strong>100.00' in page
     assert "50.00 ± 0.00" in page  # two seeds, each with one correct line of two
-    assert "accuracy against base (best system)" in page
-    assert main([*words, "--metric", "bleu"]) == 0
-    page = (tmp_path / "r.html").read_text()
-    assert page.count("<br>BLEU") == 1
-    assert "BLEU against base (best system)" in page
-    assert main([*words, "--metric", "chrf++"]) == 0
-    page = (tmp_path / "r.html").read_text()
-    assert page.count("<br>chrF2++") == 1
-    assert "chrF2++ against base (best system)" in page
 
 
 def test_outputs_can_be_passed_by_system(tmp_path: Path) -> None:
@@ -219,17 +164,12 @@ def test_outputs_can_be_passed_by_system(tmp_path: Path) -> None:
 
 
 def test_names_that_are_not_utf8_are_shown(tmp_path: Path) -> None:
-    write(tmp_path / "runs/a.1/caf\udce9.txt", "a b\n")
     write(tmp_path / "runs/caf\udce9.svg", "<svg/>")
-    write(tmp_path / "runs/caf\udce9.json", {"x": 1})
-    reference = write(tmp_path / "ref", "a b\n")
-    given = [tmp_path / "runs", f"caf\udce9={reference}", f"caf\udcc3\udca9={reference}"]
-    words = ["report", *given, "--reference", reference, "-o", tmp_path / "r.html"]
-    assert main([*map(str, words), "--test-set", "caf\udce9", "--title", "caf\udce9"]) == 0
+    output = write(tmp_path / "out", "a b\n")
+    given = [tmp_path / "runs", f"caf\udce9={output}", f"caf\udcc3\udca9={output}"]
+    assert main(["report", *map(str, given), "-o", f"{tmp_path}/r.html"]) == 0
     page = (tmp_path / "r.html").read_text("utf-8")
-    assert "<title>caf\\udce9</title>" in page
     assert "Figure runs/caf\\udce9" in page
-    assert '<th scope="row">caf\\udce9</th>' in page
     assert [side["name"] for side in sides(page)][-2:] == ["caf\\udce9", "café"]
 
 
@@ -262,43 +202,29 @@ def test_m2_file_provides_sources_error_types_and_scores(tmp_path: Path) -> None
     source, reference, *_ = sides(page)
     assert source["lines"] == ["a b c", "d e"]
     assert reference["lines"] == ["x b c", "d e"]  # annotator 1 skipped a sentence
-    assert errors(page) == [
-        [
-            {"type": "R:NOUN", "words": "a", "correction": "x", "by": []},
-            {"type": "M:DET", "words": "b", "correction": "y", "by": []},
-        ],
-        [],
-    ]
+    assert [error["type"] for error in data(page)["errors"][0]] == ["R:NOUN", "M:DET"]
+    assert data(page)["errors"][1] == []
     assert "test: gold errors corrected, % by type (first seed)<" in page
-    assert "DET (1)" in page
-    assert "M:DET (1)" in page
     assert '<option value="missed 1">missed by tagged</option>' in page
-    assert '<option value="source" selected>' in page
-    for metric in ("GLEU", "BLEU"):
-        assert main([*map(str, words), "--metric", metric.lower()]) == 0
-        assert f"test: {metric}" in (tmp_path / "r.html").read_text()
     one_seed = {"tagged": [tmp_path / "runs/tagged.1/test.txt"]}
     write_report(tmp_path / "r.html", systems=one_seed, comparison=Comparison(gold=gold))
     assert ">gold errors corrected, % by type<" in (tmp_path / "r.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("words", "culprit"),
     [
-        (["--test-set", "dev"], "--test-set is dev; expected test."),
-        (["--baseline", "other"], "expected one of the systems: base, tagged, tagged-ft."),
-        (["--reference", "short"], "has 2 lines but a reference has 1"),
-        (["--metric", "m2"], "The metric m2 needs --gold."),
-        (["--gold", "empty"], "has 2 lines but the source has 0"),
-        (["--tokenize", "zh", "--metric", "accuracy"], "--tokenize needs the metric bleu"),
-        (["--reference", "missing"], "missing does not exist"),
-        (["-o", "runs/base.1/test.txt"], "runs/base.1/test.txt is an input"),
-        (["--source", "short", "-o", "./short"], "short is an input"),
+        ("runs --test-set dev", "--test-set"),
+        ("runs --baseline other", "base, tagged, tagged-ft"),
+        ("runs --reference short", "reference has 1"),
+        ("empty", "empty"),
+        ("runs -o runs/base.1/test.txt", "runs/base.1/test.txt"),
+        ("runs --source short -o ./short", "short"),
     ],
 )
-def test_usage_and_data_errors(
-    flags: list[str],
-    message: str,
+def test_a_wrong_input_is_named_and_kept(
+    words: str,
+    culprit: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -306,28 +232,9 @@ def test_usage_and_data_errors(
     monkeypatch.chdir(tmp_path)
     runs(tmp_path / "runs")
     write(tmp_path / "short", "a\n")
-    write(tmp_path / "empty", "")
+    write(tmp_path / "empty/notes.md", "nothing")
     texts = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert main(["report", "runs", "-o", "r.html", *flags]) != 0
-    assert message in capsys.readouterr().err
+    assert main(["report", "-o", "r.html", *words.split()]) != 0
+    assert culprit in capsys.readouterr().err
     assert all(path.read_bytes() == text for path, text in texts.items())
     assert not (tmp_path / "r.html").exists()
-
-
-def test_folder_without_results_is_rejected(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path / "runs/notes.md", "nothing")
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 1
-    assert f"no outputs, scores or figures in {tmp_path}/runs." in capsys.readouterr().err
-    with pytest.raises(DataError, match=r"no outputs, scores or figures\. .* with their names"):
-        write_report(tmp_path / "r.html", {})  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"is not a folder.* with the name of the system"):
-        write_report(tmp_path / "r.html", [tmp_path / "runs/notes.md"])
-
-
-def test_an_unknown_metric_and_a_system_without_files(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="`metric` is 'blue'"):
-        Comparison(metric="blue")
-    with pytest.raises(UsageError, match="The system ours has no files"):
-        write_report(tmp_path / "r.html", systems={"ours": []})

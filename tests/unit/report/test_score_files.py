@@ -16,7 +16,6 @@ from fairseq_ssl.report.score_files import (
     ReportedScore,
     ScoreComparison,
     collect_files,
-    metric_direction,
     parse_breakdowns,
     parse_comparisons,
     parse_scores,
@@ -51,7 +50,7 @@ def test_metrics_of_the_same_name_are_different_columns() -> None:
 
 def test_different_signatures_are_different_columns() -> None:
     plain, lower = ({"name": "BLEU", "score": 1, "signature": s} for s in ("case:mixed", "case:lc"))
-    table = score_table([*parse_scores(plain, "test", "a"), *parse_scores(lower, "test", "a")])
+    table = score_table(parse_scores([plain, lower], "test", "a"))
     assert table.headings() == [("test", "BLEU [1]"), ("test", "BLEU [2]")]
 
 
@@ -71,16 +70,6 @@ def test_seeds_in_two_files_are_counted_once() -> None:
     together = ReportedScore("ours", "test", "GLEU", (1.0, 3.0), "gleu")
     for scores in ([*single, together], [together, *single], [single[0], together]):
         assert score_table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
-
-
-def test_systems_in_two_files_have_one_seed(tmp_path: Path) -> None:
-    scores = {"mean": 50.0, "deviation": 0.0, "seeds": [50.0]}
-    content = {"systems": {"a": {"BLEU": scores}, "b": {"BLEU": scores}}, "signature": "bleu"}
-    levels = {"A": {"a": scores, "b": scores}}
-    (tmp_path / "test.json").write_text(json.dumps(content))
-    (tmp_path / "test.levels.json").write_text(json.dumps({**content, "levels": levels}))
-    table = score_table(collect_files([tmp_path]).scores)
-    assert table.rows == {"a": [SeedRange((50.0,))], "b": [SeedRange((50.0,))]}
 
 
 def test_files_of_one_named_system_are_not_seeds(tmp_path: Path) -> None:
@@ -114,22 +103,6 @@ def test_one_seed_in_the_files_of_runs_and_in_a_summary(seeds: str, tmp_path: Pa
         assert table.rows == {"ours": [SeedRange((50.0,) * len(seeds))]}
 
 
-def test_two_files_of_a_run_are_one_seed(tmp_path: Path) -> None:
-    for name, score in (("a.1/test", 30.0), ("a.1/test.bleu", 30.0), ("a.2/test", 32.0)):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        content = {"name": "BLEU", "score": score, "signature": "bleu"}
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    assert score_table(collect_files([tmp_path]).scores).rows == {"a": [SeedRange((30.0, 32.0))]}
-
-
-def test_sacrebleu_json_of_several_metrics() -> None:
-    bleu = {"name": "BLEU", "score": 30, "signature": "nrefs:1"}
-    assert shown([bleu, {**bleu, "name": "chrF2", "score": 50}]) == [
-        ("ours", "BLEU", (30.0,)),
-        ("ours", "chrF2", (50.0,)),
-    ]
-
-
 def test_scores_of_classify_score() -> None:
     assert shown(CLASSES) == [("alone", "error", (9, 11)), ("mixed", "error", (7, 9))]
     assert best_scores(score_table(parse_scores(CLASSES, "test", "x"))) == [8]
@@ -141,37 +114,10 @@ def test_scores_of_classify_score() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("metric", "direction"),
-    [("BLEU", 1), ("macro f1", 1), ("calibration error", -1), ("TER", -1), ("lines", 0)],
-)
-def test_direction_of_metrics(metric: str, direction: int) -> None:
-    assert metric_direction(metric) == direction
-
-
 def test_scores_by_type() -> None:
     types = {"NOUN": {"ours": {"mean": 50.0, "deviation": 0, "seeds": [50.0]}}}
     (breakdown,) = parse_breakdowns({"signature": "errant", "types": types}, "test.errant")
     assert breakdown == ("test.errant: by type", {"NOUN": {"ours": SeedRange((50.0,))}})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "3",
-        "null",
-        "[1, {}]",
-        '{"signature": 1, "systems": {"a": "x", "b": {"F": {"seeds": 3}, "G": 4}}}',
-        '{"signature": "x", "systems": [], "score": NaN, "more": Infinity, "is": true}',
-        '{"against the baseline": {"a": 3, "b": {"difference": "x"}}, "types": {"x": 3}}',
-        '{"signature": "x", "systems": {"a": {"against": {"baseline": "b", "interval": 3}}}}',
-    ],
-)
-def test_other_json_has_no_scores(text: str) -> None:
-    content = json.loads(text)
-    assert not shown(content)
-    assert not list(parse_comparisons(content, "x"))
-    assert not list(parse_breakdowns(content, "x"))
 
 
 def write_scores(path: Path, value: float, **more: Any) -> None:
@@ -194,26 +140,6 @@ def test_an_analysis_of_scored_outputs_is_no_seed(tmp_path: Path) -> None:
     assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 52.0))]}
 
 
-@pytest.mark.parametrize("outputs", [True, False])
-@pytest.mark.parametrize("seeds", [[50.0], [50.0, 52.0]])
-def test_systems_of_summaries_in_subfolders_get_their_parents(
-    seeds: list[float], outputs: bool, tmp_path: Path
-) -> None:
-    for folder, more in (("big", 10.0), ("small", 0.0)):
-        values = [seed + more for seed in seeds]
-        for seed, value in enumerate(values, 1):
-            if outputs:
-                write_scores(tmp_path / folder / f"base.{seed}/test.json", value)
-        systems = {"base": {"BLEU": {"mean": 0.0, "values": values}}}
-        write_scores(tmp_path / folder / "test.json", 0.0, systems=systems)
-        if len(seeds) == 1:
-            write_scores(tmp_path / folder / "test.json", values[0], system="base")
-    assert written_rows(tmp_path) == {
-        "big/base": [SeedRange(tuple(seed + 10 for seed in seeds))],
-        "small/base": [SeedRange(tuple(seeds))],
-    }
-
-
 def test_summaries_of_equal_scores_are_one_system(tmp_path: Path) -> None:
     for folder in ("alone", "continued"):
         write_scores(tmp_path / folder / "test.json", 50.0, system="base")
@@ -223,24 +149,14 @@ def test_summaries_of_equal_scores_are_one_system(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["runs", "systems", "system"])
 def test_files_of_different_scores_are_different_test_sets(kind: str, tmp_path: Path) -> None:
     for name, value in (("wmt.en-de", 50.0), ("wmt.en-fr.bleu", 52.0), ("other.bleu", 50.0)):
-        if kind == "runs":
-            write_scores(tmp_path / f"base.1/{name}.json", value)
-        elif kind == "systems":
-            systems = {"base": {"BLEU": {"mean": value, "values": [value]}}}
-            write_scores(tmp_path / f"{name}.json", value, systems=systems)
-        else:
-            write_scores(tmp_path / f"{name}.json", value, system="base")
+        folder = tmp_path / "base.1" if kind == "runs" else tmp_path
+        systems = {"base": {"BLEU": {"mean": value, "values": [value]}}}
+        named: dict[str, Any] = {"systems": systems, "system": "base"}
+        more = {key: content for key, content in named.items() if key == kind}
+        write_scores(folder / f"{name}.json", value, **more)
     table = score_table(collect_files([tmp_path]).scores)
     assert table.headings() == [("other", "BLEU"), ("wmt.en-de", "BLEU"), ("wmt.en-fr", "BLEU")]
     assert table.rows == {"base": [SeedRange((value,)) for value in (50.0, 50.0, 52.0)]}
-
-
-def test_numbered_files_are_seeds(tmp_path: Path) -> None:
-    for seed, value in (("1", 50.0), ("2", 52.0)):
-        write_scores(tmp_path / f"test.{seed}.json", value, system="base")
-    table = score_table(collect_files([tmp_path]).scores)
-    assert table.headings() == [("test", "BLEU")]
-    assert table.rows == {"base": [SeedRange((50.0, 52.0))]}
 
 
 @pytest.mark.parametrize("name", ["test.{}", "s{}/test", "seed-{}/test", "{}/test"])
@@ -272,8 +188,5 @@ def test_decimal_numbers_are_not_seeds(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "test.txt").write_text("a\n")
     systems = collect_files([tmp_path]).systems("test")
-    assert {name: len(paths) for name, paths in systems.items()} == {
-        "noise0.1": 1,
-        "noise0.5": 1,
-        "lr0.001": 2,
-    }
+    found = {name: len(paths) for name, paths in systems.items()}
+    assert found == {"noise0.1": 1, "noise0.5": 1, "lr0.001": 2}
