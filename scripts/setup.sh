@@ -26,16 +26,16 @@ _ssl_use() {
   export VIRTUAL_ENV PATH
 }
 
-# Print the interpreter to build with: PYTHON, or the first available of 3.11, 3.12, 3.10.
+# Print the interpreter to build with: PYTHON, or the first available of 3.11, 3.12, 3.13, 3.10.
 _ssl_find_python() {
   local name version failure=''
-  for name in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do
+  for name in ${PYTHON:-python3.11 python3.12 python3.13 python3.10 python3}; do
     if ! version="$("$name" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1)"; then
       failure="$version" version=''
       continue
     fi
     case "$version" in
-      3.10 | 3.11 | 3.12)
+      3.10 | 3.11 | 3.12 | 3.13)
         command -v "$name"
         return
         ;;
@@ -45,9 +45,9 @@ _ssl_find_python() {
     if command -v "$PYTHON" >/dev/null && [[ -n "$failure" ]]; then
       printf '%s\n' "$failure" >&2 # for example from pyenv's shim of an inactive version
     fi
-    _ssl_say "PYTHON=$PYTHON is ${version:+Python }${version:-not available}. Expected Python 3.10, 3.11 or 3.12."
+    _ssl_say "PYTHON=$PYTHON is ${version:+Python }${version:-not available}. Expected Python 3.10 to 3.13."
   else
-    _ssl_say "no Python 3.10, 3.11 or 3.12 found. Install one, or set PYTHON=/path/to/python3.11."
+    _ssl_say "no Python 3.10 to 3.13 found. Install one, or set PYTHON=/path/to/python3.11."
   fi
   return 1
 }
@@ -114,11 +114,13 @@ _ssl_build_fairseq() {
   mv "$wheels.tmp" "$wheels"
 }
 
+# Install the other packages and what fairseq needs, except torchaudio: only speech needs it, and a
+# build of it that does not fit torch makes transformers fail.
 _ssl_install_others() {
   local missing
   _ssl_pip install --no-build-isolation --no-deps --editable "$_ssl_root" || return 1
   mapfile -t missing < <("$_ssl_venv/bin/python" "$_ssl_root/scripts/check_environment.py" --dev --missing)
-  _ssl_pip install --no-build-isolation "${missing[@]}" hydra-core
+  _ssl_pip install --no-build-isolation "${missing[@]}" bitarray cffi hydra-core regex
 }
 
 # Build .venv. fairseq compiles while the other packages are downloaded and installed.
@@ -139,7 +141,7 @@ _ssl_build() (
   _ssl_step "installed the other packages" _ssl_install_others || exit 1
   wait "$compiler" || exit 1
   trap - EXIT
-  _ssl_step "installed fairseq" _ssl_pip install --no-build-isolation \
+  _ssl_step "installed fairseq" _ssl_pip install --no-deps \
     "$_ssl_parts"/wheels/fairseq_fixed-*.whl || exit 1
   rm -r "$_ssl_parts"
 )

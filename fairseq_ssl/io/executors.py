@@ -38,7 +38,11 @@ LIBRARY_WARNINGS = (
 
 
 def silence_library_warnings() -> None:
-    """Hide fairseq's tensorboardX message, warnings about its code, and Hydra's debug messages."""
+    """Hide fairseq's tensorboardX message, warnings about its code, and Hydra's debug messages.
+
+    And the progress bars of transformers, which models of a few seconds do not need.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     logging.getLogger(SPEECH_LOGGER).addFilter(_is_shown)
     logging.getLogger("hydra").setLevel(logging.INFO)
     for message in LIBRARY_WARNINGS:
