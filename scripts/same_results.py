@@ -6,8 +6,9 @@
 `same_results.txt` has the commands, their new names and the accepted differences. Each command runs
 once with each version. Both versions read the same inputs: toy corpora and the outputs of the old
 version. So the new version reads the old checkpoints, and a difference does not cause further ones.
-Paths, dates and speeds are replaced before texts are compared. Times are CPU seconds, and a ratio
-above 1 means that the new version is faster. `fairseq-ssl serve` is left out: it does not end.
+Paths, version numbers, dates and speeds are replaced before texts are compared. Times are CPU
+seconds, and a ratio above 1 means that the new version is faster. `fairseq-ssl serve` is left out:
+it does not end.
 
 The exit code is 1 if a command fails or if there are differences that are not accepted.
 """
@@ -17,7 +18,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import fnmatch
-import gzip
 import hashlib
 import json
 import os
@@ -78,7 +78,7 @@ def read_table(text: str) -> Table:
         elif kind.startswith("accept "):
             table.accepted[kind.removeprefix("accept ")] = rest
         elif rest and not kind.startswith("#"):
-            table.commands[kind] = (old, new or renamed(old, table.moved))
+            table.commands[kind] = (old, new or old)
     return table
 
 
@@ -164,7 +164,7 @@ def as_json(value: Any) -> Any:
         return vars(value)
     if hasattr(value, "detach"):
         digest = hashlib.sha256(value.detach().numpy().tobytes()).hexdigest()
-        return f"{value.dtype} {list(value.shape)} {digest}"
+        return f"{value.dtype} {'x'.join(map(str, value.shape))} sha256:{digest[:16]}"
     return repr(value)
 
 
@@ -185,10 +185,10 @@ def differences(versions: list[Version], old_names: Mapping[str, str]) -> Iterat
 
 
 def text_of(path: Path, version: Version) -> str:
-    """Return a file as text. Paths of the version and what depends on time are replaced."""
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    text = data.decode(errors="backslashreplace")
+    """Return a file as text. Paths, version numbers, dates and speeds are replaced."""
+    text = path.read_bytes().decode(errors="backslashreplace")
     text = text.replace(str(version.folder), "<folder>").replace(str(version.tree), "<tree>")
+    text = re.sub(r"(version\W{1,4})[\d.]+", r"\1<version>", text)
     for pattern, replacement in VOLATILE.items() if path.name in ("stdout", "stderr") else ():
         text = re.sub(pattern, replacement, text)
     return text
@@ -226,8 +226,9 @@ def compare(versions: list[Version], table: Table, only: list[str]) -> int:
     print(f"{'CPU seconds':24}     old     new   ratio")
     seconds = {}
     for name in with_dependencies(table, only):
-        pairs = zip(versions, table.commands[name], strict=True)
-        seconds[name] = [run(version, command, name) for version, command in pairs]
+        old, new = table.commands[name]
+        commands = zip(versions, (old, renamed(new, table.moved)), strict=True)
+        seconds[name] = [run(version, command, name) for version, command in commands]
         print_seconds(name, seconds[name])
     if not only:
         seconds["help texts"] = [help_texts(versions[0], {}), help_texts(versions[1], old_names)]
@@ -261,6 +262,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help="beginnings of names")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="new folder for the outputs")
     args = parser.parse_args()
+    if args.keep and args.keep.exists():
+        parser.error(f"{args.keep} exists. Name a new folder.")
     table = read_table(TABLE.read_text(encoding="utf-8"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.environ |= {"PATH": path, "COLUMNS": "9999", "OMP_NUM_THREADS": "1"}
