@@ -128,6 +128,7 @@ def help_texts(version: Version, old_names: Mapping[str, str], command: str = ""
 
 def describe() -> None:
     """Write all checkpoints, and the options for fairseq-train to the working folder, as text."""
+    import onnx
     import torch
     from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
     from fairseq.registry import REGISTRIES
@@ -145,6 +146,9 @@ def describe() -> None:
         for volatile in ("metrics", "previous_training_time"):
             state.get("extra_state", {}).pop(volatile, None)
         write(f"{path}.txt", state)
+    for path in Path("..").rglob("*.onnx"):
+        lines = str(onnx.load(path)).splitlines()
+        write(f"{path}.txt", [line for line in lines if ".py" not in line])  # without stack traces
     registries = {name: registry["registry"] for name, registry in REGISTRIES.items()}
     for kind, registry in {"task": TASK_REGISTRY, "model": MODEL_REGISTRY, **registries}.items():
         for name, cls in registry.items():
