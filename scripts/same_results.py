@@ -70,7 +70,8 @@ def read_table(text: str) -> Table:
         kind, _, rest = string.Template(line).safe_substitute(variables).partition(": ")
         old, _, new = rest.partition(" => ")
         if re.match("[A-Z]+=", kind):
-            variables |= [kind.split("=", 1)]
+            name, _, value = kind.partition("=")
+            variables[name] = value
         elif kind == "input":
             table.inputs.append(rest)
         elif kind == "moved":
@@ -200,8 +201,8 @@ def text_of(path: Path, version: Version) -> str:
 
 def short_diff(old: str, new: str) -> str:
     """Return the first lines or parts of sentences that differ."""
-    parts = (re.split(r"\n|(?<=[,.]) ", text) for text in (old, new))
-    diff = list(difflib.unified_diff(*parts, n=0, lineterm=""))[2:]
+    parts = [re.split(r"\n|(?<=[,.]) ", text) for text in (old, new)]
+    diff = list(difflib.unified_diff(parts[0], parts[1], n=0, lineterm=""))[2:]
     changed = [line[:DIFF_WIDTH] for line in diff if not line.startswith("@@")]
     return "\n".join([*changed[:DIFF_LINES], f"({len(changed)} lines)"])
 
