@@ -49,7 +49,8 @@ def add_panic(tokenizer: dict[str, Any]) -> None:
 
 
 def change_tokenizer(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the tokenizer.json in a folder."""
+    """Change the tokenizer.json in a folder, which transformers 5 reads for this class only."""
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     path = folder / "tokenizer.json"
     content = json.loads(path.read_text("utf-8"))
     change(content)

@@ -6,6 +6,7 @@ the first symbol. `id2label` in config.json has the names of the edits.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -149,14 +150,17 @@ def _tokenizer(text: str) -> Any:
     transformers = import_optional("transformers", "Export to Hugging Face", "bert")
     tokenizers = import_optional("tokenizers", "Export to Hugging Face", "bert")
     with library_errors("The tokenizer cannot be read"):
-        tokenizer = tokenizers.Tokenizer.from_str(text)
+        content = json.loads(text)
+        if "add_prefix_space" in (content["pre_tokenizer"] or {}):
+            content["pre_tokenizer"]["add_prefix_space"] = True  # each word is as after a space
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
     special = {
         kind: next((name for name in names if tokenizer.token_to_id(name) is not None), None)
         for kind, names in SPECIAL.items()
     }
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        add_prefix_space=True,  # each word is tokenized as after a space
+        add_prefix_space=True,
         model_input_names=["input_ids", "attention_mask"],
         **{kind: name for kind, name in special.items() if name},
     )

@@ -28,7 +28,7 @@ def test_word_pieces_are_those_of_bert(bert: Path, uncased: bool) -> None:
     """Except unknown parts of words, which are unchanged."""
     transformers = pytest.importorskip("transformers")
     (bert / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": uncased}))
-    theirs = transformers.BertTokenizer(bert / "vocab.txt", do_lower_case=uncased)
+    theirs = transformers.BertTokenizer(str(bert / "vocab.txt"), do_lower_case=uncased)
     ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
     for line in ("playing pl-play .", "do n't", "Playing ##b plaything .", "né Né ne", "." * 101):
         pieces = ours.split(line)
