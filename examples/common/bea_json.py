@@ -94,10 +94,10 @@ def _parse_essay(line: str, place: str) -> tuple[str, list[Edit]]:
         essay = parse_json(line)
         ((_, edits),) = essay["edits"]
         return essay["text"].translate(PUNCTUATION), [
-            Edit(int(start), int(end), correction and correction.translate(PUNCTUATION))
-            for start, end, correction, *_ in edits
+            Edit(int(start), int(end), None if new is None else new.translate(PUNCTUATION))
+            for start, end, new, *_ in edits
         ]
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise DataError(
             f"{place} is not an essay of BEA-2019. Expected an object with text, and edits of one "
             "annotator as [[0, [[START, END, CORRECTION], ...]]]."

@@ -138,6 +138,8 @@ A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
         '{"text": "a"}',
         '{"text": 1, "edits": [[0, []]]}',
         '{"text": "", "edits": 1}',
+        '{"text": "a", "edits": [[0, [[0, 1, 0]]]]}',
+        '{"text": "a", "edits": [[0, [[0, 1e999, "b"]]]]}',
     ):
         path.write_text(damaged, "utf-8")
         with pytest.raises(DataError, match=r"essays.json:1 is not an essay of BEA-2019"):
