@@ -1,6 +1,6 @@
 """Tables of recipes in examples/README.md: results in the paper and ours, on real data first.
 
-The rows combine the papers in fairseq_ssl/papers.py with examples/RECIPE/results.json, where
+The rows combine the papers in scripts/docs/papers.py with examples/RECIPE/results.json, where
 results on toy data or synthetic errors have `"data": "synthetic"`. Each of our numbers must also be
 in the README of its recipe, with its command.
 """
@@ -14,9 +14,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_ssl.papers import PAPERS
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "scripts/docs"))
+
+from papers import PAPERS  # noqa: E402
+
 PAGE = ROOT / "examples/README.md"
 HEADINGS = {"real": "Real data", "synthetic": "Toy data and synthetic errors"}
 BEGIN, END = "<!-- made by: python scripts/recipes.py --write -->\n", "<!-- end -->"

@@ -64,7 +64,7 @@ done
 step "imports without torch"
 python - <<'PYTHON'
 import fairseq_ssl
-from fairseq_ssl import edits, errors, filters, io, metrics, noise, papers, report, rerank, text
+from fairseq_ssl import edits, errors, filters, io, metrics, noise, report, rerank, text
 from fairseq_ssl import analysis, checkpoints, inference, learned_filter, signature
 
 assert "here" not in fairseq_ssl.__file__
@@ -125,8 +125,6 @@ for split in train valid test; do cp clean "pairs/$split.en" && cp noisy "pairs/
 fairseq-ssl position-data vanilla pairs positions -s en -t de >log 2>&1
 fairseq-ssl report before=noisy after=edited -o page.html --source noisy --reference clean 2>log
 has page.html '</html>'
-fairseq-ssl papers >shown
-has shown '--arch'
 [[ -e "$(fairseq-ssl user-dir)/py.typed" ]] || fail "py.typed is not installed"
 fairseq-ssl doctor >shown || fail "doctor: $(grep -B1 PROBLEM shown)"
 has shown "fairseq-ssl[train]"

@@ -30,6 +30,7 @@ OLD_HYDRA = version("hydra-core").startswith("1.0.")
 """Stock fairseq 0.12.2 needs Hydra 1.0, in which models of a plug-in have no group."""
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_ssl"
+sys.path.append(str(ROOT / "scripts/docs"))
 BIN = Path(sys.executable).parent
 
 

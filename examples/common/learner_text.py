@@ -23,12 +23,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bea_json import PUNCTUATION
+
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
 from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import open_bytes, parse_json, read_lines
-from fairseq_ssl.metrics.bea_json import PUNCTUATION
 from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2
 
 REVIEWS = 500

@@ -63,8 +63,7 @@ fce() {
   if [[ "$file" == *.m2 ]]; then
     into "$raw/fce.m2" cat "$file"
   else
-    quietly "$log" run fairseq-ssl m2 from-json "$file" --spacy-model "$SPACY_MODEL" --jobs "$JOBS" \
-      -o "$raw/fce.m2"
+    into "$raw/fce.m2" python "$HERE/bea_json.py" "$file" --spacy-model "$SPACY_MODEL" --jobs "$JOBS"
   fi
 }
 

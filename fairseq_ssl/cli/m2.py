@@ -19,14 +19,11 @@ EXAMPLES = """\
   fairseq-ssl m2 to-text ABCN.dev.gold.bea19.m2 -o dev          (writes dev.src and dev.trg)
   fairseq-ssl m2 to-text conll14.m2 -o test --annotator all     (test.src, test.trg.0, test.trg.1)
   fairseq-ssl m2 from-text dev.src dev.ref0 dev.ref1 -o dev.m2 --jobs 8
-  fairseq-ssl m2 from-json fce.train.json -o fce.train.m2 --jobs 8
   fairseq-ssl m2 merge first.m2 second.m2 -o both.m2
   fairseq-ssl m2 stats both.m2 --format json
   fairseq-ssl m2 apply both.m2 --types 'VERB*,NOUN*' --exclude-types U -o corrected.txt"""
 M2_FILE = "M2 file"
-RECORDED = (
-    "step annotator drop_overlaps types exclude_types spacy_model untyped auto keep_types presplit"
-)
+RECORDED = "step annotator drop_overlaps types exclude_types spacy_model untyped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,16 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REFERENCE",
         help="corrected text, line by line; several files are several annotators; .gz by suffix",
     )
-    _add_extraction(step)
-    step = steps.add("from-json", "convert essays of BEA-2019: W&I+LOCNESS, FCE v2.1", _from_json)
-    options.add_files(step, file="JSON of an essay a line, with edits of characters")
-    _add_extraction(step)
-    for name, what in (
-        ("--auto", "extract the edits by ERRANT (default: the annotators' edits)"),
-        ("--keep-types", "types of the JSON, NA if it has none (default: types by ERRANT)"),
-        ("--presplit", "each line of an essay is a sentence (default: split lines by spaCy)"),
-    ):
-        step.add_argument(name, action="store_true", help=what)
+    options.add_output_or_stdout(step, "M2 file; .gz by suffix")
+    add_pipeline(step, "use a blank pipeline: no types by ERRANT")
+    options.add_line_jobs(step)
     step = steps.add("merge", "join the annotators of files with the same sentences", _merge)
     step.add_argument("files", type=Path, nargs="+", metavar="FILE", help="M2 files, two or more")
     options.add_output_or_stdout(step, "M2 file; annotators are numbered from 0 in this order")
@@ -90,13 +80,6 @@ def _add_annotator(step: argparse.ArgumentParser, more: str = "") -> None:
         action="store_true",
         help="drop an edit that overlaps an earlier one (default: an error)",
     )
-
-
-def _add_extraction(step: argparse.ArgumentParser) -> None:
-    options.add_output_or_stdout(step, "M2 file; .gz by suffix")
-    what = "use a blank pipeline: no types by ERRANT, and sentences of essays end at punctuation"
-    add_pipeline(step, what)
-    options.add_line_jobs(step)
 
 
 def add_pipeline(step: options.Options, untyped: str) -> None:
@@ -155,14 +138,6 @@ def _from_text(args: argparse.Namespace) -> None:
 
     found = annotate_texts(args.source, args.reference, pipeline(args), args.jobs, progress)
     _write(args, found, [args.source, *args.reference])
-
-
-def _from_json(args: argparse.Namespace) -> None:
-    from fairseq_ssl.metrics.bea_json import ConversionOptions, convert_essays, read_essays
-
-    how = ConversionOptions(pipeline(args), args.auto, args.keep_types, args.presplit)
-    found = convert_essays(read_essays(args.file), how, args.jobs, progress)
-    _write(args, found, [args.file])
 
 
 def _merge(args: argparse.Namespace) -> None:

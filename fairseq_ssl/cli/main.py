@@ -37,7 +37,6 @@ VERBS = {
     "length-bleu": "BLEU by source length, and the gain over a baseline checkpoint",
     "m2": "convert M2 files to text and back, and merge, count and apply their edits",
     "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
-    "papers": "list the papers and their --task, --arch and --criterion names",
     "position-data": "create data sets that compare positions: short, joined, swapped",
     "postprocess": "copy unknown words, join subwords, detruecase, fix Japanese punctuation",
     "report": "write an HTML page of scores, figures and sentences",

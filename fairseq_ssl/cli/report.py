@@ -22,9 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="FOLDER or NAME=FILE",
-        help="folder with outputs SYSTEM.SEED/SET.txt, scores (.json of sacreBLEU or fairseq-ssl "
-        "score), figures (.png, .svg, .jpg) and analyses (other .json files); or output of a "
-        "system, one sentence per line; files with the same NAME are seeds of a system",
+        help="folder with outputs SYSTEM.SEED/SET.txt, scores SYSTEM.SEED/SET.METRIC.json or "
+        "SET.METRIC.json (of sacreBLEU or fairseq-ssl score), figures (.png, .svg, .jpg) and "
+        "analyses (other .json files); or output of a system, one sentence per line; files with "
+        "the same NAME are seeds of a system",
     )
     options.add_output(parser, "page, such as report.html")
     parser.add_argument(

@@ -134,7 +134,7 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
 
     Returns:
         The file if it needs no conversion and is seekable. Otherwise a reader of the converted
-        text, which seeks by reading from the beginning, like a gzip file.
+        text, with positions in it, which seeks forward only.
     """
     start = file.tell() if file.seekable() else None
     head = read_line(file, name)
@@ -151,7 +151,7 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
     elif start is not None:
         file.seek(start)
         return file
-    conversion = _Conversion(file, start, head, len(codecs.BOM_UTF8) * has_mark, is_windows)
+    conversion = _Conversion(file, head.removeprefix(codecs.BOM_UTF8), is_windows)
     # A subclass of BufferedReader would be slow to iterate over.
     return cast("IO[bytes]", io.BufferedReader(conversion, BUFFER))
 
@@ -169,25 +169,19 @@ def file_on_disk(file: Any) -> Any:
 
 
 class _Conversion(io.RawIOBase):
-    """Reader of a file without its byte-order mark and with Unix line ends.
+    """Reader of the rest of a text with Unix line ends. Each block is converted when it is read.
 
     Args:
-        file: binary file, of which `head` has been read
-        start: position before `head`, None if the file is not seekable
-        head: bytes that have been read
-        mark: length of the byte-order mark in bytes
+        file: binary file, of which the first line has been read
+        head: first line without a byte-order mark
         is_windows: replace CR LF by LF
     """
 
-    def __init__(
-        self, file: IO[bytes], start: int | None, head: bytes, mark: int, is_windows: bool
-    ) -> None:
+    def __init__(self, file: IO[bytes], head: bytes, is_windows: bool) -> None:
         super().__init__()
         self.file: Any = file
-        self._start, self._mark, self._is_windows = start, mark, is_windows
-        self._head = head[mark:]
-        """Bytes to convert before reading from the file."""
-        self._ready = b""
+        self._is_windows = is_windows
+        self._ready = self._convert(head)
         """Converted bytes that have not been read."""
         self._position = 0
 
@@ -196,46 +190,36 @@ class _Conversion(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """Return True if the underlying file is seekable."""
-        return self._start is not None
+        """Return True, because the reader can seek forward."""
+        return True
 
     def tell(self) -> int:
         """Return the position in the converted text."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Seek to an offset in the converted text from its beginning."""
-        if self._start is None or whence != io.SEEK_SET:
-            raise io.UnsupportedOperation("seek from the beginning of a file that can seek")
-        if offset < self._position:
-            self.file.seek(self._start + self._mark)
-            self._head, self._ready, self._position = b"", b"", 0
-        while self._position < offset and self._take(min(BUFFER, offset - self._position)):
+        """Skip the converted text before an offset."""
+        if whence != io.SEEK_SET or offset < self._position:
+            raise io.UnsupportedOperation("A converted text can seek forward only.")
+        while self._position < offset and self.read(min(BUFFER, offset - self._position)):
             pass
         return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
-        data = self._take(len(buffer))
+        if not self._ready:
+            self._ready = self._convert(self.file.read1(len(buffer)))
+        data, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
         buffer[: len(data)] = data
+        self._position += len(data)
         return len(data)
 
-    def _take(self, size: int) -> bytes:
-        if not self._ready:
-            self._ready = self._convert(size)
-        data, self._ready = self._ready[:size], self._ready[size:]
-        self._position += len(data)
-        return data
-
-    def _convert(self, size: int) -> bytes:
-        """Read and convert about `size` bytes. Return b"" only at the end of the file."""
-        data, self._head = self._head or self.file.read1(size), b""
-        while data.endswith(b"\r") and self._is_windows:  # the next byte can be LF
-            after = self.file.read1(size)
-            if not after:
-                break
-            data += after
-        return data.replace(b"\r\n", b"\n") if self._is_windows else data
+    def _convert(self, data: bytes) -> bytes:
+        if not self._is_windows:
+            return data
+        if data.endswith(b"\r"):  # the next byte can be LF
+            data += self.file.readline(MAX_LINE_BYTES)
+        return data.replace(b"\r\n", b"\n")
 
 
 def read_lines(path: str | Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.errors import DISTRIBUTIONS, INSTALL_TRAINING
 from fairseq_ssl.io.executors import cpu_count
-from fairseq_ssl.papers import PAPERS
+from fairseq_ssl.plugin import REGISTERING_MODULES
 from fairseq_ssl.text.m2 import SPACY_MODEL
 
 PACKAGES = (
@@ -126,7 +126,6 @@ def _uses_unsafe_loading() -> bool:
 
 
 def _registration() -> Finding:
-    names = [name for paper in PAPERS for name in paper.registered]
     try:
         fairseq_ssl.register()
         from fairseq.criterions import CRITERION_REGISTRY
@@ -135,10 +134,12 @@ def _registration() -> Finding:
         from fairseq.tasks import TASK_REGISTRY
     except Exception as error:  # report any error of fairseq to the user
         return Finding("registration", "failed", f"{type(error).__name__}: {error}")
-    known = {*TASK_REGISTRY, *ARCH_MODEL_REGISTRY, *CRITERION_REGISTRY, *OPTIMIZER_REGISTRY}
-    missing = [name for name in names if name not in known]
-    problem = f"not registered with fairseq: {', '.join(missing)}" if missing else ""
-    return Finding("registration", f"{len(names) - len(missing)} of {len(names)} names", problem)
+    registries = (TASK_REGISTRY, ARCH_MODEL_REGISTRY, CRITERION_REGISTRY, OPTIMIZER_REGISTRY)
+    modules = [cls.__module__ for registry in registries for cls in registry.values()]
+    missing = [module for module in REGISTERING_MODULES if module not in modules]
+    problem = f"without a name in fairseq: {', '.join(missing)}" if missing else ""
+    count = sum(module.startswith("fairseq_ssl.") for module in modules)
+    return Finding("registration", f"{count} names", problem)
 
 
 def _shadows() -> Iterator[Finding]:

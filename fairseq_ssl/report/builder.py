@@ -88,7 +88,7 @@ def write_report(
 
     Args:
         output: the HTML file.
-        folders: folders with outputs (SYSTEM.SEED/SET.txt), score files, figures and analyses.
+        folders: folders with outputs and their scores, figures and analyses, as in `collect_files`.
         systems: output files of each system, one for each seed.
         title: title of the page.
         test_set: test set whose sentences are shown, and name of the test set of `systems`
@@ -105,8 +105,8 @@ def write_report(
     if files.is_empty():
         where = f" in {', '.join(map(str, folders))}" if folders else ""
         raise DataError(
-            f"There are no outputs, scores or figures{where}. Expected folders written by a recipe "
-            "or by fairseq-ssl score, or output files of systems, with their names."
+            f"There are no outputs, scores or figures{where}. Expected folders with the outputs "
+            "SYSTEM.SEED/SET.txt of a recipe, or output files of systems, with their names."
         )
     _check_output(output, files, comparison)
     chosen = _choose_set(files, test_set, comparison)

@@ -72,28 +72,21 @@ class ScoreTable:
 def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     """Return a table of scores, with systems in the order of the scores.
 
-    Several scores with one value each are the seeds of a system, unless their files list all seeds
-    of each system. A score with several values has all seeds. A seed can be both in the score file
-    of its run and in a file of all systems, or in two files, of which one also has an analysis. The
-    scores of runs, of files whose names differ only in the number of a seed, and scores with all
-    seeds are therefore not added up: those with the most seeds are used.
+    The seeds of a system are those of its runs, or those that a score lists. A seed can be both in
+    the score file of its run and in a file of all systems, so they are not added up: the larger
+    number of seeds is used.
     """
-    rows: dict[str, dict[Column, tuple[dict[str, float], dict[str, list[float]], list[float]]]] = {}
+    rows: dict[str, dict[Column, tuple[dict[str, float], list[float]]]] = {}
     for score in scores:
         column = (score.test_set, score.metric, score.signature)
-        row = rows.setdefault(score.system, {})
-        runs, others, together = row.setdefault(column, ({}, {}, []))
+        runs, together = rows.setdefault(score.system, {}).setdefault(column, ({}, []))
         if score.seed and len(score.values) == 1:
-            runs.setdefault(score.seed, score.values[0])  # a run can have two files of a score
-        elif score.is_unnumbered_seed:
-            others.setdefault(score.path, []).extend(score.values)
+            runs[score.seed] = score.values[0]
         elif len(score.values) > len(together):
             together[:] = score.values
 
-    def seeds(
-        runs: dict[str, float], others: dict[str, list[float]], together: list[float]
-    ) -> SeedRange:
-        return SeedRange.of(max(list(runs.values()), *others.values(), together, key=len))
+    def seeds(runs: dict[str, float], together: list[float]) -> SeedRange:
+        return SeedRange.of(max(list(runs.values()), together, key=len))
 
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     columns.sort(key=lambda column: column[0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import path_list, read_json
@@ -49,15 +49,6 @@ class ReportedScore:
     signature: str
     seed: str = ""
     """Seed in the name of the score file's folder, such as 1 for tagged.1."""
-    has_all_seeds: bool = False
-    """True if the score file lists all seeds of each system."""
-    path: str = ""
-    """Path of the score file without the numbers of seeds, such as test.m2 for test.m2.1."""
-
-    @property
-    def is_unnumbered_seed(self) -> bool:
-        """True if the score can be that of one of several seeds, but the seed is unknown."""
-        return not self.seed and len(self.values) == 1 and not self.has_all_seeds
 
 
 @dataclass(frozen=True)
@@ -96,10 +87,9 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
         return
     parts = str(content["signature"]).split("|")
     signature = "|".join(part for part in parts if not part.startswith(BOOTSTRAP))
-    has_all_seeds = isinstance(content.get("systems"), dict)
     for name, metric, values in _values(content, system):
         metric = metric_name(metric, signature)
-        yield ReportedScore(name, test_set, metric, values, signature, has_all_seeds=has_all_seeds)
+        yield ReportedScore(name, test_set, metric, values, signature)
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
@@ -201,11 +191,8 @@ def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
     return differences
 
 
-Name = TypeVar("Name", bound=Hashable)
 SEED_PATTERN = re.compile(r"(?P<system>.+)(?<!\D0)\.(?P<seed>\d[\d+]*)")
 """Pattern of a system and a seed, but not of a decimal number below 1, such as noise0.1."""
-SEED_NUMBERS = re.compile(r"(?<![^./])((?:s|seed|run)[-_]?)?\d[\d+]*(?=[./]|$)", re.IGNORECASE)
-"""Pattern of numbers of seeds in paths, but not of the years in newstest2019."""
 OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
 
@@ -247,11 +234,17 @@ class ReportFiles:
 
 
 def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
-    """Collect the files of folders and their subfolders, sorted by name.
+    """Collect the files of folders, sorted by name.
 
-    If several folders have a system, a comparison or a breakdown of scores of the same name, it is
-    prefixed with the name of the folder. If a folder has the same file of a system and seed, or
-    different scores of a system, in several subfolders, the system is prefixed with the subfolder.
+    | file of a folder | content |
+    | --- | --- |
+    | `SYSTEM.SEED/SET.txt` | output of a system for a test set |
+    | `SYSTEM.SEED/SET.METRIC.json` | scores of this output |
+    | `SET.METRIC.json` | scores of several systems, by `fairseq-ssl score` |
+
+    `.SEED` and `.METRIC` are optional. Figures and other JSON files are in the same places. If
+    several folders have a system, a comparison or a breakdown of scores of the same name, it is
+    prefixed with the name of the folder.
     """
     folders = path_list(folders)
     by_folder = [_collect_folder(folder) for folder in folders]
@@ -286,125 +279,56 @@ def _folder_names(folders: Sequence[Path]) -> list[str]:
     """Return the name of each folder, with as many parents as make the names different."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UsageError("A folder is passed twice. Expected different folders.")
-    # The names of links, not of the folders that they lead to.
-    paths = [Path(os.path.normpath(folder.absolute())) for folder in folders]
+    paths = list(map(_absolute, folders))
     size = 1
     while len({path.parts[-size:] for path in paths}) < len(paths):
         size += 1
     return ["/".join(path.parts[-size:]) for path in paths]
 
 
+def _absolute(path: Path) -> Path:
+    """Return an absolute path in which links keep their names."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+def parse_run_name(folder: Path) -> tuple[str, str]:
+    """Split the name of a folder, such as tagged.1, into system and seed."""
+    name = _absolute(folder).name
+    parts = SEED_PATTERN.fullmatch(name)
+    return (name, "") if parts is None else (parts["system"], parts["seed"])
+
+
 def _collect_folder(folder: Path) -> ReportFiles:
     files = ReportFiles()
-    paths: list[Path] = []
     if not folder.is_dir():
         raise DataError(
             f"{folder} is not a folder. Expected a folder with outputs or scores. Pass the output "
             "file of a system with the name of the system."
         )
     root = folder.resolve()
-    for path in sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path)):
-        is_inside = path.resolve().is_relative_to(root)
-        (paths if is_inside else files.links).append(path)
+    paths: list[Path] = []
+    found = (path for pattern in ("*", "*/*") for path in folder.glob(pattern))
+    for path in sorted(found, key=lambda path: (*parse_run_name(path.parent), path)):
+        if path.is_file() and not path.name.startswith("."):
+            is_inside = path.resolve().is_relative_to(root)
+            (paths if is_inside else files.links).append(path)
     test_sets = {path.stem for path in paths if path.suffix.lower() == OUTPUT}
-    located = [
-        found
-        for path in paths
-        if path.suffix.lower() == ".json"
-        for found in _read_json(files, path, path.relative_to(folder), test_sets)
-    ]
-    located = _separate_test_sets(located, test_sets)
-    repeated = _repeated_systems(paths) | _different_scores(
-        (score.system, group, score) for _, group, score in located
-    )
-
-    def unique_name(group: Path, system: str) -> str:
-        return f"{group}/{system}" if system in repeated and group.name else system
-
-    files.scores = [
-        replace(score, system=unique_name(group, score.system)) for _, group, score in located
-    ]
+    located: list[tuple[ReportedScore, Path]] = []
     for path in paths:
-        name = path.relative_to(folder)
-        suffix = path.suffix.lower()
+        name, suffix = path.relative_to(folder), path.suffix.lower()
         if suffix == OUTPUT:
-            system = unique_name(name.parent.parent, parse_run_name(path.parent)[0])
+            system, _ = parse_run_name(path.parent)
             files.outputs.setdefault((system, path.stem), []).append(path)
+        elif suffix == ".json":
+            scores = _read_json(files, path, name, _test_set(path.name, test_sets))
+            located += [(score, path) for score in scores]
         elif suffix in FIGURES:
             files.figures[str(name.with_suffix(""))] = path
         elif suffix == ".pdf":
             files.left_out.append(path)
+    _check_scores(located)
+    files.scores = [score for score, _ in located]
     return files
-
-
-def _remove_seeds(path: Path) -> str:
-    return SEED_NUMBERS.sub("", str(path))
-
-
-def _repeated_systems(paths: Iterable[Path]) -> set[str]:
-    """Return the systems of which a file of a seed is in several folders."""
-    parents: dict[tuple[str, str, str], set[Path]] = {}
-    for path in paths:
-        parents.setdefault((*parse_run_name(path.parent), path.name), set()).add(path.parent.parent)
-    return {system for (system, *_), folders in parents.items() if len(folders) > 1}
-
-
-def _different_scores(found: Iterable[tuple[Name, Path, ReportedScore]]) -> set[Name]:
-    """Return the names of which a system has different scores by one metric in several places.
-
-    If a score has no seed, places whose paths differ only in `SEED_NUMBERS` have different seeds.
-
-    Args:
-        found: a name, the place of a score file, and a score in it
-    """
-    places: dict[tuple[Name, Any], dict[str, set[float]]] = {}
-    for name, place, score in found:
-        key = name, (score.system, score.seed, score.test_set, score.metric, score.signature)
-        path = _remove_seeds(place) if score.is_unnumbered_seed else str(place)
-        places.setdefault(key, {}).setdefault(path, set()).update(score.values)
-    return {
-        name
-        for (name, _), by_place in places.items()
-        if not set().union(*by_place.values()) <= max(by_place.values(), key=len)
-    }
-
-
-def _separate_test_sets(
-    located: Sequence[LocatedScore], test_sets: Collection[str]
-) -> list[LocatedScore]:
-    """Name the test sets by the complete file names if their first parts are not enough.
-
-    This is the case if no output has the name of the test set, and a system has different scores in
-    files of one folder, such as wmt.en-de.json and wmt.en-fr.json.
-    """
-    different = _different_scores(
-        ((path.parent, score.test_set), path, score)
-        for path, _, score in located
-        if score.test_set not in test_sets
-    )
-    unclear = {test_set for _, test_set in different}
-
-    def test_set(path: Path, score: ReportedScore) -> str:
-        if score.test_set not in unclear:
-            return score.test_set
-        start, _, end = path.stem.rpartition(".")
-        return start if start and end.lower() in score.metric.lower() else path.stem
-
-    return [
-        (path, group, replace(score, test_set=test_set(path, score)))
-        for path, group, score in located
-    ]
-
-
-def parse_run_name(folder: Path) -> tuple[str, str]:
-    """Split the name of a folder, such as tagged.1, into system and seed."""
-    name = folder.resolve().name
-    parts = SEED_PATTERN.fullmatch(name)
-    return (name, "") if parts is None else (parts["system"], parts["seed"])
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
 def _test_set(name: str, test_sets: Collection[str]) -> str:
@@ -414,23 +338,28 @@ def _test_set(name: str, test_sets: Collection[str]) -> str:
     return next((name for name in names if name in test_sets), parts[0])
 
 
-LocatedScore = tuple[Path, Path, ReportedScore]
-"""A score, after its file and the folder that has the runs of its system."""
-
-
-def _read_json(
-    files: ReportFiles, path: Path, name: Path, test_sets: Collection[str]
-) -> Iterator[LocatedScore]:
-    """Yield the scores of a file. Add its comparisons and breakdowns, or its content."""
+def _read_json(files: ReportFiles, path: Path, name: Path, test_set: str) -> list[ReportedScore]:
+    """Return the scores of a file. Add its comparisons and breakdowns, or its content."""
     content = read_json(path)
-    run, seed = parse_run_name(path.parent)
+    system, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
-    scores = list(parse_scores(content, _test_set(path.name, test_sets), run))
+    scores = [replace(score, seed=seed) for score in parse_scores(content, test_set, system)]
     files.comparisons += parse_comparisons(content, label)
     files.breakdowns |= parse_breakdowns(content, label)
     if not scores:
         files.analyses[str(name)] = content
-    for score in scores:
-        is_in_run = seed or score.system == run
-        group = name.parent.parent if is_in_run else name.parent
-        yield name, group, replace(score, seed=seed, path=_remove_seeds(name))
+    return scores
+
+
+def _check_scores(located: Iterable[tuple[ReportedScore, Path]]) -> None:
+    """Raise DataError if two files have different scores of a seed by one metric."""
+    known: dict[tuple[ReportedScore, int], tuple[tuple[float, ...], Path]] = {}
+    for score, path in located:
+        key = replace(score, values=()), len(score.values)
+        values, other = known.setdefault(key, (score.values, path))
+        if values != score.values:
+            raise DataError(
+                f"{other} and {path} have different scores of {score.system} for the test set "
+                f"{score.test_set}. Expected the names SYSTEM.SEED/SET.METRIC.json, with a "
+                "different system, seed or test set."
+            )

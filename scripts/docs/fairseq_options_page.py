@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from command_pages import escape, table
+from papers import markdown_table
 
 import fairseq_ssl
 from fairseq_ssl.io.executors import silence_library_warnings
-from fairseq_ssl.papers import markdown_table
 
 INTRODUCTION = """\
 # Options of fairseq-train

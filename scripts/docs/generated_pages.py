@@ -12,8 +12,7 @@ from pathlib import Path
 
 import command_pages
 import fairseq_options_page
-
-from fairseq_ssl.papers import PAPERS
+from papers import PAPERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (

@@ -17,11 +17,6 @@ M2 = (
     b"S The cat sit .\nA 2 3|||R:VERB:SVA|||sits|||REQUIRED|||-NONE-|||0\n"
     b"A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1\n\nS Dogs bark .\n"
 )
-ESSAYS = (
-    b'{"text": "The cat sit. Dogs\\u2019 toys", "edits": '
-    b'[[0, [[8, 11, "sits"], [13, 17, null]]]]}\n'
-    b'{"text": "A dog\\nbarks", "edits": [[0, []], [1, [[6, 11, "sleeps", "RV"]]]]}\n'
-)
 FOUND = (
     b"S-0\tthe cat\nT-0\tdie Katze\nH-0\t-0.5\tdie Katze\nD-0\t-0.5\tdie Katze\nP-0\t-1 -2\n"
     b"S-1\tyes\nH-1\t-0.5\tja\nP-1\t-1\n"
@@ -139,7 +134,6 @@ TARGETS |= {
             {"one": TWO_LINES, "two": TWO_LINES.upper()},
             (),
         ),
-        ("from-json", "{essays} --untyped -o {out}", {"essays": ESSAYS}, ("--auto", "--presplit")),
         ("merge", "{gold} {more} -o {out}", {"gold": M2, "more": M2}, ()),
         ("stats", "{gold}", {"gold": M2}, ("--format=json",)),
         ("apply", "{gold} -o {out}", {"gold": M2}, ("--types=R*,M", "--exclude-types=VERB*")),

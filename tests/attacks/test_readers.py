@@ -33,7 +33,6 @@ from fairseq_ssl.filters.chain import read_filters
 from fairseq_ssl.io import text_files
 from fairseq_ssl.learned_filter.classifier import Phsic
 from fairseq_ssl.learned_filter.pair_filter import PairFilter
-from fairseq_ssl.metrics.bea_json import read_essays
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.report.score_files import collect_files
 from fairseq_ssl.rerank.weights import read_weights
@@ -147,11 +146,6 @@ FILTER: dict[str, Content] = {
     "other classifier": filter_json(classifier={"weights": [1, 2, 3]}),
     "classifier of NaN": filter_json(classifier={"weights": [float("nan")] * 9}),
 }
-ESSAYS: dict[str, Content] = {
-    **{name: content for name, content in NO_OBJECT.items() if name != "empty"},
-    "line end in a type": b'{"text": "a", "edits": [[0, [[0, 1, "b", "R\\nS x"]]]]}',
-    "span outside of the text": b'{"text": "a", "edits": [[0, [[0, 1' + b"0" * 99 + b', "b"]]]]}',
-}
 VECTORS: dict[str, Content] = {
     **PICKLES,
     "line without end": bytes(LONGEST + 1),
@@ -200,7 +194,6 @@ READERS = {
     "JSON: settings of a Hugging Face folder": Reader(
         lambda path: hugging_face.read_config(path.parent), JSON, "config.json", "bert"
     ),
-    "JSON: essays": Reader(lambda path: list(read_essays(path)), ESSAYS),
     "JSON: tokenization": Reader(
         classify,
         {name: NO_OBJECT[name] for name in ("nested", "list", "no names")},

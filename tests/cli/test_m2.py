@@ -151,27 +151,3 @@ def test_text_that_m2_cannot_hold(folder: Path, capsys: pytest.CaptureFixture[st
     Path("bars").write_text(FIRST.replace("a mat", "a | x mat"))
     shown(capsys, *words)
     assert shown(capsys, "m2", "apply", "new.m2").endswith("\na | x mat .\n")
-
-
-def test_essays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edits = [[8, 11, "sits"], [14, 14, " the"]]
-    essay = {"text": "the cat sit on mat.\nA dog.", "edits": [[0, edits], [3, []]]}
-    Path("essays.json").write_text(json.dumps(essay) + "\n")
-    expected = """\
-S the cat sit on mat .
-A 2 3|||NA|||sits|||REQUIRED|||-NONE-|||0
-A 4 4|||NA|||the|||REQUIRED|||-NONE-|||0
-A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||3
-
-S A dog .
-A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
-A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||3
-
-"""
-    words = ("m2", "from-json", "essays.json")
-    assert shown(capsys, *words, "--untyped") == expected
-    typed = expected.replace("NA|||sits", "R:VERB:SVA|||sits").replace("NA|||the", "M:DET|||the")
-    parsed = (*words, "--spacy-model", str(small_pipeline(folder)))
-    assert shown(capsys, *parsed, "--presplit", "--auto") == typed
-    assert shown(capsys, *parsed, "--presplit", "--keep-types") == expected
-    assert "--spacy-model" in refused(capsys, 2, *parsed, "-o", "no.m2")

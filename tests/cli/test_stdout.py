@@ -17,7 +17,6 @@ RUN = "import sys; from fairseq_ssl.cli.main import main; sys.exit(main(sys.argv
 
 PRINTING = (
     "--help",
-    "papers",
     "tokenize --moses en",
     "noise - --method spelling --jobs 1",
     "noise {wrong} --method spelling --jobs 2",

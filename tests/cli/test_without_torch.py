@@ -65,7 +65,6 @@ tag <BT> text -o tagged
 learner-errors noisy text -o errors --min-count 1
 position-data vanilla corpus positions
 report a=noisy b=edited -o page.html --source noisy --reference text
-papers
 '''.strip().splitlines():
     assert main(line.split()) == 0, line
 """

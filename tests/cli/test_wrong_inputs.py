@@ -42,7 +42,6 @@ FILES: dict[str, str | bytes] = {
     "other.m2": GOLD.replace("dog dog", "dog cat"),
     "short.m2": GOLD.partition("S a mat")[0],
     "bars": TEXT.replace("A dog", "A ||| dog"),
-    "essays.json": "\n{\n",
     "gap.gen": "H-0\t-1\ta\nH-2\t-1\tb\n",
     "cut.gen": "H-0\t-1\ta\nH-1\t-0.2",
     "digits.gen": f"H-0\t-1\ta\nH-{'1' * 5000}\t-1\tb",
@@ -181,7 +180,6 @@ CASES = """
 1 | short.m2                     | m2 merge short.m2 gold.m2 -o out
 1 | text:2                       | m2 from-text text bars --untyped -o out
 1 | short                        | m2 from-text text short --untyped -o out
-1 | essays.json:2                | m2 from-json essays.json --untyped -o out
 1 | short                        | score rouge text --reference short
 1 | empty                        | score rouge empty --reference empty
 1 | is a folder                  | score rouge . --reference text

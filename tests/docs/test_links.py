@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from papers import PAPERS
 
 from fairseq_ssl.cli.main import VERBS, verb_parser
-from fairseq_ssl.papers import PAPERS
 from tests.conftest import ROOT
 from tests.docs.page_blocks import FENCE
 from tests.recipes.test_flag_tables import flags_of

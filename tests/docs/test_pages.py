@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from papers import PAPERS
 
 from fairseq_ssl.cli.main import VERBS, verb_parser
-from fairseq_ssl.papers import PAPERS
 from tests.conftest import ROOT
 from tests.docs.page_blocks import (
     NEEDS,

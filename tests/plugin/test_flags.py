@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 import pytest
+from papers import PAPERS
 
 import fairseq_ssl
-from fairseq_ssl.papers import PAPERS
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402

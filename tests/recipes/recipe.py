@@ -16,7 +16,9 @@ from tests.conftest import environment
 
 
 def script(path: Path) -> ModuleType:
-    """Import a script of a recipe."""
+    """Import a script of a recipe. It can import other scripts of its folder."""
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(f"recipe_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from papers import PAPERS
 
 from fairseq_ssl.cli.main import VERBS, verb_parser
-from fairseq_ssl.papers import PAPERS
 from tests.conftest import PACKAGE, ROOT
 from tests.recipes.recipe import called, parsed, printed
 

@@ -10,7 +10,7 @@ import pytest
 from fairseq_ssl.cli.main import VERBS
 from tests.conftest import ROOT, environment
 
-WITHOUT_FILES = {"completion", "papers", "doctor", "user-dir"}
+WITHOUT_FILES = {"completion", "doctor", "user-dir"}
 WITHOUT_END = {"serve"}
 """Reads the files of `correct`."""
 SCRIPT = ROOT / "scripts/fuzz/fuzz.py"

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from papers import PAPERS
 
 import fairseq_ssl
-from fairseq_ssl.papers import PAPERS
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -170,10 +170,10 @@ def test_positions_are_those_of_the_converted_text(
     """Interrupted runs can resume at these positions."""
     data = start + rest
     expected = io.BytesIO(by_the_rule(data))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "BUFFER", buffer)
-        file = unix_text(io.BytesIO(data), "f")
     for position in positions:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_files, "BUFFER", buffer)
+            file = unix_text(io.BytesIO(data), "f")
         position = min(position, len(expected.getvalue()))
         assert file.seek(position) == expected.seek(position)
         assert file.tell() == expected.tell()

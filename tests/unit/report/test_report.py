@@ -65,32 +65,11 @@ def test_score_file_of_several_systems(tmp_path: Path) -> None:
     write(tmp_path / "x/worth.json", {"weights": [1, 2]})
     files = collect_files([tmp_path / "x"])
     (score,) = files.scores
-    expected = ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2", "", True, "dev.json")
+    expected = ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2")
     assert score == expected
     difference = BootstrapResult(1.0, 0.5, 1.5, 0.01)
     assert files.comparisons == [ScoreComparison("dev: against the baseline", {"ours": difference})]
     assert files.analyses == {"x/worth.json": {"weights": [1, 2]}}
-
-
-def test_systems_of_the_same_name_in_subfolders_get_their_parents(tmp_path: Path) -> None:
-    for folder, score in (("small", 30.0), ("big", 40.0)):
-        write(tmp_path / folder / "base.1/test.txt", "a b\n")
-        write(tmp_path / folder / "base.1/test.json", {**BLEU, "score": score})
-        accuracy = {"system": "base", "accuracy": score, "signature": "accuracy"}
-        write(tmp_path / folder / "base.1/test.accuracy.json", accuracy)
-    write(tmp_path / "outputs/ours.1/test.txt", "a b\n")
-    write(tmp_path / "scores/ours.1/test.json", {**BLEU, "score": 50.0})
-    files = collect_files([tmp_path])
-    rows = score_table(files.scores).rows
-    means = {name: [score and score.values for score in row] for name, row in rows.items()}
-    assert means == {
-        "big/base": [(40.0,), (40.0,)],
-        "small/base": [(30.0,), (30.0,)],
-        "ours": [None, (50.0,)],
-    }
-    assert files.systems("test") == {
-        f"{folder}/base": [tmp_path / folder / "base.1/test.txt"] for folder in ("big", "small")
-    } | {"ours": [tmp_path / "outputs/ours.1/test.txt"]}
 
 
 def test_folders_of_the_same_name_get_their_parents(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics import Accuracy
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 from fairseq_ssl.metrics.tables import score_systems
@@ -66,13 +67,13 @@ def test_parameters_of_a_comparison_do_not_separate_columns() -> None:
 
 
 def test_seeds_in_two_files_are_counted_once() -> None:
-    single = [ReportedScore("ours", "test", "GLEU", (value,), "gleu") for value in (1.0, 3.0)]
+    runs = [ReportedScore("ours", "test", "GLEU", (value,), "gleu", str(value)) for value in (1, 3)]
     together = ReportedScore("ours", "test", "GLEU", (1.0, 3.0), "gleu")
-    for scores in ([*single, together], [together, *single], [single[0], together]):
+    for scores in ([*runs, together], [together, *runs], [runs[0], together]):
         assert score_table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
 
 
-def test_files_of_one_named_system_are_not_seeds(tmp_path: Path) -> None:
+def test_files_of_one_folder_are_not_seeds(tmp_path: Path) -> None:
     for name, line in (("a", "x y"), ("b", "x z")):
         output = tmp_path / f"{name}.out"
         output.write_text(f"{line}\n")
@@ -84,7 +85,11 @@ def test_files_of_one_named_system_are_not_seeds(tmp_path: Path) -> None:
             (folder / f"test.{name}.json").write_text(json.dumps(content))
     table = score_table(collect_files([tmp_path / "named"]).scores)
     assert table.rows == {"a": [SeedRange((100.0,))], "b": [SeedRange((0.0,))]}
-    assert list(score_table(collect_files([tmp_path / "unnamed.1"]).scores).rows) == ["unnamed"]
+    expected = (
+        r"test\.a\.json and .*test\.b\.json have different scores of unnamed for the test set"
+    )
+    with pytest.raises(DataError, match=expected):
+        collect_files([tmp_path / "unnamed.1"])
 
 
 @pytest.mark.parametrize("seeds", ["1", "12"])
@@ -129,51 +134,32 @@ def written_rows(folder: Path) -> dict[str, list[SeedRange | None]]:
     return score_table(collect_files([folder]).scores).rows
 
 
-def test_an_analysis_of_scored_outputs_is_no_seed(tmp_path: Path) -> None:
+def test_a_score_in_several_files_is_counted_once(tmp_path: Path) -> None:
     levels = {"levels": {"A": {"a": {"mean": 50.0, "deviation": 0.0, "seeds": [50.0]}}}}
-    against = {"against the baseline": {"a": {"difference": 1, "low": 0, "high": 2, "p": 0.1}}}
-    for name, more in (("against", against), ("bleu", {}), ("levels", levels), ("length", levels)):
-        write_scores(tmp_path / f"test.1.{name}.json", 50.0, system="a", **more)
+    for name, more in (("bleu", {}), ("levels", levels), ("length", levels)):
+        write_scores(tmp_path / f"a.1/test.{name}.json", 50.0, **more)
     assert written_rows(tmp_path) == {"a": [SeedRange((50.0,))]}
-    for name, more in (("bleu", {}), ("levels", levels)):
-        write_scores(tmp_path / f"test.2.{name}.json", 52.0, system="a", **more)
-    assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 52.0))]}
+    write_scores(tmp_path / "a.2/test.bleu.json", 50.0)
+    assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 50.0))]}
 
 
-def test_summaries_of_equal_scores_are_one_system(tmp_path: Path) -> None:
-    for folder in ("alone", "continued"):
-        write_scores(tmp_path / folder / "test.json", 50.0, system="base")
-    assert list(written_rows(tmp_path)) == ["base"]
-
-
-@pytest.mark.parametrize("kind", ["runs", "systems", "system"])
-def test_files_of_different_scores_are_different_test_sets(kind: str, tmp_path: Path) -> None:
-    for name, value in (("wmt.en-de", 50.0), ("wmt.en-fr.bleu", 52.0), ("other.bleu", 50.0)):
-        folder = tmp_path / "base.1" if kind == "runs" else tmp_path
-        systems = {"base": {"BLEU": {"mean": value, "values": [value]}}}
-        named: dict[str, Any] = {"systems": systems, "system": "base"}
-        more = {key: content for key, content in named.items() if key == kind}
-        write_scores(folder / f"{name}.json", value, **more)
+@pytest.mark.parametrize("folder", ["", "base.1"])
+def test_test_sets_with_periods_are_those_of_the_outputs(folder: str, tmp_path: Path) -> None:
+    names = {"wmt.en-de": 50.0, "wmt.en-fr": 52.0}
+    for name, value in names.items():
+        write_scores(tmp_path / folder / f"{name}.bleu.json", value, system="base")
+    with pytest.raises(DataError, match=r"different scores of base for the test set wmt\."):
+        collect_files([tmp_path])
+    for name in names:
+        (tmp_path / "base.1").mkdir(exist_ok=True)
+        (tmp_path / f"base.1/{name}.txt").write_text("a\n")
     table = score_table(collect_files([tmp_path]).scores)
-    assert table.headings() == [("other", "BLEU"), ("wmt.en-de", "BLEU"), ("wmt.en-fr", "BLEU")]
-    assert table.rows == {"base": [SeedRange((value,)) for value in (50.0, 50.0, 52.0)]}
+    assert table.headings() == [(name, "BLEU") for name in names]
 
 
-@pytest.mark.parametrize("name", ["test.{}", "s{}/test", "seed-{}/test", "{}/test"])
-def test_equal_seeds_are_counted(name: str, tmp_path: Path) -> None:
-    """Also if the files have a comparison, so that a score can be in two files."""
-    against = {"against the baseline": {"a": {"difference": 1, "low": 0, "high": 2, "p": 0.1}}}
-    for seed, value in ((1, 50.0), (2, 50.0), (3, 53.0)):
-        write_scores(tmp_path / f"{name.format(seed)}.json", value, system="a", **against)
-    assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 50.0, 53.0))]}
-
-
-@pytest.mark.parametrize("names", [("newstest2019", "newstest2020"), ("beam4", "beam8")])
-def test_numbers_within_words_are_not_seeds(names: tuple[str, str], tmp_path: Path) -> None:
-    for name, value in zip(names, (50.0, 52.0), strict=True):
-        write_scores(tmp_path / f"wmt.{name}.json", value, system="a")
-    table = score_table(collect_files([tmp_path]).scores)
-    assert table.headings() == [(f"wmt.{name}", "BLEU") for name in names]
+def test_folders_below_those_of_runs_are_not_read(tmp_path: Path) -> None:
+    write_scores(tmp_path / "a.1/old/test.json", 50.0)
+    assert written_rows(tmp_path) == {}
 
 
 def test_parameters_of_an_analysis_are_not_scores(tmp_path: Path) -> None:

@@ -1,7 +1,4 @@
-"""The papers implemented by this package, with the names registered for each.
-
-``fairseq-ssl papers``, the documentation and the tests use this table.
-"""
+"""The papers that the package implements, with the names registered for each."""
 
 from __future__ import annotations
 
