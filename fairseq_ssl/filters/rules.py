@@ -37,8 +37,8 @@ class Filter(ABC, Generic[RowScore]):
 
     Subclass it to write your own filter. Specify it as ``package.module:Class``, or pass an
     instance. A dataclass can declare options with `filters.option`. A field ``sides`` is set to the
-    number of files. The state of an instance is a parameter of `filter_files`, except cached
-    properties. Use a `functools.cached_property` for a model that is loaded at its first use.
+    number of files. An interrupted run of `filter_files` resumes if its filters are specified by
+    name and their modules have not changed. With instances, it starts anew.
 
     >>> class Question(Filter):
     ...     "Drop pairs in which only one side is a question."
