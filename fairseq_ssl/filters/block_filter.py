@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import compress
 from operator import ne
 from typing import Any, TypeAlias
@@ -18,11 +18,9 @@ from fairseq_ssl.filters.deduplication import DuplicateFilter
 from fairseq_ssl.filters.rules import (
     CleanFilter,
     IdenticalFilter,
-    LanguageFilter,
     LineSizes,
     MaxLengthFilter,
     Row,
-    identify_language,
 )
 from fairseq_ssl.io.blocks import RowBlock
 
@@ -31,10 +29,6 @@ Accepted: TypeAlias = NDArray[np.bool_]
 
 MAX_EXAMPLE_LENGTH = 300
 """Max characters per line of an example."""
-MIN_BATCH, MAX_BATCHED = 64, 1000
-"""Min number of lines, and max bytes of a line, for which arrays are faster than loops."""
-SUMMED = 32
-"""Number of lines whose scores are summed at a time, so that the summands are in the cache."""
 
 
 @dataclass(frozen=True)
@@ -274,115 +268,10 @@ def _accept_different(rule: IdenticalFilter, rows: BlockRows, left: Indices) -> 
     return differs
 
 
-def _accept_language(rule: LanguageFilter, rows: BlockRows, left: Indices) -> Accepted:
-    accepted = np.ones(len(left), dtype=np.bool_)
-    kept = left.tolist()
-    for side, language in zip(rows.lines, (rule.source, rule.target), strict=False):
-        if language:
-            found = LanguageArrays.of(rule.identifier).identify([side[row] for row in kept])
-            accepted &= np.array([one in ("", language) for one in found], dtype=np.bool_)
-    return accepted
-
-
-@dataclass(frozen=True)
-class LanguageArrays:
-    """langid's model as arrays, to identify the languages of many lines at once."""
-
-    identifier: Any
-    next_state: NDArray[Any]
-    """[rows * 256], the next state by row of the current state and byte."""
-    row: NDArray[np.int64]
-    """[states], offset of the row of each state in `next_state`."""
-    feature: NDArray[np.int32]
-    """[states], the feature found in each state, -1 if none."""
-
-    @classmethod
-    @lru_cache
-    def of(cls, identifier: Any) -> LanguageArrays:
-        """Return the arrays of a `LanguageIdentifier`. They share its memory where possible."""
-        row = np.asarray(identifier.tk_row).astype(np.int64) << 8
-        feature = np.asarray(identifier.tk_output, dtype=np.int32)
-        return cls(identifier, np.asarray(identifier.tk_nextmove), row, feature)
-
-    def identify(self, lines: Sequence[str]) -> list[str]:
-        """Return the language of each line, empty for a line without known features."""
-        texts = [self.identifier._encode(line) for line in lines]
-        batched = [row for row, text in enumerate(texts) if 0 < len(text) <= MAX_BATCHED]
-        if len(batched) < MIN_BATCH:
-            batched = []
-        languages = [""] * len(lines)
-        for row in set(range(len(lines))).difference(batched):
-            languages[row] = identify_language(self.identifier, lines[row])
-        if batched:
-            found = self._identify_batch([texts[row] for row in batched])
-            for row, language in zip(batched, found, strict=True):
-                languages[row] = language
-        return languages
-
-    def _identify_batch(self, texts: Sequence[bytes]) -> list[str]:
-        line, feature, count = self._features(texts)
-        is_used = np.zeros(len(self.identifier.nb_ptc), dtype=np.bool_)
-        is_used[feature] = True
-        index = (np.cumsum(is_used) - 1)[feature]
-        table = self.identifier.nb_ptc[is_used].astype(np.float32)
-        bounds = np.searchsorted(line, np.arange(len(texts) + 1))
-        scores = _weighted_sums(table, index, np.log1p(count, dtype=np.float32), bounds)
-        scores += self.identifier.nb_pc
-        labels = self.identifier.nb_classes
-        best = scores.argmax(1).tolist()
-        has_feature = (bounds[1:] > bounds[:-1]).tolist()
-        return [labels[at] if known else "" for at, known in zip(best, has_feature, strict=True)]
-
-    def _features(self, texts: Sequence[bytes]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return the line, the feature and the count of each feature of each line, sorted by line.
-
-        All lines advance by one byte at a time, the longest first.
-        """
-        size = np.fromiter(map(len, texts), np.int64, len(texts))
-        data = np.frombuffer(b"".join(texts), np.uint8)
-        order = np.argsort(-size, kind="stable")
-        position = (np.cumsum(size) - size)[order]
-        active = np.searchsorted(-size[order], -np.arange(size.max()))
-        features = len(self.identifier.nb_ptc)
-        offset = order * features  # in 32 bits if possible, which are faster to sort
-        if len(texts) * features < 2**31:
-            offset = offset.astype(np.int32)
-        row = np.full(len(texts), self.row[0])
-        keys = []
-        for step, count in enumerate(active.tolist()):
-            state = self.next_state[row[:count] + data[position[:count] + step]]
-            feature, row = self.feature[state], self.row[state]
-            found = np.flatnonzero(feature >= 0)
-            keys.append(offset[found] + feature[found])
-        key = np.sort(np.concatenate(keys))
-        first = np.flatnonzero(np.diff(key, prepend=-1))
-        line, feature = np.divmod(key[first], features)
-        return line, feature, np.diff(first, append=len(key))
-
-
-def _weighted_sums(
-    table: NDArray[np.float32],
-    index: NDArray[np.int64],
-    weight: NDArray[np.float32],
-    bounds: NDArray[np.int64],
-) -> NDArray[np.float32]:
-    """Return the sums of rows `index` of `table`, times `weight`, between consecutive `bounds`."""
-    size = np.diff(bounds)
-    order = np.argsort(size)
-    sums = np.zeros((len(size), table.shape[1]), dtype=np.float32)
-    for group in np.array_split(order, -(-len(order) // SUMMED)):
-        steps = np.arange(size[group].max())
-        at = np.minimum(bounds[group][:, None] + steps, len(index) - 1)
-        weights = weight[at] * (steps < size[group][:, None])
-        sums[group] = np.matmul(weights[:, None], table[index[at]])[:, 0]
-    return sums
-
-
 ARRAY_RULES: dict[type[Any], Callable[[Any, BlockRows, Indices], Accepted]] = {
     CleanFilter: _accept_clean,
     MaxLengthFilter: _accept_max_length,
     IdenticalFilter: _accept_different,
-    LanguageFilter: _accept_language,
 }
 """Filters whose decisions on a block of valid UTF-8 need no score for each row."""
 

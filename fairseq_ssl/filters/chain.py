@@ -13,12 +13,12 @@ from uuid import uuid4
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional, nearest
 from fairseq_ssl.filters.deduplication import DuplicateFilter
+from fairseq_ssl.filters.language import LanguageFilter
 from fairseq_ssl.filters.rules import (
     CleanFilter,
     EncodingFilter,
     Filter,
     IdenticalFilter,
-    LanguageFilter,
     MaxLengthFilter,
 )
 from fairseq_ssl.io.text_files import read_document

@@ -1,4 +1,4 @@
-"""Rule-based filters: length, length ratio, identical sides, encoding, language."""
+"""Rule-based filters: length, length ratio, identical sides, encoding."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, import_optional, nearest
+from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.text.specs import option
 
 Row = tuple[str, ...]
@@ -290,91 +289,6 @@ def _pattern() -> re.Pattern[str]:
 
 
 TWICE = _pattern()
-
-
-UNKNOWN_SCORE = float(np.finfo(np.float32).min)
-"""Score of all languages for a line without known features."""
-
-
-@dataclass(frozen=True)
-class LanguageFilter(Filter[tuple[str, ...]]):
-    """Drop rows with a side that is not in the expected language, as identified by langid.
-
-    A line without known features, such as a line of digits, has no language and is kept.
-    """
-
-    sides: int
-    source: str = option("", "language of the source, such as en, empty: any")
-    target: str = option("", "language of the target, such as de, empty: any")
-    candidates: str = option("", "languages to choose from, such as en+de+fr, empty: all")
-
-    def __post_init__(self) -> None:
-        if self.target and self.sides < 2:
-            raise UsageError("The filter langid has a target, but the text has only one side.")
-        if not (self.source or self.target):
-            raise UsageError(
-                "The filter langid needs a language, for example langid:source=en:target=de"
-            )
-        labels = _identifier("").labels
-        for language in [*self._expected, *self._candidates]:
-            if language not in labels:
-                raise UsageError(
-                    f"langid does not support the language {language!r}."
-                    f"{nearest(language, labels)} Languages: {' '.join(sorted(labels))}."
-                )
-        outside = [found for found in self._expected if found not in (self._candidates or labels)]
-        if outside:
-            raise UsageError(
-                f"The filter langid has candidates={self.candidates}, without {outside[0]!r}. "
-                "Expected the source and target languages among the candidates."
-            )
-        _identifier(self.candidates)  # load the model once, before workers are forked
-
-    def score(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """Return the language of each side, empty if it is unknown or not checked."""
-        identifier = self.identifier
-        expected = (self.source, self.target)[: self.sides]
-        return [
-            tuple(
-                identify_language(identifier, line) if language else ""
-                for line, language in zip(row, expected, strict=True)
-            )
-            for row in rows
-        ]
-
-    def accept(self, score: tuple[str, ...]) -> bool:
-        """Return True if each side has the expected language or no known language."""
-        expected = (self.source, self.target)[: self.sides]
-        return all(found in ("", language) for found, language in zip(score, expected, strict=True))
-
-    @property
-    def identifier(self) -> Any:
-        """langid's model with the candidate languages."""
-        return _identifier(self.candidates)
-
-    @property
-    def _expected(self) -> list[str]:
-        return [language for language in (self.source, self.target) if language]
-
-    @property
-    def _candidates(self) -> list[str]:
-        return self.candidates.split("+") if self.candidates else []
-
-
-def identify_language(identifier: Any, line: str) -> str:
-    """Return the language of a line, empty for a line without known features."""
-    language, score = identifier.classify(line)
-    return "" if score <= UNKNOWN_SCORE else str(language)
-
-
-@lru_cache
-def _identifier(candidates: str) -> Any:
-    """Load langid's model, limited to candidates such as ``en+de``. Takes one or two seconds."""
-    package = import_optional("py3langid.langid", "The filter langid", "wmt")
-    identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
-    if candidates:
-        identifier.set_languages(candidates.split("+"))
-    return identifier
 
 
 class LineSizes:

@@ -1,9 +1,8 @@
-"""The rules of filters: lengths, identical sides, languages, bytes and characters."""
+"""The rules of filters: lengths, identical sides, bytes and characters."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from fairseq_ssl.filters.rules import (
     EncodingFilter,
     Filter,
     IdenticalFilter,
-    LanguageFilter,
     LineSizes,
     MaxLengthFilter,
 )
@@ -108,34 +106,6 @@ def test_sizes_equal_those_of_split(lines: list[str], ends: bool, size: int) -> 
     assert sizes.has_longer_token(size).tolist() == [
         any(len(word.encode()) > size for word in words) for words in tokens
     ]
-
-
-ENGLISH = "The committee will meet again on Tuesday to discuss the new proposal for the city."
-GERMAN = "Der Ausschuss wird am Dienstag über den neuen Vorschlag für die Stadt beraten."
-JAPANESE = "委員会は火曜日に再び会合を開きます\u3002"
-ROWS = [(ENGLISH, GERMAN), (ENGLISH, ENGLISH), (GERMAN, GERMAN), (GERMAN, ENGLISH), ("12", "--")]
-
-
-def verdicts(one: LanguageFilter, rows: Sequence[tuple[str, ...]]) -> list[bool]:
-    return [one.accept(score) for score in one.score(rows)]
-
-
-def test_each_checked_side_must_have_its_language() -> None:
-    both = LanguageFilter(2, "en", "de")
-    assert both.score(ROWS) == [("en", "de"), ("en", "en"), ("de", "de"), ("de", "en"), ("", "")]
-    assert verdicts(both, ROWS) == [True, False, False, False, True]
-    assert verdicts(LanguageFilter(2, source="en"), ROWS) == [True, True, False, False, True]
-    assert verdicts(LanguageFilter(2, target="en"), ROWS) == [False, True, False, True, True]
-    assert verdicts(LanguageFilter(1, "ja"), [(JAPANESE,), (ENGLISH,)]) == [True, False]
-
-
-def test_candidates_restrict_the_languages() -> None:
-    word = ("Hallo",)
-    assert LanguageFilter(1, "de").score([word]) == [("it",)]
-    assert LanguageFilter(1, "de", candidates="en+de").score([word]) == [("en",)]
-    assert LanguageFilter(1, "de").score([word]) == [("it",)], "each chooses among its own"
-    invalid = b"caf\xe9 and more of the same".decode("utf-8", "surrogateescape")
-    assert LanguageFilter(1, "en").score([(invalid,)]) == [("en",)]
 
 
 REAL = [
