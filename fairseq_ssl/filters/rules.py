@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.errors import UsageError, import_optional, nearest
 from fairseq_ssl.text.specs import option
 
 Row = tuple[str, ...]
@@ -188,14 +188,6 @@ BAD_CATEGORIES = {
     "Co": "private use character",
 }
 """Unicode categories of invalid characters, with their names in scores."""
-AFTER_WORDS = "\u2019\u201d\u201c\u2018\u2026\u00bb\u00ab\u203a\u2039\u2013\u2014\u00a0\u2022" + (
-    "\u2122\u00ae\u00a9\u00b4\u2020\u2021\u00b2\u00b3\u00b9\u00b7\u00b1"
-)
-"""Characters that can follow a capital letter at the end of a word.
-
-Quotation marks, dots, dashes, the no-break space, the bullet, trademarks, the acute accent as an
-apostrophe, daggers, exponents, the middle dot, plus-minus.
-"""
 
 
 @dataclass(frozen=True)
@@ -204,10 +196,14 @@ class EncodingFilter(Filter[str]):
 
     Control characters include NUL, but not the tab or a carriage return at the end of a line.
     U+FFFD, private use characters and noncharacters such as U+FFFF are invalid, too. Mojibake is
-    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü.
+    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü, as identified by ftfy.
     """
 
     twice: bool = option(True, "drop UTF-8 decoded as Latin-1 or Windows-1252, true or false")
+
+    def __post_init__(self) -> None:
+        if self.twice:
+            import_optional("ftfy", "The filter encoding")  # once, before workers are forked
 
     def score(self, rows: Sequence[Row]) -> list[str]:
         """Return the first problem of each row, or an empty string."""
@@ -246,49 +242,16 @@ def _bad_character(line: str) -> str:
 
 
 def _decoded_twice(line: str) -> str:
-    found = TWICE.search(line)
-    if found is None:
+    if not TWICE.search(line):
         return ""
-    wrong = found[0]
-    right = wrong.encode("cp1252").decode("utf-8", "replace")
-    return f"{wrong} for {right}" if len(right) < len(wrong) else ""
+    fixed = import_optional("ftfy", "The filter encoding").fix_encoding(line)
+    words = zip(line.split(" "), fixed.split(" "), strict=False)
+    return next((f"{wrong} for {word}" for wrong, word in words if wrong != word), "")
 
 
-def _images(numbers: Iterable[int]) -> str:
-    """Decode bytes as Windows-1252. Skip the five bytes that it does not define."""
-    return bytes(numbers).decode("cp1252", "ignore")
-
-
-def _class(characters: str) -> str:
-    return f"[{re.escape(characters)}]"
-
-
-def _pattern() -> re.Pattern[str]:
-    """Return a pattern of character sequences whose Windows-1252 bytes are valid UTF-8.
-
-    It matches only sequences that are rare in correct text:
-
-    - one accented Latin letter, unless it can be a capital letter with a punctuation mark after it
-    - one quotation mark or dash whose first two bytes are unambiguous
-    - two or more other characters in a row
-    """
-    after = _images(range(0x80, 0xC0))
-    inner = _class(after)
-    certain = _class("".join(sorted(set(after) - set(AFTER_WORDS))))
-    doubtful = _class("".join(sorted(set(after) & set(AFTER_WORDS))))
-    latin = [
-        f"{_class(_images(range(0xC2, 0xC6)))}{certain}",
-        f"(?<![^\\W\\d_a-z\u00df-\u00ff]){_class(_images((0xC2, 0xC3)))}{doubtful}",
-        f"(?<=[a-z0-9\u00df-\u00ff]){_class(_images((0xC4, 0xC5)))}{doubtful}",
-    ]
-    signs = f"\u00e2{_class(_images((0x80, 0x82, 0x84)))}{inner}"
-    two = f"{_class(_images(range(0xC2, 0xE0)))}{inner}"
-    three = f"{_class(_images(range(0xE0, 0xF0)))}{inner}{{2}}"
-    four = f"{_class(_images(range(0xF0, 0xF5)))}{inner}{{3}}"
-    return re.compile("|".join([*latin, signs, f"(?:{two}|{three}|{four}){{2,}}"]))
-
-
-TWICE = _pattern()
+CONTINUATION = re.escape(bytes(range(0x80, 0xC0)).decode("cp1252", "ignore"))
+TWICE = re.compile(f"[\u00c2-\u00f4][{CONTINUATION}]")
+"""The first two bytes of a character in UTF-8, decoded as Windows-1252: necessary, and fast."""
 
 
 class LineSizes:
