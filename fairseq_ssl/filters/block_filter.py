@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
-from operator import ne
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,17 +14,10 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.filters.deduplication import DuplicateFilter
-from fairseq_ssl.filters.rules import (
-    CleanFilter,
-    IdenticalFilter,
-    LineSizes,
-    MaxLengthFilter,
-    Row,
-)
+from fairseq_ssl.filters.rules import Filter, LengthFilter, LineSizes, Row
 from fairseq_ssl.io.blocks import RowBlock
 
 Indices: TypeAlias = NDArray[np.int64]
-Accepted: TypeAlias = NDArray[np.bool_]
 
 MAX_EXAMPLE_LENGTH = 300
 """Max characters per line of an example."""
@@ -168,7 +160,9 @@ class BlockRows:
     @cached_property
     def sizes(self) -> tuple[LineSizes, ...]:
         """Sizes of the lines of each side."""
-        return tuple(map(LineSizes, self.block.data))
+        if self.is_valid:
+            return tuple(map(LineSizes, self.block.data))
+        return tuple(LineSizes(f"{text}\n".encode("utf-8", "replace")) for text in self.texts)
 
     def take(self, indices: Indices) -> list[Row]:
         """Return the rows at these indices."""
@@ -209,71 +203,45 @@ def filter_rows(
         Indices of the kept rows, and the dropped rows of each filter.
     """
     left, dropped = np.arange(len(rows)), []
-    for name, one in zip(chain.names, chain.filters, strict=False):
-        on_arrays = ARRAY_RULES.get(type(one))
-        if on_arrays and isinstance(rows, BlockRows) and rows.is_valid:
-            accepted = on_arrays(one, rows, left)
-            scores = None
-        else:
-            scores = one.score(_take(rows, left)) if len(left) else []
-            if len(scores) != len(left):
-                raise UsageError(
-                    f"The filter {name} returned {len(scores)} scores for {len(left)} rows. "
-                    "Expected one score per row."
-                )
-            accepted = np.array([bool(one.accept(score)) for score in scores], dtype=np.bool_)
-        rejected = np.flatnonzero(~accepted)
-        at = rejected[:examples]
-        seen = _take(rows, left[at])
-        shown = one.score(seen) if scores is None else [scores[row] for row in at.tolist()]
-        numbers = (left[at] + first).tolist()
-        dropped_rows = map(DroppedRow.of, numbers, seen, shown)
-        dropped.append(DropCount(name, len(rejected), tuple(dropped_rows)))
+    for name, rule in zip(chain.names, chain.filters, strict=False):
+        scores = _score(rule, rows, left)
+        if len(scores) != len(left):
+            raise UsageError(
+                f"The filter {name} returned {len(scores)} scores for {len(left)} rows. "
+                "Expected one score per row."
+            )
+        accepted = _accept(rule, scores)
+        first_rejected = np.flatnonzero(~accepted)[:examples]
+        examples_at = left[first_rejected]
+        dropped_rows = map(
+            DroppedRow.of,
+            (examples_at + first).tolist(),
+            _take(rows, examples_at),
+            [scores[row] for row in first_rejected.tolist()],
+        )
+        dropped.append(DropCount(name, int((~accepted).sum()), tuple(dropped_rows)))
         left = left[accepted]
     return left, dropped
+
+
+def _score(rule: Filter[Any], rows: Sequence[Row] | BlockRows, left: Indices) -> Sequence[Any]:
+    if isinstance(rule, LengthFilter) and isinstance(rows, BlockRows):
+        scores: Sequence[Any] = rule.measure(rows.sizes)[left]
+        return scores
+    return rule.score(_take(rows, left)) if len(left) else []
+
+
+def _accept(rule: Filter[Any], scores: Sequence[Any]) -> NDArray[np.bool_]:
+    if isinstance(rule, LengthFilter) and len(scores):
+        accepted: NDArray[np.bool_] = rule.accept(scores)
+        return accepted
+    return np.array([bool(rule.accept(score)) for score in scores], dtype=np.bool_)
 
 
 def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
     if isinstance(rows, BlockRows):
         return rows.take(indices)
     return [rows[row] for row in indices.tolist()]
-
-
-def _accept_clean(rule: CleanFilter, rows: BlockRows, left: Indices) -> Accepted:
-    sizes = np.stack([side.tokens()[left] for side in rows.sizes])
-    shorter, longer = sizes.min(0), sizes.max(0)
-    accepted: Accepted = (shorter >= rule.min) & (longer <= rule.max)
-    accepted &= longer / np.maximum(shorter, 1) <= rule.ratio
-    long = np.stack([side.has_longer_token(rule.max_word_length)[left] for side in rows.sizes])
-    doubtful = np.flatnonzero(long.any(0) & accepted)  # more bytes than allowed characters
-    scores = rule.score(rows.take(left[doubtful]))
-    accepted[doubtful] = list(map(rule.accept, scores))
-    return accepted
-
-
-def _accept_max_length(rule: MaxLengthFilter, rows: BlockRows, left: Indices) -> Accepted:
-    accepted = np.ones(len(left), dtype=np.bool_)
-    limits = ((rule.source, rule.source_unit), (rule.target, rule.target_unit))
-    for side, (limit, unit) in zip(rows.sizes, limits, strict=False):
-        if limit:
-            length = side.tokens() if unit == "tokens" else side.characters()
-            accepted &= length[left] <= limit
-    return accepted
-
-
-def _accept_different(rule: IdenticalFilter, rows: BlockRows, left: Indices) -> Accepted:
-    if rule.ignore_case or rule.ignore_spaces:
-        return np.array(list(map(rule.accept, rule.score(rows.take(left)))), dtype=np.bool_)
-    differs: Accepted = np.fromiter(map(ne, *rows.raw_lines[:2]), np.bool_, len(rows))[left]
-    return differs
-
-
-ARRAY_RULES: dict[type[Any], Callable[[Any, BlockRows, Indices], Accepted]] = {
-    CleanFilter: _accept_clean,
-    MaxLengthFilter: _accept_max_length,
-    IdenticalFilter: _accept_different,
-}
-"""Filters whose decisions on a block of valid UTF-8 need no score for each row."""
 
 
 @dataclass(frozen=True)
@@ -298,8 +266,12 @@ def _decode(raw: bytes) -> str:
 
 def _plain_score(score: Any) -> Any:
     """Convert a score to JSON types. Convert other types to strings."""
+    if isinstance(score, np.void):
+        score = {name: score[name] for name in score.dtype.names or ()}
     if hasattr(score, "_asdict"):
         score = score._asdict()
+    if isinstance(score, np.ndarray | np.integer):
+        score = score.tolist()
     if isinstance(score, dict):
         return {str(key): _plain_score(value) for key, value in score.items()}
     if isinstance(score, (list, tuple)):

@@ -23,7 +23,7 @@ LINES = st.text("ab |\t\u3000", max_size=30)
 
 def stays(one: Filter[Any], *row: str) -> bool:
     [score] = one.score([row])
-    return one.accept(score)
+    return bool(one.accept(score))
 
 
 def tokens(count: int) -> str:
@@ -40,6 +40,8 @@ def test_clean_ratio_equals_that_of_moses(ratio: float, kept: bool) -> None:
 def test_clean_limits_words_and_lines_of_one_side() -> None:
     assert stays(CleanFilter(), "a" * 1000)
     assert not stays(CleanFilter(), f"b {'a' * 1001}")
+    assert stays(CleanFilter(max_word_length=3), "\u00fc\u6f22\U00020bb7 b", "c")
+    assert not stays(CleanFilter(max_word_length=3), "\u00fc\u6f22\U00020bb7d", "c")
     assert not stays(CleanFilter(min=2), "one")
     assert not stays(CleanFilter(max=2), "one two three")
 
@@ -96,16 +98,21 @@ TEXT = st.text(
 )
 
 
-@given(st.lists(TEXT, min_size=1, max_size=8), st.booleans(), st.integers(1, 5))
-def test_sizes_equal_those_of_split(lines: list[str], ends: bool, size: int) -> None:
+@given(st.lists(TEXT, min_size=1, max_size=8), st.booleans())
+def test_sizes_equal_those_of_split(lines: list[str], ends: bool) -> None:
     ends = ends or not lines[-1]  # a file cannot end with an empty line without newline
     sizes = LineSizes("\n".join(lines).encode() + b"\n" * ends)
     tokens = [line.split() for line in lines]
     assert sizes.tokens().tolist() == list(map(len, tokens))
     assert sizes.characters().tolist() == [sum(map(len, words)) for words in tokens]
-    assert sizes.has_longer_token(size).tolist() == [
-        any(len(word.encode()) > size for word in words) for words in tokens
-    ]
+    assert sizes.longest_token().tolist() == [max(map(len, words), default=0) for words in tokens]
+
+
+@given(st.lists(st.text("ab\n \udcff\ud800\u3000\x85", max_size=9), min_size=1, max_size=5))
+def test_lines_in_memory_may_contain_any_character(lines: list[str]) -> None:
+    sizes = LineSizes.of_lines(lines)
+    assert sizes.tokens().tolist() == [len(line.split()) for line in lines]
+    assert sizes.characters().tolist() == [len("".join(line.split())) for line in lines]
 
 
 REAL = [
