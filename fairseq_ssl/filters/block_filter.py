@@ -18,6 +18,7 @@ from fairseq_ssl.filters.rules import Filter, LengthFilter, LineSizes, Row
 from fairseq_ssl.io.blocks import RowBlock
 
 Indices: TypeAlias = NDArray[np.int64]
+Scores: TypeAlias = "Sequence[Any] | NDArray[Any]"
 
 MAX_EXAMPLE_LENGTH = 300
 """Max characters per line of an example."""
@@ -224,14 +225,13 @@ def filter_rows(
     return left, dropped
 
 
-def _score(rule: Filter[Any], rows: Sequence[Row] | BlockRows, left: Indices) -> Sequence[Any]:
+def _score(rule: Filter[Any], rows: Sequence[Row] | BlockRows, left: Indices) -> Scores:
     if isinstance(rule, LengthFilter) and isinstance(rows, BlockRows):
-        scores: Sequence[Any] = rule.measure(rows.sizes)[left]
-        return scores
+        return rule.measure(rows.sizes)[left]
     return rule.score(_take(rows, left)) if len(left) else []
 
 
-def _accept(rule: Filter[Any], scores: Sequence[Any]) -> NDArray[np.bool_]:
+def _accept(rule: Filter[Any], scores: Scores) -> NDArray[np.bool_]:
     if isinstance(rule, LengthFilter) and len(scores):
         accepted: NDArray[np.bool_] = rule.accept(scores)
         return accepted

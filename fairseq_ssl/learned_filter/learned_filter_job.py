@@ -291,7 +291,7 @@ def keep_best(
     pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
     check_distinct([*pairs, scores], outputs)
     numbers = np.concatenate([np.empty(0), *_read_scores(scores)])
-    count, digest = len(numbers), hashlib.sha256(numbers)
+    count, digest = len(numbers), hashlib.sha256(numbers.data)
     if not count:
         raise DataError(f"{pairs[0]} is empty. Expected one line or more.")
     kept = max(1, round(count * keep / 100))
