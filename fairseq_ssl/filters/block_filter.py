@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import compress
-from operator import ne
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,26 +14,14 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.filters.deduplication import DuplicateFilter
-from fairseq_ssl.filters.rules import (
-    CleanFilter,
-    IdenticalFilter,
-    LanguageFilter,
-    LineSizes,
-    MaxLengthFilter,
-    Row,
-    identify_language,
-)
+from fairseq_ssl.filters.rules import Filter, LengthFilter, LineSizes, Row
 from fairseq_ssl.io.blocks import RowBlock
 
 Indices: TypeAlias = NDArray[np.int64]
-Accepted: TypeAlias = NDArray[np.bool_]
+Scores: TypeAlias = "Sequence[Any] | NDArray[Any]"
 
 MAX_EXAMPLE_LENGTH = 300
 """Max characters per line of an example."""
-MIN_BATCH, MAX_BATCHED = 64, 1000
-"""Min number of lines, and max bytes of a line, for which arrays are faster than loops."""
-SUMMED = 32
-"""Number of lines whose scores are summed at a time, so that the summands are in the cache."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +161,9 @@ class BlockRows:
     @cached_property
     def sizes(self) -> tuple[LineSizes, ...]:
         """Sizes of the lines of each side."""
-        return tuple(map(LineSizes, self.block.data))
+        if self.is_valid:
+            return tuple(map(LineSizes, self.block.data))
+        return tuple(LineSizes(f"{text}\n".encode("utf-8", "replace")) for text in self.texts)
 
     def take(self, indices: Indices) -> list[Row]:
         """Return the rows at these indices."""
@@ -215,176 +204,44 @@ def filter_rows(
         Indices of the kept rows, and the dropped rows of each filter.
     """
     left, dropped = np.arange(len(rows)), []
-    for name, one in zip(chain.names, chain.filters, strict=False):
-        on_arrays = ARRAY_RULES.get(type(one))
-        if on_arrays and isinstance(rows, BlockRows) and rows.is_valid:
-            accepted = on_arrays(one, rows, left)
-            scores = None
-        else:
-            scores = one.score(_take(rows, left)) if len(left) else []
-            if len(scores) != len(left):
-                raise UsageError(
-                    f"The filter {name} returned {len(scores)} scores for {len(left)} rows. "
-                    "Expected one score per row."
-                )
-            accepted = np.array([bool(one.accept(score)) for score in scores], dtype=np.bool_)
-        rejected = np.flatnonzero(~accepted)
-        at = rejected[:examples]
-        seen = _take(rows, left[at])
-        shown = one.score(seen) if scores is None else [scores[row] for row in at.tolist()]
-        numbers = (left[at] + first).tolist()
-        dropped_rows = map(DroppedRow.of, numbers, seen, shown)
-        dropped.append(DropCount(name, len(rejected), tuple(dropped_rows)))
+    for name, rule in zip(chain.names, chain.filters, strict=False):
+        scores = _score(rule, rows, left)
+        if len(scores) != len(left):
+            raise UsageError(
+                f"The filter {name} returned {len(scores)} scores for {len(left)} rows. "
+                "Expected one score per row."
+            )
+        accepted = _accept(rule, scores)
+        first_rejected = np.flatnonzero(~accepted)[:examples]
+        examples_at = left[first_rejected]
+        dropped_rows = map(
+            DroppedRow.of,
+            (examples_at + first).tolist(),
+            _take(rows, examples_at),
+            [scores[row] for row in first_rejected.tolist()],
+        )
+        dropped.append(DropCount(name, int((~accepted).sum()), tuple(dropped_rows)))
         left = left[accepted]
     return left, dropped
+
+
+def _score(rule: Filter[Any], rows: Sequence[Row] | BlockRows, left: Indices) -> Scores:
+    if isinstance(rule, LengthFilter) and isinstance(rows, BlockRows):
+        return rule.measure(rows.sizes)[left]
+    return rule.score(_take(rows, left)) if len(left) else []
+
+
+def _accept(rule: Filter[Any], scores: Scores) -> NDArray[np.bool_]:
+    if isinstance(rule, LengthFilter) and len(scores):
+        accepted: NDArray[np.bool_] = rule.accept(scores)
+        return accepted
+    return np.array([bool(rule.accept(score)) for score in scores], dtype=np.bool_)
 
 
 def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
     if isinstance(rows, BlockRows):
         return rows.take(indices)
     return [rows[row] for row in indices.tolist()]
-
-
-def _accept_clean(rule: CleanFilter, rows: BlockRows, left: Indices) -> Accepted:
-    sizes = np.stack([side.tokens()[left] for side in rows.sizes])
-    shorter, longer = sizes.min(0), sizes.max(0)
-    accepted: Accepted = (shorter >= rule.min) & (longer <= rule.max)
-    accepted &= longer / np.maximum(shorter, 1) <= rule.ratio
-    long = np.stack([side.has_longer_token(rule.max_word_length)[left] for side in rows.sizes])
-    doubtful = np.flatnonzero(long.any(0) & accepted)  # more bytes than allowed characters
-    scores = rule.score(rows.take(left[doubtful]))
-    accepted[doubtful] = list(map(rule.accept, scores))
-    return accepted
-
-
-def _accept_max_length(rule: MaxLengthFilter, rows: BlockRows, left: Indices) -> Accepted:
-    accepted = np.ones(len(left), dtype=np.bool_)
-    limits = ((rule.source, rule.source_unit), (rule.target, rule.target_unit))
-    for side, (limit, unit) in zip(rows.sizes, limits, strict=False):
-        if limit:
-            length = side.tokens() if unit == "tokens" else side.characters()
-            accepted &= length[left] <= limit
-    return accepted
-
-
-def _accept_different(rule: IdenticalFilter, rows: BlockRows, left: Indices) -> Accepted:
-    if rule.ignore_case or rule.ignore_spaces:
-        return np.array(list(map(rule.accept, rule.score(rows.take(left)))), dtype=np.bool_)
-    differs: Accepted = np.fromiter(map(ne, *rows.raw_lines[:2]), np.bool_, len(rows))[left]
-    return differs
-
-
-def _accept_language(rule: LanguageFilter, rows: BlockRows, left: Indices) -> Accepted:
-    accepted = np.ones(len(left), dtype=np.bool_)
-    kept = left.tolist()
-    for side, language in zip(rows.lines, (rule.source, rule.target), strict=False):
-        if language:
-            found = LanguageArrays.of(rule.identifier).identify([side[row] for row in kept])
-            accepted &= np.array([one in ("", language) for one in found], dtype=np.bool_)
-    return accepted
-
-
-@dataclass(frozen=True)
-class LanguageArrays:
-    """langid's model as arrays, to identify the languages of many lines at once."""
-
-    identifier: Any
-    next_state: NDArray[Any]
-    """[rows * 256], the next state by row of the current state and byte."""
-    row: NDArray[np.int64]
-    """[states], offset of the row of each state in `next_state`."""
-    feature: NDArray[np.int32]
-    """[states], the feature found in each state, -1 if none."""
-
-    @classmethod
-    @lru_cache
-    def of(cls, identifier: Any) -> LanguageArrays:
-        """Return the arrays of a `LanguageIdentifier`. They share its memory where possible."""
-        row = np.asarray(identifier.tk_row).astype(np.int64) << 8
-        feature = np.asarray(identifier.tk_output, dtype=np.int32)
-        return cls(identifier, np.asarray(identifier.tk_nextmove), row, feature)
-
-    def identify(self, lines: Sequence[str]) -> list[str]:
-        """Return the language of each line, empty for a line without known features."""
-        texts = [self.identifier._encode(line) for line in lines]
-        batched = [row for row, text in enumerate(texts) if 0 < len(text) <= MAX_BATCHED]
-        if len(batched) < MIN_BATCH:
-            batched = []
-        languages = [""] * len(lines)
-        for row in set(range(len(lines))).difference(batched):
-            languages[row] = identify_language(self.identifier, lines[row])
-        if batched:
-            found = self._identify_batch([texts[row] for row in batched])
-            for row, language in zip(batched, found, strict=True):
-                languages[row] = language
-        return languages
-
-    def _identify_batch(self, texts: Sequence[bytes]) -> list[str]:
-        line, feature, count = self._features(texts)
-        is_used = np.zeros(len(self.identifier.nb_ptc), dtype=np.bool_)
-        is_used[feature] = True
-        index = (np.cumsum(is_used) - 1)[feature]
-        table = self.identifier.nb_ptc[is_used].astype(np.float32)
-        bounds = np.searchsorted(line, np.arange(len(texts) + 1))
-        scores = _weighted_sums(table, index, np.log1p(count, dtype=np.float32), bounds)
-        scores += self.identifier.nb_pc
-        labels = self.identifier.nb_classes
-        best = scores.argmax(1).tolist()
-        has_feature = (bounds[1:] > bounds[:-1]).tolist()
-        return [labels[at] if known else "" for at, known in zip(best, has_feature, strict=True)]
-
-    def _features(self, texts: Sequence[bytes]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return the line, the feature and the count of each feature of each line, sorted by line.
-
-        All lines advance by one byte at a time, the longest first.
-        """
-        size = np.fromiter(map(len, texts), np.int64, len(texts))
-        data = np.frombuffer(b"".join(texts), np.uint8)
-        order = np.argsort(-size, kind="stable")
-        position = (np.cumsum(size) - size)[order]
-        active = np.searchsorted(-size[order], -np.arange(size.max()))
-        features = len(self.identifier.nb_ptc)
-        offset = order * features  # in 32 bits if possible, which are faster to sort
-        if len(texts) * features < 2**31:
-            offset = offset.astype(np.int32)
-        row = np.full(len(texts), self.row[0])
-        keys = []
-        for step, count in enumerate(active.tolist()):
-            state = self.next_state[row[:count] + data[position[:count] + step]]
-            feature, row = self.feature[state], self.row[state]
-            found = np.flatnonzero(feature >= 0)
-            keys.append(offset[found] + feature[found])
-        key = np.sort(np.concatenate(keys))
-        first = np.flatnonzero(np.diff(key, prepend=-1))
-        line, feature = np.divmod(key[first], features)
-        return line, feature, np.diff(first, append=len(key))
-
-
-def _weighted_sums(
-    table: NDArray[np.float32],
-    index: NDArray[np.int64],
-    weight: NDArray[np.float32],
-    bounds: NDArray[np.int64],
-) -> NDArray[np.float32]:
-    """Return the sums of rows `index` of `table`, times `weight`, between consecutive `bounds`."""
-    size = np.diff(bounds)
-    order = np.argsort(size)
-    sums = np.zeros((len(size), table.shape[1]), dtype=np.float32)
-    for group in np.array_split(order, -(-len(order) // SUMMED)):
-        steps = np.arange(size[group].max())
-        at = np.minimum(bounds[group][:, None] + steps, len(index) - 1)
-        weights = weight[at] * (steps < size[group][:, None])
-        sums[group] = np.matmul(weights[:, None], table[index[at]])[:, 0]
-    return sums
-
-
-ARRAY_RULES: dict[type[Any], Callable[[Any, BlockRows, Indices], Accepted]] = {
-    CleanFilter: _accept_clean,
-    MaxLengthFilter: _accept_max_length,
-    IdenticalFilter: _accept_different,
-    LanguageFilter: _accept_language,
-}
-"""Filters whose decisions on a block of valid UTF-8 need no score for each row."""
 
 
 @dataclass(frozen=True)
@@ -409,8 +266,12 @@ def _decode(raw: bytes) -> str:
 
 def _plain_score(score: Any) -> Any:
     """Convert a score to JSON types. Convert other types to strings."""
+    if isinstance(score, np.void):
+        score = {name: score[name] for name in score.dtype.names or ()}
     if hasattr(score, "_asdict"):
         score = score._asdict()
+    if isinstance(score, np.ndarray | np.integer):
+        score = score.tolist()
     if isinstance(score, dict):
         return {str(key): _plain_score(value) for key, value in score.items()}
     if isinstance(score, (list, tuple)):

@@ -6,23 +6,19 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from copyreg import dispatch_table
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
-
-import numpy as np
+from uuid import uuid4
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional, nearest
 from fairseq_ssl.filters.deduplication import DuplicateFilter
+from fairseq_ssl.filters.language import LanguageFilter
 from fairseq_ssl.filters.rules import (
     CleanFilter,
     EncodingFilter,
     Filter,
     IdenticalFilter,
-    LanguageFilter,
     MaxLengthFilter,
 )
 from fairseq_ssl.io.text_files import read_document
@@ -64,24 +60,17 @@ class FilterChain:
     """Specifications of all filters."""
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
-    objects: tuple[Filter[Any], ...] = ()
-    """User-defined filters that were passed as objects."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Digest of the file of each user-defined class, by class name.
+
+    The state of an object has no digest. Objects, and classes without a file, have a random word
+    instead, so that their jobs start anew.
+    """
 
     @property
     def accepts_any_bytes(self) -> bool:
         """True if a filter drops lines that are not UTF-8."""
         return any(isinstance(one, EncodingFilter) for one in self.filters)
-
-    @property
-    def source_digests(self) -> dict[str, str]:
-        """Digests of the source code of user-defined filters, by class name."""
-        classes = [type(one) for one in self.filters if type(one) not in FILTERS.values()]
-        return {_class_name(cls): _source_digest(cls) for cls in classes}
-
-    @property
-    def object_digests(self) -> list[str]:
-        """Digests of the states of `objects`, declared as options or not."""
-        return [_digest(_stable_repr(one, {})) for one in self.objects]
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
@@ -99,20 +88,25 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     The filter ``duplicates`` is moved to the end, so that it keeps the first of equal rows that
     passes all other filters. The order of the other filters only affects speed.
     """
-    specs_ = parse_filters(filters) if isinstance(filters, str) else filters
-    built = [(_build_filter(one, sides), _name(one)) for one in specs_]
+    requested = parse_filters(filters) if isinstance(filters, str) else filters
+    built = [(_build_filter(request, sides), request) for request in requested]
     built.sort(key=lambda pair: isinstance(pair[0], DuplicateFilter))
-    duplicates = [one for one, _ in built if isinstance(one, DuplicateFilter)]
+    duplicates = [rule for rule, _ in built if isinstance(rule, DuplicateFilter)]
     if len(duplicates) > 1:
         raise UsageError(
             "The filter duplicates is listed twice. Expected it once. Filter in two runs to "
             "compare twice."
         )
-    others = tuple(one for one, _ in built if isinstance(one, Filter))
-    names = tuple(name for _, name in built)
-    objects = [one for one in specs_ if isinstance(one, Filter)]
-    own = tuple(one for one in objects if type(one) not in FILTERS.values())
-    return FilterChain(names, others, duplicates[0] if duplicates else None, own)
+    return FilterChain(
+        names=tuple(_name(request) for _, request in built),
+        filters=tuple(rule for rule, _ in built if isinstance(rule, Filter)),
+        duplicates=duplicates[0] if duplicates else None,
+        sources={
+            _class_name(type(rule)): _source_digest(type(rule), isinstance(request, Filter))
+            for rule, request in built
+            if type(rule) not in FILTERS.values()
+        },
+    )
 
 
 def describe_filters() -> str:
@@ -181,117 +175,13 @@ def _class_name(cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _source_digest(cls: type[Any]) -> str:
-    """Return a digest of the file that defines a class, or of its code if it has no file."""
+def _source_digest(cls: type[Any], is_object: bool) -> str:
+    """Return a digest of the file of a class, or a random word for an object or without a file."""
     try:
-        return _digest(Path(inspect.getfile(cls)).read_bytes())
+        source = uuid4().bytes if is_object else Path(inspect.getfile(cls)).read_bytes()
     except (TypeError, OSError):
-        return _digest(_code_repr(cls, {}))
-
-
-def _digest(content: str | bytes) -> str:
-    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-    return hashlib.sha256(data).hexdigest()[:12]
-
-
-def _stable_repr(value: Any, seen: dict[int, Any]) -> str:
-    """Return a representation of a value, equal in all processes, without orders of sets and dicts.
-
-    Args:
-        value: any value; an object is represented by its class and the state that pickle stores,
-            without cached properties
-        seen: classes, functions and objects that are represented already, by id; updated
-    """
-    if value is None or isinstance(value, str | bytes | int | float):
-        return repr(value)
-    kind = type(value).__name__
-    if isinstance(value, dict):
-        items = value.items()
-        pairs = [f"{_stable_repr(key, seen)}: {_stable_repr(item, seen)}" for key, item in items]
-        return f"{kind}({', '.join(sorted(pairs))})"
-    if isinstance(value, list | tuple | set | frozenset):
-        parts = [_stable_repr(item, seen) for item in value]
-        return f"{kind}({', '.join(parts if isinstance(value, list | tuple) else sorted(parts))})"
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return f"{kind}({value.dtype}, {value.shape}, {_digest(value.tobytes())})"
-    if isinstance(value, type | FunctionType):
-        return _code_repr(value, seen)
-    return f"{kind}({', '.join(_stable_repr(part, seen) for part in _parts(value, seen))})"
-
-
-def _parts(value: Any, seen: dict[int, Any]) -> list[Any]:
-    """Return the values that determine an object, or nothing for an object that is in `seen`."""
-    if id(value) in seen:
-        return []
-    seen[id(value)] = value
-    if isinstance(value, property | cached_property):
-        return [value.fget if isinstance(value, property) else value.func]
-    if hasattr(value, "__wrapped__"):  # a static method, a class method, or a cached function
-        return [value.__wrapped__]
-    if isinstance(value, CodeType):
-        return [value.co_code, value.co_consts, value.co_names]
-    if hasattr(value, "tolist"):  # a tensor, or an array of objects
-        return [str(getattr(value, "dtype", "")), value.tolist()]
-    try:
-        reduce: Any = dispatch_table.get(type(value))
-        reduced = reduce(value) if reduce else value.__reduce_ex__(4)
-    except TypeError:  # an object without a state to store, such as a lock
-        return [type(value)]
-    if isinstance(reduced, str):
-        return [reduced]
-    _, arguments, state, *items = [*reduced, None][: max(3, len(reduced))]
-    if isinstance(state, dict):
-        cached = {name for name in state if _is_cached(type(value), name)}
-        state = {name: item for name, item in state.items() if name not in cached}
-    return [type(value), arguments, state, *(list(one) for one in items if one is not None)]
-
-
-def _is_cached(cls: type[Any], name: Any) -> bool:
-    return isinstance(getattr(cls, str(name), None), cached_property)
-
-
-def _code_repr(code: Any, seen: dict[int, Any]) -> str:
-    """Return the name of a class or function, and a digest of its file.
-
-    Code of a notebook has no file. Its representation has the code of the class or function, and of
-    all classes, functions and data of the notebook that it uses.
-    """
-    name = _class_name(code)
-    if id(code) in seen:
-        return name
-    seen[id(code)] = code
-    try:
-        return f"{name} {_digest(Path(inspect.getfile(code)).read_bytes())}"
-    except (TypeError, OSError):
-        used = _class_parts(code) if isinstance(code, type) else _function_parts(code)
-        return f"{name} {_stable_repr(used, seen)}"
-
-
-def _class_parts(cls: type[Any]) -> list[Any]:
-    """Return the base classes, the methods and the other attributes of a class."""
-    members = [
-        (name, item)
-        for name, item in sorted(vars(cls).items())
-        if isinstance(item, FunctionType) or not name.startswith("__")
-    ]
-    return [cls.__bases__, members]
-
-
-def _function_parts(function: FunctionType) -> list[Any]:
-    """Return the code of a function, and the values that it uses, without modules."""
-    names, codes = set[str](), [function.__code__]
-    for code in codes:
-        names.update(code.co_names)
-        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
-    known = function.__globals__
-    used = {name: known[name] for name in sorted(names) if name in known}
-    return [
-        codes[0],
-        function.__defaults__,
-        function.__kwdefaults__,
-        [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()],
-        {name: value for name, value in used.items() if not isinstance(value, ModuleType)},
-    ]
+        source = uuid4().bytes
+    return hashlib.sha256(source).hexdigest()[:12]
 
 
 def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | DuplicateFilter:
@@ -303,7 +193,7 @@ def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | Du
             "class that extends Filter, or an item of parse_filters."
         )
     cls = filter_class(one.name)
-    needs_sides = is_dataclass(cls) and any(field.name == "sides" for field in fields(cls))
+    needs_sides = is_dataclass(cls) and any(known.name == "sides" for known in fields(cls))
     arguments = {**({"sides": sides} if needs_sides else {}), **one.options}
     try:
         built: Filter[Any] | DuplicateFilter = cls(**arguments)

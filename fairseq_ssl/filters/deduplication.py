@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -32,9 +31,9 @@ MOVED = 2**17
 class BoundedHashSet:
     """A set of 64-bit hashes with a fixed memory limit (open addressing, linear probing).
 
-    Hashes are spread over all memory pages of a table, so the table starts small and grows up to
-    `memory` bytes. While it grows, the smaller table is in memory, too. When the largest table is
-    full, new hashes are not added any more. Lookups still work.
+    Hashes are spread over the whole table, so the table starts small and grows up to `memory`
+    bytes. While it grows, the smaller table is in memory, too. When the largest table is full, new
+    hashes are not added any more. Lookups still work.
 
     Args:
         memory: max table size in bytes, at least `MIN_MEMORY`
@@ -46,22 +45,20 @@ class BoundedHashSet:
             raise UsageError(
                 f"`memory` is {memory} bytes, which is too small. Expected {MIN_MEMORY} or more."
             )
-        sizes = [memory]
-        while sizes[-1] > start:
-            sizes.append(sizes[-1] // GROWTH)
-        # Reserve all tables now, so that a run cannot fail halfway. The system allocates pages
-        # on first use.
-        self._larger = [_pages(size) for size in sizes]
-        self.max_count = int(FILLED * len(self._larger[0]))
+        try:
+            np.empty(memory // 8, np.uint64)  # so that a run does not fail halfway
+        except (MemoryError, OverflowError, ValueError):
+            raise UsageError(
+                f"{memory} bytes of memory cannot be allocated. Use a smaller `memory`."
+            ) from None
+        self._sizes = [memory // 8]
+        while 8 * self._sizes[-1] > start:
+            self._sizes.append(self._sizes[-1] // GROWTH)
+        self.max_count = int(FILLED * self._sizes[0])
         """Max number of hashes."""
-        self._table = self._larger.pop()
+        self._table: Hashes = np.zeros(self._sizes.pop(), np.uint64)  # zero marks a free slot
         self.count = 0
         """Number of hashes in the set."""
-
-    @property
-    def memory(self) -> int:
-        """Size of the current table in bytes."""
-        return self._table.nbytes
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Add hashes, up to `max_count`. Return True for each hash that was not in the set.
@@ -69,69 +66,43 @@ class BoundedHashSet:
         Of equal hashes in `hashes`, only the first is new. If the set is full and a hash cannot be
         added, all copies of the hash are new.
         """
-        # Zero marks a free slot.
         keys, first, which = np.unique(
             np.maximum(hashes, np.uint64(1)), return_index=True, return_inverse=True
         )
-        while self._larger and self.count + len(keys) > FILLED * len(self._table):
-            self._grow()
-        places, found = self._search(keys)
-        fresh = np.flatnonzero(~found)
-        fresh = fresh[np.argsort(first[fresh])]
-        kept, left = np.split(fresh, [self.max_count - self.count])
-        self._insert(keys[kept], places[kept])
-        self.count += len(kept)
-        is_left = np.zeros(len(keys), dtype=np.bool_)
-        is_left[left] = True
-        new: NDArray[np.bool_] = is_left[which.reshape(-1)]  # not added: all copies are new
-        new[first[kept]] = True
+        while self._sizes and self.count + len(keys) > FILLED * len(self._table):
+            smaller, self._table = self._table, np.zeros(self._sizes.pop(), np.uint64)
+            for part in np.array_split(smaller, len(smaller) // MOVED + 1):
+                moved = part[part != 0]
+                self._insert(moved, self._find(moved))
+        slots = self._find(keys)
+        missing = np.flatnonzero(self._table[slots] != keys)
+        missing = missing[np.argsort(first[missing])]
+        added, rejected = np.split(missing, [self.max_count - self.count])
+        self._insert(keys[added], slots[added])
+        self.count += len(added)
+        is_rejected = np.zeros(len(keys), dtype=np.bool_)
+        is_rejected[rejected] = True
+        new: NDArray[np.bool_] = is_rejected[which.reshape(-1)]
+        new[first[added]] = True
         return new
 
-    def _grow(self) -> None:
-        """Move all hashes to the next larger table."""
-        smaller, self._table = self._table, self._larger.pop()
-        for begin in range(0, len(smaller), MOVED):
-            keys = smaller[begin : begin + MOVED]
-            keys = keys[keys != 0]
-            self._insert(keys, self._homes(keys))
-
-    def _homes(self, keys: Hashes) -> NDArray[np.int64]:
-        """Return the first slot to probe for each key."""
-        return (keys % np.uint64(len(self._table))).astype(np.int64)
-
-    def _search(self, keys: Hashes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the slot of each key, or a free slot, and True where the key was found."""
-        places = self._homes(keys)
-        found = np.zeros(len(keys), dtype=np.bool_)
+    def _find(self, keys: Hashes) -> NDArray[np.int64]:
+        """Return the slot of each key, or the free slot at which its probing ends."""
+        slots = (keys % np.uint64(len(self._table))).astype(np.int64)
         left = np.arange(len(keys))
         while len(left):
-            there = self._table[places[left]]
-            same = there == keys[left]
-            found[left[same]] = True
-            left = left[~same & (there != 0)]
-            places[left] = (places[left] + 1) % len(self._table)
-        return places, found
+            entries = self._table[slots[left]]
+            left = left[(entries != keys[left]) & (entries != 0)]
+            slots[left] = (slots[left] + 1) % len(self._table)
+        return slots
 
-    def _insert(self, keys: Hashes, places: NDArray[np.int64]) -> None:
-        """Insert new, distinct keys into free slots. Probing starts at `places`."""
+    def _insert(self, keys: Hashes, slots: NDArray[np.int64]) -> None:
+        """Insert new, distinct keys into free slots. Probing starts at `slots`."""
         while len(keys):
-            free = self._table[places] == 0
-            self._table[places[free]] = keys[free]
-            left = self._table[places] != keys  # collisions: only one key gets the slot
-            keys, places = keys[left], (places[left] + 1) % len(self._table)
-
-
-def _pages(memory: int) -> Hashes:
-    """Return a zeroed array whose pages are allocated on first use."""
-    try:
-        pages = mmap.mmap(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, OverflowError, ValueError):
-        raise UsageError(
-            f"{memory} bytes of memory cannot be allocated. Use a smaller `memory`."
-        ) from None
-    if hasattr(mmap, "MADV_DONTFORK"):  # forked workers would keep copies of the pages
-        pages.madvise(mmap.MADV_DONTFORK)
-    return np.frombuffer(pages, np.uint64, memory // 8)
+            free = self._table[slots] == 0
+            self._table[slots[free]] = keys[free]
+            left = self._table[slots] != keys  # collisions: only one key gets the slot
+            keys, slots = keys[left], (slots[left] + 1) % len(self._table)
 
 
 def memory_for(hashes: int) -> int:

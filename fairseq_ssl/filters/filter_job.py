@@ -141,7 +141,8 @@ def filter_files(
 ) -> FilterSummary | None:
     """Filter a monolingual or parallel corpus. Return None if the outputs are already complete.
 
-    The outputs do not depend on the number of processes. Interrupted runs resume.
+    The outputs do not depend on the number of processes. Interrupted runs resume, unless `filters`
+    contains objects of user-defined classes.
 
     Args:
         inputs: text file, or source and target files with the same number of lines, gzip if the
@@ -219,7 +220,6 @@ class _FilterJob:
         self.seen = BoundedHashSet(self.memory) if self.chain.duplicates else None
         self.positions = [0] * len(self.names)
         self.dropped = [DropCount(name) for name in self.chain.names]
-        digests, objects = self.chain.source_digests, self.chain.object_digests
         self.params: dict[str, Any] = {
             "filters": list(self.chain.names),
             "inputs": list(self.names),
@@ -228,8 +228,7 @@ class _FilterJob:
             "examples": self.examples,
             "memory": self.memory if self.chain.duplicates else None,
             "version": __version__,
-            **({"filter_sources": digests} if digests else {}),
-            **({"filter_objects": objects} if objects else {}),
+            **({"filter_sources": self.chain.sources} if self.chain.sources else {}),
         }
         """Parameters that determine the content of the outputs."""
 
@@ -241,7 +240,7 @@ class _FilterJob:
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters, counts and examples."""
         parameters = {"filters": ",".join(self.chain.names), "lines": self.rows, "kept": self.kept}
-        for name, usual in (("memory", MEMORY), ("filter_sources", None), ("filter_objects", None)):
+        for name, usual in (("memory", MEMORY), ("filter_sources", None)):
             if self.params.get(name) != usual:
                 parameters[name] = self.params[name]
         dropped = [

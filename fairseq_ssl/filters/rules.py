@@ -1,4 +1,4 @@
-"""Rule-based filters: length, length ratio, identical sides, encoding, language."""
+"""Rule-based filters: length, length ratio, identical sides, encoding."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ WIDE_SPACES = [
 ]
 """Whitespace of two or three bytes in UTF-8, padded with a zero byte."""
 
+Sizes: TypeAlias = NDArray[np.int64]
 RowScore = TypeVar("RowScore")
 
 
@@ -37,8 +37,8 @@ class Filter(ABC, Generic[RowScore]):
 
     Subclass it to write your own filter. Specify it as ``package.module:Class``, or pass an
     instance. A dataclass can declare options with `filters.option`. A field ``sides`` is set to the
-    number of files. The state of an instance is a parameter of `filter_files`, except cached
-    properties. Use a `functools.cached_property` for a model that is loaded at its first use.
+    number of files. An interrupted run of `filter_files` resumes if its filters are specified by
+    name and their modules have not changed. With instances, it starts anew.
 
     >>> class Question(Filter):
     ...     "Drop pairs in which only one side is a question."
@@ -62,17 +62,72 @@ class Filter(ABC, Generic[RowScore]):
         """Return True to keep a row with this score."""
 
 
-class LineLengths(NamedTuple):
-    """Lengths of a row, the score of `CleanFilter`."""
+class LineSizes:
+    """Sizes of lines, computed from an array of bytes, without a loop over lines.
 
-    tokens: tuple[int, ...]
-    """Number of tokens of each side."""
-    max_word_length: int
-    """Number of characters of the longest token of all sides."""
+    Tokens are separated by whitespace, as by `str.split`.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        """Measure the lines of UTF-8. The newline of the last line is optional."""
+        byte = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
+        is_space = (byte == 32) | (byte - np.uint8(9) < 5) | (byte - np.uint8(28) < 4)
+        _mark_wide_spaces(byte, is_space)
+        spaces = np.flatnonzero(is_space)
+        characters = np.cumsum(~is_space & (byte & 0xC0 != 0x80), dtype=np.int32)
+        self._lengths = np.diff(characters[spaces], prepend=0)  # of the token before each space
+        newlines = np.flatnonzero(byte[spaces] == ord("\n"))
+        self._starts = np.concatenate([[0], newlines[:-1] + 1])
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[str]) -> LineSizes:
+        """Measure lines, which may contain newlines and bytes that are not UTF-8."""
+        text = "".join(line.replace("\n", " ") + "\n" for line in lines)
+        return cls(text.encode("utf-8", "replace"))
+
+    def tokens(self) -> Sizes:
+        """Return the number of tokens of each line."""
+        return np.add.reduceat(self._lengths > 0, self._starts, dtype=np.int64)
+
+    def characters(self) -> Sizes:
+        """Return the number of characters of each line without whitespace."""
+        return np.add.reduceat(self._lengths, self._starts)
+
+    def longest_token(self) -> Sizes:
+        """Return the number of characters of the longest token of each line."""
+        return np.maximum.reduceat(self._lengths, self._starts)
+
+
+def _mark_wide_spaces(byte: NDArray[np.uint8], is_space: NDArray[np.bool_]) -> None:
+    """Set `is_space` at all bytes of `WIDE_SPACES`."""
+    first = np.flatnonzero((byte == 0xC2) | (byte - np.uint8(0xE1) < 3))
+    if not len(first):
+        return
+    code = byte[first].astype(np.int32) << 16 | byte[first + 1].astype(np.int32) << 8
+    code |= np.where(byte[first] == 0xC2, 0, byte[first + 2])
+    wide = first[np.isin(code, WIDE_SPACES, kind="table")]
+    is_space[wide] = is_space[wide + 1] = True
+    is_space[wide[byte[wide] != 0xC2] + 2] = True
+
+
+class LengthFilter(Filter[Any]):
+    """Base class of filters by the sizes of lines, which score and accept arrays of rows."""
+
+    @abstractmethod
+    def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
+        """Return one score per row from the sizes of each side."""
+
+    @abstractmethod
+    def accept(self, score: Any) -> Any:
+        """Return True to keep a row with this score, for an array of scores an array."""
+
+    def score(self, rows: Sequence[Row]) -> Any:
+        """Return one score per row, as an array."""
+        return self.measure([LineSizes.of_lines(side) for side in zip(*rows, strict=True)])
 
 
 @dataclass(frozen=True)
-class CleanFilter(Filter[LineLengths]):
+class CleanFilter(LengthFilter):
     """Drop short and long lines, and pairs of unequal length, like Moses' clean-corpus-n.
 
     Tokens are separated by whitespace. All limits are inclusive.
@@ -91,28 +146,28 @@ class CleanFilter(Filter[LineLengths]):
                 "min or more."
             )
 
-    def score(self, rows: Sequence[Row]) -> list[LineLengths]:
-        """Return the number of tokens and the max token length of each row."""
-        return [_lengths([line.split() for line in row]) for row in rows]
+    def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
+        """Return the number of tokens of each side, and the length of the longest token."""
+        tokens = np.stack([side.tokens() for side in sides], axis=1)
+        fields = [("tokens", np.int64, (len(sides),)), ("max_word_length", np.int64)]
+        scores = np.empty(len(tokens), fields)
+        scores["tokens"] = tokens
+        scores["max_word_length"] = np.max([side.longest_token() for side in sides], axis=0)
+        return scores
 
-    def accept(self, score: LineLengths) -> bool:
+    def accept(self, score: Any) -> Any:
         """Return True if all lengths are within the limits."""
-        shorter, longer = min(score.tokens), max(score.tokens)
-        if shorter < self.min or longer > self.max or score.max_word_length > self.max_word_length:
-            return False
-        return longer / shorter <= self.ratio
-
-
-def _lengths(sides: list[list[str]]) -> LineLengths:
-    longest = max(max(map(len, tokens), default=0) for tokens in sides)
-    return LineLengths(tuple(map(len, sides)), longest)
+        shorter, longer = score["tokens"].min(-1), score["tokens"].max(-1)
+        accepted = (shorter >= self.min) & (longer <= self.max)
+        accepted &= score["max_word_length"] <= self.max_word_length
+        return accepted & (longer / np.maximum(shorter, 1) <= self.ratio)
 
 
 UNITS = ("tokens", "characters")
 
 
 @dataclass(frozen=True)
-class MaxLengthFilter(Filter[tuple[int, ...]]):
+class MaxLengthFilter(LengthFilter):
     """Drop rows with a long side, measured in tokens (English) or in characters (Japanese).
 
     Limits are inclusive. Whitespace does not count as characters, so that the length of a Japanese
@@ -137,25 +192,19 @@ class MaxLengthFilter(Filter[tuple[int, ...]]):
                 "Expected 0 or more."
             )
 
-    def score(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
+    def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
         """Return the length of each side of each row, in tokens or characters."""
         units = (self.source_unit, self.target_unit)
-        return [
-            tuple(_length(line, unit) for line, unit in zip(row, units, strict=False))
-            for row in rows
+        lengths = [
+            side.tokens() if unit == "tokens" else side.characters()
+            for side, unit in zip(sides, units, strict=False)
         ]
+        return np.stack(lengths, axis=1)
 
-    def accept(self, score: tuple[int, ...]) -> bool:
+    def accept(self, score: Any) -> Any:
         """Return True if no side is longer than its limit."""
-        return all(
-            length <= limit or limit == 0
-            for length, limit in zip(score, (self.source, self.target), strict=False)
-        )
-
-
-def _length(line: str, unit: str) -> int:
-    tokens = line.split()
-    return len(tokens) if unit == "tokens" else sum(map(len, tokens))
+        limits = np.array([self.source, self.target])[: score.shape[-1]]
+        return ((score <= limits) | (limits == 0)).all(-1)
 
 
 @dataclass(frozen=True)
@@ -189,14 +238,6 @@ BAD_CATEGORIES = {
     "Co": "private use character",
 }
 """Unicode categories of invalid characters, with their names in scores."""
-AFTER_WORDS = "\u2019\u201d\u201c\u2018\u2026\u00bb\u00ab\u203a\u2039\u2013\u2014\u00a0\u2022" + (
-    "\u2122\u00ae\u00a9\u00b4\u2020\u2021\u00b2\u00b3\u00b9\u00b7\u00b1"
-)
-"""Characters that can follow a capital letter at the end of a word.
-
-Quotation marks, dots, dashes, the no-break space, the bullet, trademarks, the acute accent as an
-apostrophe, daggers, exponents, the middle dot, plus-minus.
-"""
 
 
 @dataclass(frozen=True)
@@ -205,10 +246,14 @@ class EncodingFilter(Filter[str]):
 
     Control characters include NUL, but not the tab or a carriage return at the end of a line.
     U+FFFD, private use characters and noncharacters such as U+FFFF are invalid, too. Mojibake is
-    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü.
+    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü, as identified by ftfy.
     """
 
     twice: bool = option(True, "drop UTF-8 decoded as Latin-1 or Windows-1252, true or false")
+
+    def __post_init__(self) -> None:
+        if self.twice:
+            import_optional("ftfy", "The filter encoding")  # once, before workers are forked
 
     def score(self, rows: Sequence[Row]) -> list[str]:
         """Return the first problem of each row, or an empty string."""
@@ -247,181 +292,13 @@ def _bad_character(line: str) -> str:
 
 
 def _decoded_twice(line: str) -> str:
-    found = TWICE.search(line)
-    if found is None:
+    if not TWICE.search(line):
         return ""
-    wrong = found[0]
-    right = wrong.encode("cp1252").decode("utf-8", "replace")
-    return f"{wrong} for {right}" if len(right) < len(wrong) else ""
+    fixed = import_optional("ftfy", "The filter encoding").fix_encoding(line)
+    words = zip(line.split(" "), fixed.split(" "), strict=False)
+    return next((f"{wrong} for {word}" for wrong, word in words if wrong != word), "")
 
 
-def _images(numbers: Iterable[int]) -> str:
-    """Decode bytes as Windows-1252. Skip the five bytes that it does not define."""
-    return bytes(numbers).decode("cp1252", "ignore")
-
-
-def _class(characters: str) -> str:
-    return f"[{re.escape(characters)}]"
-
-
-def _pattern() -> re.Pattern[str]:
-    """Return a pattern of character sequences whose Windows-1252 bytes are valid UTF-8.
-
-    It matches only sequences that are rare in correct text:
-
-    - one accented Latin letter, unless it can be a capital letter with a punctuation mark after it
-    - one quotation mark or dash whose first two bytes are unambiguous
-    - two or more other characters in a row
-    """
-    after = _images(range(0x80, 0xC0))
-    inner = _class(after)
-    certain = _class("".join(sorted(set(after) - set(AFTER_WORDS))))
-    doubtful = _class("".join(sorted(set(after) & set(AFTER_WORDS))))
-    latin = [
-        f"{_class(_images(range(0xC2, 0xC6)))}{certain}",
-        f"(?<![^\\W\\d_a-z\u00df-\u00ff]){_class(_images((0xC2, 0xC3)))}{doubtful}",
-        f"(?<=[a-z0-9\u00df-\u00ff]){_class(_images((0xC4, 0xC5)))}{doubtful}",
-    ]
-    signs = f"\u00e2{_class(_images((0x80, 0x82, 0x84)))}{inner}"
-    two = f"{_class(_images(range(0xC2, 0xE0)))}{inner}"
-    three = f"{_class(_images(range(0xE0, 0xF0)))}{inner}{{2}}"
-    four = f"{_class(_images(range(0xF0, 0xF5)))}{inner}{{3}}"
-    return re.compile("|".join([*latin, signs, f"(?:{two}|{three}|{four}){{2,}}"]))
-
-
-TWICE = _pattern()
-
-
-UNKNOWN_SCORE = float(np.finfo(np.float32).min)
-"""Score of all languages for a line without known features."""
-
-
-@dataclass(frozen=True)
-class LanguageFilter(Filter[tuple[str, ...]]):
-    """Drop rows with a side that is not in the expected language, as identified by langid.
-
-    A line without known features, such as a line of digits, has no language and is kept.
-    """
-
-    sides: int
-    source: str = option("", "language of the source, such as en, empty: any")
-    target: str = option("", "language of the target, such as de, empty: any")
-    candidates: str = option("", "languages to choose from, such as en+de+fr, empty: all")
-
-    def __post_init__(self) -> None:
-        if self.target and self.sides < 2:
-            raise UsageError("The filter langid has a target, but the text has only one side.")
-        if not (self.source or self.target):
-            raise UsageError(
-                "The filter langid needs a language, for example langid:source=en:target=de"
-            )
-        labels = _identifier("").labels
-        for language in [*self._expected, *self._candidates]:
-            if language not in labels:
-                raise UsageError(
-                    f"langid does not support the language {language!r}."
-                    f"{nearest(language, labels)} Languages: {' '.join(sorted(labels))}."
-                )
-        outside = [found for found in self._expected if found not in (self._candidates or labels)]
-        if outside:
-            raise UsageError(
-                f"The filter langid has candidates={self.candidates}, without {outside[0]!r}. "
-                "Expected the source and target languages among the candidates."
-            )
-        _identifier(self.candidates)  # load the model once, before workers are forked
-
-    def score(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """Return the language of each side, empty if it is unknown or not checked."""
-        identifier = self.identifier
-        expected = (self.source, self.target)[: self.sides]
-        return [
-            tuple(
-                identify_language(identifier, line) if language else ""
-                for line, language in zip(row, expected, strict=True)
-            )
-            for row in rows
-        ]
-
-    def accept(self, score: tuple[str, ...]) -> bool:
-        """Return True if each side has the expected language or no known language."""
-        expected = (self.source, self.target)[: self.sides]
-        return all(found in ("", language) for found, language in zip(score, expected, strict=True))
-
-    @property
-    def identifier(self) -> Any:
-        """langid's model with the candidate languages."""
-        return _identifier(self.candidates)
-
-    @property
-    def _expected(self) -> list[str]:
-        return [language for language in (self.source, self.target) if language]
-
-    @property
-    def _candidates(self) -> list[str]:
-        return self.candidates.split("+") if self.candidates else []
-
-
-def identify_language(identifier: Any, line: str) -> str:
-    """Return the language of a line, empty for a line without known features."""
-    language, score = identifier.classify(line)
-    return "" if score <= UNKNOWN_SCORE else str(language)
-
-
-@lru_cache
-def _identifier(candidates: str) -> Any:
-    """Load langid's model, limited to candidates such as ``en+de``. Takes one or two seconds."""
-    package = import_optional("py3langid.langid", "The filter langid", "wmt")
-    identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
-    if candidates:
-        identifier.set_languages(candidates.split("+"))
-    return identifier
-
-
-class LineSizes:
-    """Sizes of lines of valid UTF-8, computed from an array of bytes, without a loop over lines.
-
-    Tokens are separated by whitespace, as by `str.split`.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        """Prepare the lines of `data`. The newline of the last line is optional."""
-        self._bytes = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
-        byte = self._bytes
-        self._is_space = (byte == 32) | (byte - np.uint8(9) < 5) | (byte - np.uint8(28) < 4)
-        self._mark_wide_spaces()
-        self._ends = np.flatnonzero(byte == ord("\n"))
-
-    def _mark_wide_spaces(self) -> None:
-        byte = self._bytes
-        first = np.flatnonzero((byte == 0xC2) | (byte - np.uint8(0xE1) < 3))
-        if not len(first):
-            return
-        code = byte[first].astype(np.int32) << 16 | byte[first + 1].astype(np.int32) << 8
-        code |= np.where(byte[first] == 0xC2, 0, byte[first + 2])
-        wide = first[np.isin(code, WIDE_SPACES)]
-        self._is_space[wide] = self._is_space[wide + 1] = True
-        self._is_space[wide[byte[wide] != 0xC2] + 2] = True
-
-    def tokens(self) -> NDArray[np.int64]:
-        """Return the number of tokens of each line."""
-        begins = ~self._is_space
-        begins[1:] &= self._is_space[:-1]
-        return self._sums(begins)
-
-    def characters(self) -> NDArray[np.int64]:
-        """Return the number of characters of each line without whitespace."""
-        return self._sums(~self._is_space & (self._bytes & 0xC0 != 0x80))
-
-    def has_longer_token(self, size: int) -> NDArray[np.bool_]:
-        """Return True for each line with a token of more than `size` bytes."""
-        found = np.zeros(len(self._ends), dtype=np.bool_)
-        if np.diff(self._ends, prepend=-1).max() > size + 1:
-            spaces = np.flatnonzero(self._is_space)
-            after = spaces[np.diff(spaces, prepend=-1) > size + 1]
-            found[np.searchsorted(self._ends, after)] = True
-        return found
-
-    def _sums(self, flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-        starts = np.concatenate([[0], self._ends[:-1] + 1])
-        sums: NDArray[np.int64] = np.add.reduceat(flags, starts, dtype=np.int64)
-        return sums
+CONTINUATION = re.escape(bytes(range(0x80, 0xC0)).decode("cp1252", "ignore"))
+TWICE = re.compile(f"[\u00c2-\u00f4][{CONTINUATION}]")
+"""The first two bytes of a character in UTF-8, decoded as Windows-1252: necessary, and fast."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,49 +115,6 @@ def unit(rows: Values) -> Values:
     """Scale the rows of a matrix to unit L2 norm. Zero rows stay zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 1e-9))
-
-
-KEY_BITS = 16
-"""Number of bits compared per pass over the numbers, so that four passes compare all 64 bits."""
-SIGN = np.uint64(1 << 63)
-
-FloatArrays = Callable[[], Iterable[NDArray[np.float64]]]
-"""Function that returns the same arrays on each call."""
-
-
-def kth_largest(numbers: FloatArrays, k: int) -> tuple[float, int]:
-    """Return the k-th largest number, and how many of the k largest numbers are equal to it.
-
-    Radix selection in constant memory: each pass counts the next bits of the numbers that have the
-    known prefix. `k` starts at 1.
-    """
-    known, left = 0, k
-    for shift in range(64 - KEY_BITS, -1, -KEY_BITS):
-        counts = np.zeros(2**KEY_BITS, np.int64)
-        for some in numbers():
-            keys = _keys(some)
-            if shift + KEY_BITS < 64:
-                keys = keys[keys >> np.uint64(shift + KEY_BITS) == np.uint64(known)]
-            found = (keys >> np.uint64(shift)) & np.uint64(2**KEY_BITS - 1)
-            counts += np.bincount(found.astype(np.intp), minlength=2**KEY_BITS)
-        above = np.cumsum(counts[::-1])
-        assert above[-1] >= left, "k exceeds the number of numbers"
-        place = int(np.searchsorted(above, left))
-        left -= int(above[place] - counts[::-1][place])
-        known = (known << KEY_BITS) | (2**KEY_BITS - 1 - place)
-    return _number(known), left
-
-
-def _keys(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Map floats to integers of the same order. -0.0 and 0.0 get the same integer."""
-    bits = (numbers + 0.0).view(np.uint64)
-    return np.where(bits & SIGN, ~bits, bits | SIGN)
-
-
-def _number(key: int) -> float:
-    bits = np.array([key], np.uint64)
-    bits = np.where(bits & SIGN, bits ^ SIGN, ~bits)
-    return float(bits.view(np.float64)[0])
 
 
 SVM_FOLDS = 5

@@ -35,7 +35,6 @@ from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
     Phsic,
     PhsicSums,
-    kth_largest,
     train_classifier,
 )
 from fairseq_ssl.learned_filter.features import BlockPhsic, BlockWordCounts, FeatureExtractor
@@ -291,14 +290,13 @@ def keep_best(
         logger.warning(f"`keep` is a percentage: {keep:g} keeps {keep:g} % of the pairs")
     pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
     check_distinct([*pairs, scores], outputs)
-    count, digest = 0, hashlib.sha256()
-    for block in _read_scores(scores):
-        count += len(block)
-        digest.update(block.tobytes())
+    numbers = np.concatenate([np.empty(0), *_read_scores(scores)])
+    count, digest = len(numbers), hashlib.sha256(numbers.data)
     if not count:
         raise DataError(f"{pairs[0]} is empty. Expected one line or more.")
     kept = max(1, round(count * keep / 100))
-    threshold, equal = kth_largest(lambda: _read_scores(scores), kept)
+    threshold = float(np.partition(numbers, -kept)[-kept]) + 0.0  # 0.0 instead of -0.0
+    equal = kept - int((numbers > threshold).sum())
     params = {
         **_scores_params(scores),
         "inputs": list(map(str, pairs)),

@@ -49,7 +49,6 @@ MODULES = {
     "data/teacher_labels": "test_readers",
     "data/word_subwords": "tokenizers, tests/unit/data/test_word_subwords.py",
     "filters/chain": "test_readers",
-    "filters/deduplication": "memory without a file",
     "generation/onnx_tagger": "tests/unit/generation/test_onnx_folder.py",
     "inference/correction": "a method of that name",
     "inference/decoders": "CTranslate2 folders, below",

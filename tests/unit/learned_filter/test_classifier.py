@@ -1,4 +1,4 @@
-"""The classifier and PHSIC compared with references, and thresholds with sorting."""
+"""The classifier and PHSIC compared with references."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairseq_ssl.learned_filter.classifier import (
     PairClassifier,
     Phsic,
     PhsicSums,
     Values,
-    kth_largest,
     train_classifier,
     unit,
 )
@@ -97,15 +94,3 @@ def test_sums_of_parts_add_up(tmp_path: Path) -> None:
     parts.phsic().write(tmp_path / "p.npz")
     again = Phsic.read(tmp_path / "p.npz")
     assert again.scores(sources, targets) == pytest.approx(whole.scores(sources, targets))
-
-
-NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.5, -2.0])
-
-
-@given(st.lists(NUMBERS, min_size=1, max_size=30), st.data())
-def test_kth_largest_equals_sorting(numbers: list[float], data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, len(numbers)))
-    cut = data.draw(st.integers(0, len(numbers)))
-    least, equals = kth_largest(lambda: [np.array(numbers[:cut]), np.array(numbers[cut:])], k)
-    assert least == sorted(numbers, reverse=True)[k - 1]
-    assert equals == k - sum(number > least for number in numbers)

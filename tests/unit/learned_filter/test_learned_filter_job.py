@@ -111,3 +111,12 @@ def test_signatures_of_other_files(signature: str) -> None:
 def test_a_share_is_not_a_percentage(caplog: pytest.LogCaptureFixture) -> None:
     assert keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 0.5)
     assert "`keep` is a percentage: 0.5 keeps 0.5 % of the pairs" in caplog.text
+
+
+@pytest.mark.parametrize(("keep", "kept"), [(25, "c\n"), (50, "a\nc\n"), (75, "a\nc\nd\n")])
+def test_the_first_of_equal_pairs_are_kept(keep: float, kept: str) -> None:
+    summary = keep_best(PAIRS, "scores", ("kept.en", "kept.de"), keep)
+    assert summary
+    assert (summary.pairs, summary.kept) == (4, keep // 25)
+    assert summary.threshold == (2 if keep == 25 else 1)
+    assert Path("kept.en").read_text() == kept

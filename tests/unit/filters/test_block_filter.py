@@ -7,18 +7,15 @@ from hashlib import blake2b
 
 import pytest
 
-from fairseq_ssl.filters import block_filter
 from fairseq_ssl.filters.block_filter import (
-    ARRAY_RULES,
     CorpusFilter,
     DropCount,
     DroppedRow,
-    LanguageArrays,
     filter_rows,
 )
 from fairseq_ssl.filters.chain import build_filters
 from fairseq_ssl.filters.deduplication import DuplicateFilter
-from fairseq_ssl.filters.rules import LanguageFilter, Row
+from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io.blocks import RowBlock
 
 SENTENCES = {
@@ -39,10 +36,7 @@ CHAINS = (
     "identical",
     "identical:ignore-case=true",
     "identical:ignore-spaces=true",
-    "langid:source=en:target=de",
-    "langid:target=sr",
-    "langid:source=en:candidates=en+de+ja",
-    "clean:max=9,langid:source=en,identical,max-length:target=50",
+    "clean:max=9,identical,max-length:target=50",
 )
 
 
@@ -73,7 +67,6 @@ def block_of(given: list[Row], first: int = 1) -> RowBlock:
 @pytest.mark.parametrize("chain", CHAINS)
 def test_rows_and_examples_equal_those_of_single_rows(chain: str) -> None:
     given, built = rows(300), build_filters(chain, 2)
-    assert all(type(one) in ARRAY_RULES for one in built.filters)
     left, dropped = filter_rows(built, given, 7, examples=5)
     done = CorpusFilter(built, 5)(block_of(given, 7))
     assert list(done.dropped) == dropped
@@ -85,20 +78,6 @@ def test_rows_and_examples_equal_those_of_single_rows(chain: str) -> None:
     assert 0 < len(left) < 300
     kept = ("".join(f"{given[row][side]}\n" for row in left.tolist()).encode() for side in (0, 1))
     assert done.kept == tuple(kept)
-
-
-def test_languages_equal_those_of_langid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines of all lengths, with and without features, in a batch and one by one."""
-    identifier = LanguageFilter(1, "en").identifier
-    draw = random.Random(3)
-    lines = [line(draw) for _ in range(200)] + ["", "7", "the " * 300, "über " * 240]
-    found = LanguageArrays.of(identifier).identify(lines)
-    classified = [identifier.classify(one) for one in lines]
-    assert found == [language if score > -1e38 else "" for language, score in classified]
-    assert {"en", "de", "sr", "ja", ""} <= set(found)
-    assert LanguageArrays.of(identifier).identify([""] * 99) == [""] * 99
-    monkeypatch.setattr(block_filter, "MIN_BATCH", 1000)
-    assert LanguageArrays.of(identifier).identify(lines) == found
 
 
 @pytest.mark.parametrize(
