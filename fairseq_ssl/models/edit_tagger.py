@@ -10,6 +10,7 @@ from fairseq.models import BaseFairseqModel, register_model, register_model_arch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairseq_ssl.checkpoints.bert import is_native
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.inference.loading import check_registered
@@ -185,7 +186,7 @@ class EditTagger(BaseFairseqModel):
             )
         check_sizes(cfg)
         words, encoder = getattr(task, "words", None), None
-        if words is not None and not task.encoder.is_native:
+        if words is not None and not is_native(task.encoder.config):
             encoder = build_pretrained_encoder(cfg, task.encoder, words.padding)
             cfg.max_source_positions = min(cfg.max_source_positions, encoder.max_positions)
             words.limit(cfg.max_source_positions)
