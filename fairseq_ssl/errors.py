@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from importlib.machinery import ModuleSpec
 from numbers import Integral
-from types import ModuleType
 from typing import Any
 from unicodedata import category
 
@@ -163,52 +159,6 @@ def needs_torch(purpose: str) -> Iterator[None]:
         raise MissingPackageError(package, purpose, INSTALL_TRAINING) from error
 
 
-class _DeferredModule(ModuleType):
-    """Module whose functions import the real module when they are called."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__spec__ = ModuleSpec(name, None)  # without it, find_spec raises an error
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return partial(_call, self.__name__, name)
-
-
-def _call(module: str, function: str, *args: Any, **options: Any) -> Any:
-    if isinstance(sys.modules.get(module), _DeferredModule):  # called by a thread in the block
-        for name, loaded in list(sys.modules.items()):
-            if isinstance(loaded, _DeferredModule):
-                sys.modules.pop(name, None)
-    return getattr(importlib.import_module(module), function)(*args, **options)
-
-
-@contextmanager
-def deferred_modules(names: Iterable[str]) -> Iterator[None]:
-    """Defer the import of modules in the block until one of their functions is called.
-
-    Only for modules from which the block imports functions. Modules already imported are unchanged.
-    """
-    modules = {name: _DeferredModule(name) for name in names if name not in sys.modules}
-    for name, module in modules.items():
-        parent, _, child = name.rpartition(".")
-        if parent in modules:
-            setattr(modules[parent], child, module)
-    sys.modules.update(modules)
-    try:
-        yield
-    finally:
-        for name, module in modules.items():
-            if sys.modules.get(name) is module:  # another thread may have changed it
-                sys.modules.pop(name, None)
-
-
-SLOW = ("spacy.cli.info",)
-"""Modules that packages import without need, such as spaCy's commands, a third of spaCy's import
-(``scripts/benchmarks/start_up.py --what spacy``)."""
-
-
 def import_optional(module: str, purpose: str, extra: str = "") -> Any:
     """Import and return a module. Raise MissingPackageError if it is not installed.
 
@@ -218,10 +168,7 @@ def import_optional(module: str, purpose: str, extra: str = "") -> Any:
         extra: extra of fairseq-ssl that installs the module (empty: the error names the package).
     """
     try:
-        if module in sys.modules:
-            return importlib.import_module(module)  # waits if another thread imports the module
-        with deferred_modules(SLOW):
-            return importlib.import_module(module)
+        return importlib.import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
         package = DISTRIBUTIONS.get(name, name.replace("_", "-"))

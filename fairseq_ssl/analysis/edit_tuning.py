@@ -14,7 +14,7 @@ from fairseq_ssl.analysis.edit_search import GRID, METRICS, EditSearch, label_pa
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
 from fairseq_ssl.inference.loading import check_weights, load_tagger
 from fairseq_ssl.io.blocks import m2_hint
@@ -118,7 +118,6 @@ def tune_edit_confidence(
     data_dir: str | Path | None = None,
     *,
     weights: Sequence[float] = (),
-    int8: bool = False,
     spelling: str | Path | None = None,
     metric: str = "f0.5",
     iterations: int = 4,
@@ -138,7 +137,6 @@ def tune_edit_confidence(
         models: a checkpoint of an edit tagger, or several for an ensemble.
         data_dir: folder of the binarized training data. Models that label words do not need it.
         weights: weights of the models of an ensemble (default: equal weights).
-        int8: quantize the models to int8 on a CPU, for corrections that do so, too.
         spelling: counts to correct the spelling of the source first, for corrections that do so.
             The scores are then those of the remaining edits.
         metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
@@ -149,13 +147,11 @@ def tune_edit_confidence(
     """
     if metric not in METRICS:
         raise ConfigurationError(f"metric is {metric!r}; expected {' or '.join(METRICS)}.")
-    if int8 and device != "cpu":
-        raise UsageError(f"`device` is {device!r}. `int8` needs cpu.")
     source, models, data_dir = Path(source), path_list(models), optional_path(data_dir)
     spelling = optional_path(spelling)
     check_weights(weights, len(models))
     sources, targets = _read_sides(source, Path(target), spelling)
-    given: dict[str, Any] = {"edit_iterations": iterations, "edit_int8": int8}
+    given: dict[str, Any] = {"edit_iterations": iterations}
     if weights:
         given["edit_weights"] = ",".join(map(str, weights))
     tuner = _Tuner(load_tagger(models, data_dir, device, **given), sources, targets, batch_size)
@@ -165,7 +161,7 @@ def tune_edit_confidence(
     best = max(trials, key=lambda trial: trial.scores[metric])
     params = {
         **{"metric": metric, "weights": ",".join(map(str, weights)) or "equal"},
-        **{"iterations": iterations, "batch_size": batch_size, "int8": int8},
+        **{"iterations": iterations, "batch_size": batch_size},
         "model_digest": content_digest(*models, *([spelling] if spelling else [])),
     }
     files = {"source": str(source), "models": list(map(str, models))}

@@ -18,12 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.hugging_face import (
-    CONFIG,
-    read_config,
-    read_vocabulary,
-    read_weights,
-)
+from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config, read_vocabulary
+from fairseq_ssl.checkpoints.pretrained import load_with_info
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.text.vocabulary import is_padding_entry
 
@@ -100,11 +96,8 @@ LAYER = {
 """Modules of a layer of the language model, and their names in the edit tagger."""
 
 WORDS = "embeddings.word_embeddings.weight"
-UNUSED = re.compile(
-    r"pooler\..*|cls\.seq_relationship\..*|embeddings\.(position_ids|token_type_ids)"
-    r"|(cls\.predictions|lm_head)\.(bias|decoder\.(weight|bias))"
-)
-"""Pattern of the names of weights that an edit tagger does not use."""
+UNUSED = re.compile(r"(.*\.)?((pooler|seq_relationship)\..*|position_ids|token_type_ids)")
+"""Pattern of the names of weights that a masked language model does not use."""
 
 SHOWN = 5
 """Maximum number of symbols to list in an error message."""
@@ -127,22 +120,21 @@ def initial_weights(
     _check_config(config, sizes, folder)
     rows = read_vocabulary(folder)
     _check_rows(rows, config, folder)
-    source = _Source(read_weights(folder), str(config["model_type"]), folder)
-    words = source.take(WORDS, config["vocab_size"], sizes.dim)
+    source = _load_weights(folder, kind, sizes.factorized)
+    words = source[WORDS]
     initial = {
         "encoder.tokens.weight": _tokens(
             words, rows, symbols, kind, folder, start["encoder.tokens.weight"]
         ),
         "encoder.mask": words[_row(rows, kind.mask, folder)],
         "encoder.positions.weight": _positions(source, config, sizes),
-        **source.linear_or_norm("embeddings.LayerNorm", "encoder.norm", sizes.dim),
+        **_module(source, "embeddings.LayerNorm", "encoder.norm"),
     }
     for layer in range(sizes.layers):
-        initial |= _layer(source, layer, sizes)
-    if sizes.factorized:
-        initial |= _head(source, kind, sizes.dim)
-        source.check_tied(f"{kind.head}.decoder.weight", words)
-    source.check_all_used(None if sizes.factorized else f"{kind.head}.")
+        initial |= _layer(source, layer)
+    if f"{kind.transform}.weight" in source:
+        initial |= _module(source, kind.transform, "scores.transform")
+        initial |= _module(source, kind.norm, "scores.transform_norm")
     return initial
 
 
@@ -190,6 +182,24 @@ def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> N
             f"The sizes of the edit_tagger do not match the language model in {folder}. "
             f"Set {', '.join(wrong)}."
         )
+
+
+def is_native(config: Mapping[str, Any]) -> bool:
+    """Return True for no config and for BERT and RoBERTa, which this package implements."""
+    return not config or config.get("model_type") in KINDS
+
+
+def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
+    """Set the encoder sizes in the options of an edit tagger, from a config.
+
+    Do nothing without a config, or if transformers implements the encoder.
+    """
+    if not (config and is_native(config)):
+        return
+    for name, (flag, _) in FLAGS.items():
+        setattr(options, flag[2:].replace("-", "_"), config.get(name, DEFAULTS.get(name)))
+    positions = int(config["max_position_embeddings"]) - first_position(config)
+    options.max_source_positions = min(options.max_source_positions, positions)
 
 
 def first_position(config: Mapping[str, Any]) -> int:
@@ -243,133 +253,70 @@ def _tokens(
     return tokens
 
 
-def _positions(source: _Source, config: Mapping[str, Any], sizes: TaggerSizes) -> Tensor:
+def _positions(
+    source: Mapping[str, Tensor], config: Mapping[str, Any], sizes: TaggerSizes
+) -> Tensor:
     """Return the position table [positions, dim] plus the embedding of the first token type."""
-    shape = (config["max_position_embeddings"], sizes.dim)
-    table = source.take("embeddings.position_embeddings.weight", *shape)
-    types = source.take(
-        "embeddings.token_type_embeddings.weight", config["type_vocab_size"], sizes.dim
-    )
+    table = source["embeddings.position_embeddings.weight"]
+    types = source["embeddings.token_type_embeddings.weight"]
     first = first_position(config)
     return table[first : first + sizes.positions] + types[0]
 
 
-def _layer(source: _Source, number: int, sizes: TaggerSizes) -> dict[str, Tensor]:
+def _layer(source: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
     theirs, ours = f"encoder.layer.{number}", f"encoder.layers.{number}"
-    layer = {}
-    for kind, shape in (("weight", (sizes.dim, sizes.dim)), ("bias", (sizes.dim,))):
-        parts = [
-            source.take(f"{theirs}.attention.self.{part}.{kind}", *shape)
-            for part in ("query", "key", "value")
-        ]
-        layer[f"{ours}.in_proj.{kind}"] = torch.cat(parts)
-    shapes = {
-        "out_proj": (sizes.dim, sizes.dim),
-        "fc1": (sizes.inner_dim, sizes.dim),
-        "fc2": (sizes.dim, sizes.inner_dim),
+    layer = {
+        f"{ours}.in_proj.{kind}": torch.cat(
+            [source[f"{theirs}.attention.self.{part}.{kind}"] for part in ("query", "key", "value")]
+        )
+        for kind in ("weight", "bias")
     }
     for name, our_name in LAYER.items():
-        shape = shapes.get(our_name, (sizes.dim,))
-        layer |= source.linear_or_norm(f"{theirs}.{name}", f"{ours}.{our_name}", *shape)
+        layer |= _module(source, f"{theirs}.{name}", f"{ours}.{our_name}")
     return layer
 
 
-def _head(source: _Source, kind: Kind, dim: int) -> dict[str, Tensor]:
-    """Return the weights of the masked language model head. Without a head, return no weights."""
-    if f"{kind.transform}.weight" not in source:
-        logger.warning(
-            f"{source.folder} has no masked language model head. The head of the edit scores "
-            "starts from random weights."
-        )
-        return {}
-    return {
-        **source.linear_or_norm(kind.transform, "scores.transform", dim, dim),
-        **source.linear_or_norm(kind.norm, "scores.transform_norm", dim),
-    }
+def _module(source: Mapping[str, Tensor], name: str, our_name: str) -> dict[str, Tensor]:
+    """Return weight and bias of a linear layer or LayerNorm, named for the edit tagger."""
+    return {f"{our_name}.{kind}": source[f"{name}.{kind}"] for kind in ("weight", "bias")}
 
 
-class _Source:
-    """Weights of the language model. Each weight is checked when it is used."""
+def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]:
+    """Load the weights in float32, by their names without the prefix of the model type.
 
-    def __init__(self, weights: Mapping[str, Tensor], prefix: str, folder: Path) -> None:
-        self.folder = folder
-        self.weights: dict[str, Tensor] = {}
-        self.stored: dict[str, str] = {}
-        """Names of the weights in the file, by their names in `weights`."""
-        self.taken: set[str] = set()
-        for stored, weight in weights.items():
-            name = stored.removeprefix(f"{prefix}.")
-            name = re.sub(r"\bLayerNorm\.gamma$", "LayerNorm.weight", name)
-            name = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", name)
-            if name in self.weights:
-                raise DataError(
-                    f"{folder} has the same weight under two names: {self.stored[name]} and "
-                    f"{stored}. Remove one of them."
-                )
-            self.weights[name], self.stored[name] = weight, stored
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.weights
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        """Return a weight in float32. Raise DataError unless it is finite and of shape `shape`."""
-        if name not in self.weights:
-            raise DataError(
-                f"{self.folder} has no weight {name} of shape {shape}. Expected a BERT or RoBERTa "
-                "in the format of Hugging Face."
+    Raises:
+        DataError: if weights are missing, unknown, not finite or of other shapes.
+    """
+    model, info = load_with_info(folder, "AutoModelForMaskedLM")
+    missing = set(info["missing_keys"])
+    head = {f"{name}.{part}" for name in (kind.transform, kind.norm) for part in ("weight", "bias")}
+    if head <= missing:
+        missing -= head
+        if has_head:
+            logger.warning(
+                f"{folder} has no masked language model head. The head of the edit scores starts "
+                "from random weights."
             )
-        weight, stored = self.weights[name], self.stored[name]
-        if tuple(weight.shape) != shape:
+        has_head = False
+    missing = {name for name in missing if name in head or not name.startswith(f"{kind.head}.")}
+    unknown = {name for name in info["unexpected_keys"] if not UNUSED.fullmatch(name)}
+    for names, problem in ((missing, "has no weight"), (unknown, "has the unknown weight")):
+        if names:
             raise DataError(
-                f"{self.folder}: the weight {stored} is of shape {tuple(weight.shape)}; expected "
-                f"{shape}, as in {CONFIG}."
+                f"{folder} {problem} {min(names)}. Expected a standard BERT or RoBERTa with the "
+                f"sizes in {CONFIG}."
             )
-        if not weight.is_floating_point():
-            raise DataError(
-                f"{self.folder}: the weight {stored} is of type {weight.dtype}; expected floating "
-                "point. Use the model before quantization."
-            )
+    state = model.float().state_dict()
+    for name, weight in state.items():
         if not torch.isfinite(weight).all():
             raise DataError(
-                f"{self.folder}: the weight {stored} has infinite values or NaN. Copy the model "
-                "again."
+                f"{folder}: the weight {name} has infinite values or NaN. Copy the model again."
             )
-        self.taken.add(name)
-        return weight.float()
-
-    def linear_or_norm(self, name: str, our_name: str, *shape: int) -> dict[str, Tensor]:
-        """Return weight and bias of a linear layer or LayerNorm, named for the edit tagger.
-
-        Args:
-            name: name of the module in the language model.
-            our_name: name of the module in the edit tagger.
-            shape: shape of the weight.
-        """
-        return {
-            f"{our_name}.weight": self.take(f"{name}.weight", *shape),
-            f"{our_name}.bias": self.take(f"{name}.bias", shape[0]),
-        }
-
-    def check_tied(self, name: str, words: Tensor) -> None:
-        """Raise DataError if the head has its own embeddings instead of the word embeddings."""
-        if name in self.weights and not torch.equal(self.weights[name].float(), words):
-            raise DataError(
-                f"{self.folder}: the weight {self.stored[name]} is not equal to {WORDS}. An "
-                "edit_tagger needs tied embeddings. Use a different model, or pass "
-                "--edit-unfactorized."
-            )
-
-    def check_all_used(self, unused_prefix: str | None) -> None:
-        """Raise DataError for a weight that was not used and is not in `UNUSED`.
-
-        Args:
-            unused_prefix: prefix of further weights that are allowed to be unused (None: none).
-        """
-        for name, stored in self.stored.items():
-            is_unused = unused_prefix is not None and name.startswith(unused_prefix)
-            if name not in self.taken and not is_unused and not UNUSED.fullmatch(name):
-                raise DataError(
-                    f"{self.folder}: the weight {stored}, of shape "
-                    f"{tuple(self.weights[name].shape)}, is not used by an edit_tagger. Expected "
-                    f"a standard BERT or RoBERTa with the sizes in {CONFIG}."
-                )
+    prefix = f"{model.base_model_prefix}."
+    weights = {name.removeprefix(prefix): weight for name, weight in state.items()}
+    if has_head and not torch.equal(model.get_output_embeddings().weight, weights[WORDS]):
+        raise DataError(
+            f"{folder}: the weight {kind.head}.decoder.weight is not equal to {WORDS}. An "
+            "edit_tagger needs tied embeddings. Use a different model, or pass --edit-unfactorized."
+        )
+    return weights if has_head else {name: weights[name] for name in weights if name not in head}

@@ -1,18 +1,15 @@
-"""Model folders in the format of Hugging Face: validation, and reading without running code."""
+"""Model folders in Hugging Face format: validation, and reading of settings and vocabularies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fairseq_ssl.errors import DataError, UnsafeCheckpointError, import_optional
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_json, read_lines
 from fairseq_ssl.text.vocabulary import RESERVED
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ADAPTER = "adapter_config.json"
 """File that names a base model, which transformers loads instead of the model in the folder."""
@@ -121,7 +118,6 @@ def read_settings(path: Path) -> dict[str, Any]:
 CONFIG = "config.json"
 VOCAB_TXT, VOCAB_JSON, TOKENIZER_JSON = "vocab.txt", "vocab.json", "tokenizer.json"
 ADDED = "added_tokens.json"
-WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
 SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
 """Special symbols that do not occur in text. fairseq has other names for the first four."""
@@ -160,73 +156,6 @@ def write_dictionary(folder: Path, output: Path) -> int:
     with atomic_lines(output) as file:
         file.writelines(f"{symbol} 1\n" for symbol in symbols)
     return len(symbols)
-
-
-def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Return all weights by name, from one file or from several files with an index.
-
-    No code is run.
-    """
-    for name in WEIGHT_FILES:
-        index = folder / f"{name}.index.json"
-        if (folder / name).is_file():
-            return _reader(name)(folder / name)
-        if index.is_file():
-            weights: dict[str, Tensor] = {}
-            for part in _parts(index):
-                weights.update(_reader(name)(part))
-            return weights
-    raise DataError(
-        f"{folder} has no weights. Expected {' or '.join(WEIGHT_FILES)}, or several files with an "
-        "index."
-    )
-
-
-def _reader(name: str) -> Callable[[Path], dict[str, Tensor]]:
-    return _read_safetensors if name.endswith(".safetensors") else _read_pickle
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    package = import_optional("safetensors", f"Reading {path}", "bert")
-    load = import_optional("safetensors.torch", f"Reading {path}", "bert").load_file
-    try:
-        weights: dict[str, Tensor] = load(path)
-    except (OSError, package.SafetensorError) as error:
-        raise DataError(f"{path} cannot be read: {error}. Copy it again.") from None
-    return weights
-
-
-def _read_pickle(path: Path) -> dict[str, Tensor]:
-    import torch  # not at the top: vocabularies need no torch, whose import takes a second
-
-    from fairseq_ssl.checkpoints.files import rejection_reason
-
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    except Exception as error:  # UnpicklingError, or any error of torch for damaged data
-        reason = rejection_reason(path, error)
-        if isinstance(reason, UnsafeCheckpointError):
-            raise reason from None
-        raise DataError(f"{path} is damaged or has no weights. Copy it again.") from None
-    if not isinstance(content, dict) or not all(
-        isinstance(weight, torch.Tensor) for weight in content.values()
-    ):
-        raise DataError(f"{path} has more than weights. Expected only tensors by name.")
-    return dict(content)
-
-
-def _parts(index: Path) -> list[Path]:
-    """Return the files that an index names. Raise DataError unless they are in its folder."""
-    weight_map = _read_object(index, index.parent).get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise DataError(f"{index} names no files. Expected file names under weight_map.")
-    names = sorted({str(name) for name in weight_map.values()})
-    for name in names:
-        if Path(name).name != name or not (index.parent / name).is_file():
-            raise DataError(f"{index} names the file {name!r}, which is not in {index.parent}.")
-    return [index.parent / name for name in names]
 
 
 def _read_tokenizer(path: Path) -> dict[str, int]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.checkpoints.bert import DEFAULTS, FLAGS, KINDS, first_position
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, check_settings, read_config
 from fairseq_ssl.errors import DataError, import_optional, library_errors
 from fairseq_ssl.io.text_files import parse_json, read_lines
@@ -56,23 +55,6 @@ class EncoderFiles:
         """Return the config and the tokenizer as JSON strings, to store in a checkpoint."""
         return {"config": json.dumps(self.config), "tokenizer": self.tokenizer}
 
-    def set_sizes(self, options: Any) -> None:
-        """Set the encoder sizes in the options of an edit tagger, from the config.
-
-        Do nothing without a config, or if transformers implements the encoder.
-        """
-        if not (self.config and self.is_native):
-            return
-        for name, (flag, _) in FLAGS.items():
-            setattr(options, flag[2:].replace("-", "_"), self.config.get(name, DEFAULTS.get(name)))
-        positions = int(self.config["max_position_embeddings"]) - first_position(self.config)
-        options.max_source_positions = min(options.max_source_positions, positions)
-
-    @property
-    def is_native(self) -> bool:
-        """True without a config and for BERT and RoBERTa, which this package implements."""
-        return not self.config or self.config.get("model_type") in KINDS
-
 
 def _tokenizer_json(folder: Path) -> str:
     path = folder / "tokenizer.json"
@@ -95,9 +77,7 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
         folder: folder written by `save_pretrained`.
         has_head: whether to load the masked language model head.
     """
-    loaders = _transformers(folder)
-    loader = loaders.AutoModelForMaskedLM if has_head else loaders.AutoModel
-    model, info = _load(loader, folder, output_loading_info=True, weights_only=True)
+    model, info = load_with_info(folder, "AutoModelForMaskedLM" if has_head else "AutoModel")
     missing = [name for name in info["missing_keys"] if "pooler" not in name]
     if missing:
         expected = "a model with its masked language model head" if has_head else "all weights"
@@ -106,6 +86,30 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
             f"Expected {expected}."
         )
     return _freeze_untrained(model).eval()
+
+
+def load_with_info(folder: Path, loader: str) -> tuple[Any, dict[str, Any]]:
+    """Load the model of a folder, and information about missing and unexpected weights.
+
+    Args:
+        folder: folder written by `save_pretrained`.
+        loader: class of transformers that loads the model.
+    """
+    model, info = _load(
+        getattr(_transformers(folder), loader),
+        folder,
+        output_loading_info=True,
+        weights_only=True,
+        ignore_mismatched_sizes=True,
+    )
+    if info["mismatched_keys"]:
+        first = min(info["mismatched_keys"])
+        name = first if isinstance(first, str) else first[0]  # with its shapes in transformers 5
+        raise DataError(
+            f"{folder}: the shape of the weight {name} differs from the one that follows from the "
+            f"sizes in {CONFIG}. Copy the model again."
+        )
+    return model, info
 
 
 def _freeze_untrained(model: Any) -> Any:

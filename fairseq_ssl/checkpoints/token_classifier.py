@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.checkpoints import pretrained
-from fairseq_ssl.checkpoints.bert import DEFAULTS, LAYER, WORDS, first_position
+from fairseq_ssl.checkpoints.bert import DEFAULTS, LAYER, WORDS, first_position, is_native
 from fairseq_ssl.checkpoints.hugging_face import CONFIG
 from fairseq_ssl.checkpoints.model_folder import check_replaceable
 from fairseq_ssl.errors import DataError, import_optional, library_errors
@@ -96,7 +96,7 @@ def _config(model: Any, task: Any) -> dict[str, Any]:
         }
     for name in ("_name_or_path", "architectures", "num_labels"):
         config.pop(name, None)
-    if task.encoder.is_native:
+    if is_native(task.encoder.config):
         positions = model.encoder.positions.num_embeddings
         config["max_position_embeddings"] = positions + first_position(config)
     labels = {"id2label": dict(enumerate(names)), "label2id": {n: i for i, n in enumerate(names)}}

@@ -129,7 +129,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def add_taggers(parser: options.Options, more: str = "") -> None:
-    """Add the options of an edit tagger or an ensemble, and --int8."""
+    """Add the options of an edit tagger or an ensemble."""
     parser.add_argument(
         "--model",
         type=Path,
@@ -151,7 +151,6 @@ def add_taggers(parser: options.Options, more: str = "") -> None:
         metavar="W,...",
         help="weights of the models of an ensemble, above 0, separated by commas (default: equal)",
     )
-    parser.add_argument("--int8", action="store_true", help="quantize the models to int8 on a CPU")
 
 
 def check_models(args: argparse.Namespace, inputs: str) -> None:
@@ -162,11 +161,11 @@ def check_models(args: argparse.Namespace, inputs: str) -> None:
 
 
 def tagger_device(args: argparse.Namespace) -> Any:
-    """Return --device, or cpu for --int8 and --engine onnx."""
-    if not args.int8 and getattr(args, "engine", "torch") == "torch":
+    """Return --device, or cpu for --engine onnx."""
+    if args.engine == "torch":
         return args.device
     if args.device not in (None, "auto", "cpu"):
-        raise UsageError(f"{'--int8' if args.int8 else '--engine onnx'} needs --device cpu.")
+        raise UsageError("--engine onnx needs --device cpu.")
     return "cpu"
 
 
@@ -189,7 +188,6 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
         args.data_dir,
         args.weights,
         args.engine,
-        int8=args.int8,
         tokenizer=None if args.tokenized else args.tokenizer or TOKENIZERS[0],
         language="en" if args.language is None else args.language,
         spelling=args.spelling,

@@ -9,7 +9,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_models, tagger_device
+from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_models
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
@@ -309,12 +309,11 @@ def _tune(args: argparse.Namespace) -> None:
         args.model,
         args.data_dir,
         weights=args.weights,
-        int8=args.int8,
         spelling=args.spelling,
         metric=args.metric,
         iterations=args.iterations,
         batch_size=args.batch_size,
-        device=options.one_device(tagger_device(args)),
+        device=options.one_device(args.device),
         progress=progress,
     )
     print(" ".join(f"{flag(f'edit_{name}')} {value}" for name, value in result.flags.items()))

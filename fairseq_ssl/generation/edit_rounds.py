@@ -300,13 +300,6 @@ class EditDecodingConfig(FairseqDataclass):
             "2,1; the probabilities of the models are averaged (default: equal weights)"
         },
     )
-    edit_int8: bool = field(
-        default=False,
-        metadata={
-            "help": "quantize the model to int8 (CPU only); a few times as fast, with slightly "
-            "different probabilities"
-        },
-    )
     print_edits: bool = field(
         default=False,
         metadata={
@@ -352,24 +345,9 @@ def build_edit_generator(
         config.edit_screen,
     )
     generator = EditGenerator(models, dictionary, edits, settings)
-    _set_precision(models, config.edit_int8)
     if config.print_edits:
         options.print_alignment = "hard"
     return generator
-
-
-def _set_precision(models: Sequence[Any], int8: bool) -> None:
-    """Quantize all models or none. Raise ConfigurationError if it is impossible to do or undo."""
-    if int8:
-        for model in models:
-            model.check_int8()
-        for model in models:
-            model.quantize_()
-    elif any(getattr(model, "is_quantized", False) for model in models):
-        raise ConfigurationError(
-            "The model was quantized to int8, which is permanent. Load it again without "
-            "--edit-int8."
-        )
 
 
 def _check_options(options: Any, print_edits: bool, language_model: Any) -> None:

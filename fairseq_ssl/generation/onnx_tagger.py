@@ -143,17 +143,6 @@ class OnnxTagger(nn.Module):
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Do nothing: the model is always prepared for decoding."""
 
-    def check_int8(self) -> None:
-        """Raise ConfigurationError unless the model was exported in int8."""
-        if self.config.quantization != "int8":
-            raise ConfigurationError(
-                f"The model in {self.folder} is in float32 and cannot be quantized. Export the "
-                "model again with int8 quantization."
-            )
-
-    def quantize_(self) -> None:
-        """Do nothing: a model that passes `check_int8` was exported in int8."""
-
 
 def group_by_length(lengths: Ids) -> tuple[Ids, list[tuple[Ids, int]]]:
     """Group sentences of similar lengths, so that padding to the longest costs little.

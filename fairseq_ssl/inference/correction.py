@@ -72,8 +72,6 @@ class CorrectionConfig:
     """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
     threads: int | None = None
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
-    int8: bool = False
-    """Quantize the models to int8 on a CPU."""
     tokenizer: str | None = "spacy"
     """``spacy`` or ``moses`` for raw text. None: lines are sentences of tokens."""
     language: str = "en"
@@ -105,8 +103,8 @@ class CorrectionConfig:
                 f"`tokenizer` is {self.tokenizer!r}. Expected {', '.join(TOKENIZERS)} or None."
             )
         loading.check_weights(self.weights, len(self.models))
-        if self.device != "cpu" and (self.int8 or self.engine == "onnx"):
-            raise UsageError(f"`device` is {self.device!r}. `int8` and the engine onnx need cpu.")
+        if self.device != "cpu" and self.engine == "onnx":
+            raise UsageError(f"`device` is {self.device!r}. The engine onnx needs cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
         for name in ("iterations", "batch_size"):
             check_positive(name, getattr(self, name))
@@ -117,7 +115,7 @@ class CorrectionConfig:
     @property
     def decoding_options(self) -> dict[str, Any]:
         """The options of the task edit_labeling."""
-        options = {f"edit_{key}": getattr(self, key) for key in ("iterations", "int8", *DECODING)}
+        options = {f"edit_{key}": getattr(self, key) for key in ("iterations", *DECODING)}
         if self.weights:
             options["edit_weights"] = ",".join(map(str, self.weights))
         return options

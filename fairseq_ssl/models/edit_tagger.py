@@ -1,6 +1,5 @@
 """Edit tagger: a BERT encoder that scores the edits of all tokens in parallel (PIE)."""
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -11,6 +10,7 @@ from fairseq.models import BaseFairseqModel, register_model, register_model_arch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairseq_ssl.checkpoints.bert import is_native
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.inference.loading import check_registered
@@ -175,7 +175,6 @@ class EditTagger(BaseFairseqModel):
             init_bert_weights(self.errors)
         self.is_encoder_frozen = cfg.edit_freeze_encoder_updates > 0
         self.is_decoding = False
-        self.is_quantized = False
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
@@ -187,7 +186,7 @@ class EditTagger(BaseFairseqModel):
             )
         check_sizes(cfg)
         words, encoder = getattr(task, "words", None), None
-        if words is not None and not task.encoder.is_native:
+        if words is not None and not is_native(task.encoder.config):
             encoder = build_pretrained_encoder(cfg, task.encoder, words.padding)
             cfg.max_source_positions = min(cfg.max_source_positions, encoder.max_positions)
             words.limit(cfg.max_source_positions)
@@ -324,26 +323,6 @@ class EditTagger(BaseFairseqModel):
         """Prepare for decoding: accept sentences of any length and cache the q-gram embeddings."""
         self.is_decoding = True
         self.scores.cache_grams(self.encoder.tokens.weight)
-
-    def check_int8(self) -> None:
-        """Raise ConfigurationError if `quantize_` cannot quantize the model."""
-        weight = self.scores.edits.weight
-        if weight.device.type != "cpu" or weight.dtype != torch.float32:
-            raise ConfigurationError(
-                "--edit-int8 needs a CPU and a model in float32. Add --cpu and remove --fp16 and "
-                "--bf16, or remove --edit-int8."
-            )
-
-    def quantize_(self) -> None:
-        """Quantize the encoder layers to int8 in place, for inference on a CPU."""
-        if self.is_quantized:
-            return
-        self.is_quantized = True
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch.ao is deprecated
-            torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
-                self.encoder.layers, {nn.Linear}, torch.qint8, inplace=True
-            )
 
     @property
     def max_subwords(self) -> int:

@@ -98,12 +98,6 @@ class PretrainedEncoder(nn.Module):
         embeddings: nn.Embedding = self.model.get_input_embeddings()
         return embeddings
 
-    @property
-    def layers(self) -> nn.Module:
-        """The wrapped model, whose linear layers `EditTagger.quantize_` quantizes."""
-        module: nn.Module = self.model
-        return module
-
     def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
         """Return the states of ids [batch, time], padded on the right. `words` is ignored."""
         return EditStates(self.encode_tokens(tokens).states, None, None)

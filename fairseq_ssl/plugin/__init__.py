@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
-from fairseq_ssl.errors import deferred_modules, needs_torch
+from fairseq_ssl.errors import needs_torch
 
 __all__ = ["REGISTERING_MODULES", "register_all"]
 
@@ -38,12 +42,12 @@ REGISTERING_MODULES = (
 
 STATISTICS = ("sklearn", "sklearn.metrics", "scipy.stats")
 """Modules whose functions fairseq uses only to validate GLUE and speech classifiers. Their import
-takes longer than that of the rest of fairseq."""
+takes a second of CPU time (``scripts/benchmarks/start_up.py``)."""
 
 
 def register_all() -> None:
     """Patch fairseq and import `REGISTERING_MODULES`. Further calls have no effect."""
-    with needs_torch("Training and decoding"), deferred_modules(STATISTICS), unchanged_logging():
+    with needs_torch("Training and decoding"), deferred_statistics(), unchanged_logging():
         import fairseq  # noqa: F401
 
     from fairseq_ssl.data.binarized import check_datasets
@@ -53,6 +57,35 @@ def register_all() -> None:
     check_datasets()
     for module in REGISTERING_MODULES:
         importlib.import_module(module)
+
+
+class _DeferredModule(ModuleType):
+    """Module whose functions import the real module when they are called."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__spec__ = ModuleSpec(name, None)  # without it, find_spec raises an error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **options: getattr(importlib.import_module(self.__name__), name)(
+            *args, **options
+        )
+
+
+@contextmanager
+def deferred_statistics() -> Iterator[None]:
+    """Defer the import of `STATISTICS` in the block until one of their functions is called."""
+    modules = {name: _DeferredModule(name) for name in STATISTICS if name not in sys.modules}
+    if "sklearn" in modules:
+        vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name in modules:
+            sys.modules.pop(name, None)
 
 
 @contextmanager

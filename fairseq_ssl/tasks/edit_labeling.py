@@ -15,6 +15,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, OmegaConf
 
+from fairseq_ssl.checkpoints.bert import set_sizes
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.edit_preparation import EDITS, EDITS_FILE, NONE
@@ -213,7 +214,7 @@ class EditLabelingTask(FairseqTask):
                 )
             self.encoder = EncoderFiles.read(Path(folder).expanduser(), with_config=bool(init))
         self.state.merge_state_dict({"edit_encoder": self.encoder.state()})
-        self.encoder.set_sizes(cfg)
+        set_sizes(cfg, self.encoder.config)
         tokenizer = WordTokenizer(self.encoder.tokenizer)
         padding = self.encoder.config.get("pad_token_id")
         self.words = WordSubwords(

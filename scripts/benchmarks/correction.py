@@ -26,7 +26,6 @@ from fairseq_ssl.inference import Corrector
 
 KINDS: dict[str, tuple[dict[str, Any], float]] = {
     "float32": ({}, 2.0),
-    "int8": ({"int8": True}, 5.0),
     "onnx": ({"engine": "onnx"}, 2.0),
     "onnx-int8": ({"engine": "onnx"}, 5.0),
 }

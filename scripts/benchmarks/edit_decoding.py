@@ -70,9 +70,7 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
     torch.manual_seed(1)
     model = EditTagger.build_model(EditTaggerConfig(**vars(sizes)), task)
     model.to(args.device).eval().prepare_for_inference_(None)
-    if args.kind == "int8":
-        model.quantize_()
-    elif args.kind == "bf16":
+    if args.kind == "bf16":
         model.bfloat16()
     settings = EditDecoding(iterations=args.rounds)
     rounds = EditGenerator([ChangedInEachRound(model, args.rounds)], words, edits, settings)
@@ -186,7 +184,7 @@ def main() -> None:
     """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="edit_tagger_base")
-    kinds = ("float32", "int8", "bf16")
+    kinds = ("float32", "bf16")
     options.add_argument("--against", default="transformer_vaswani_wmt_en_de_big")
     options.add_argument("--kind", choices=kinds, default="float32", help="data type of the tagger")
     options.add_argument("--rounds", type=int, default=2)
@@ -198,7 +196,7 @@ def main() -> None:
         "--figure", type=Path, help="output file of a figure of the times at all --lengths"
     )
     options.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 30, 40, 50, 60])
-    options.add_argument("--kinds", nargs="+", choices=kinds, default=["float32", "int8"])
+    options.add_argument("--kinds", nargs="+", choices=kinds, default=["float32", "bf16"])
     args = harness.parse(options, outputs=("figure",))
     if args.figure:
         figure(args)

@@ -23,9 +23,9 @@ from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
 from fairseq_ssl.generation.tagger_export import write_onnx
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 
-KINDS = ("float32", "int8", "onnx", "onnx-int8")
+KINDS = ("float32", "onnx", "onnx-int8")
 WORDS, LABELS = 28_996, 5_001
-GOALS = {"float32": 1.5, "int8": 4.0, "onnx": 1.5, "onnx-int8": 4.0}
+GOALS = {"float32": 1.5, "onnx": 1.5, "onnx-int8": 4.0}
 
 
 def random_tagger(config: EditTaggerConfig) -> tuple[EditTagger, argparse.Namespace]:
@@ -51,9 +51,7 @@ def tagger(args: argparse.Namespace) -> Any:
             edit_unfactorized=not args.factorized, edit_detection=args.screened is not None
         )
     )
-    if not args.kind.startswith("onnx"):
-        if args.kind == "int8":
-            model.quantize_()
+    if args.kind == "float32":
         return model
     with TemporaryDirectory() as folder:
         path = Path(folder) / "tagger"

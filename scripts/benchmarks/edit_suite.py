@@ -18,16 +18,8 @@ EDIT_TAGGERS = (
         "decoding, `edit_tagger_base` in two rounds over a big Transformer with beam 4 and "
         f"{STOCK}, one sentence of 20 words per batch, sentences/s",
         "edit_decoding",
-        note="Each round reads all weights. int8 and bfloat16 need less bandwidth.",
+        note="Each round reads all weights. bfloat16 needs less bandwidth.",
         gpu_note=LAUNCHES,
-    ),
-    Entry(
-        "edit_decoding.int8",
-        f"decoding, `edit_tagger_base` in int8 over a big Transformer with {STOCK}, 20 words, "
-        "sentences/s",
-        "edit_decoding",
-        "--kind int8",
-        gpu=False,
     ),
     Entry(
         "edit_decoding.bf16",
@@ -44,14 +36,6 @@ EDIT_TAGGERS = (
         "--length 50",
         gpu_note="Sentences of 50 words take 1.2 times as long as those of 20: the GPU waits for "
         "the CPU.",
-    ),
-    Entry(
-        "edit_decoding.50.int8",
-        f"decoding, `edit_tagger_base` in int8 over a big Transformer with {STOCK}, 50 words, "
-        "sentences/s",
-        "edit_decoding",
-        "--length 50 --kind int8",
-        gpu=False,
     ),
     Entry(
         "edit_round.onnx",
@@ -128,15 +112,6 @@ EDIT_TAGGERS = (
         "same weights, sentences/s",
         "correction",
         "--model MODEL --text TEXT --gector CHECKOUT --kind float32 --threads 1 --pairs 3",
-        section=PEERS,
-        gpu=False,
-    ),
-    Entry(
-        "correction.int8",
-        "correction of learner sentences, an edit tagger in int8 over gotutiyan/gector, "
-        "sentences/s",
-        "correction",
-        "--model MODEL --text TEXT --gector CHECKOUT --kind int8 --threads 1 --pairs 3",
         section=PEERS,
         gpu=False,
     ),

@@ -1,7 +1,7 @@
 """Start-up of commands that load fairseq, relative to plain imports, in starts/s of CPU time.
 
 --what: `register` imports torch, fairseq and the plug-in, as `back-translate` and `correct` do.
-`spacy` imports spaCy, as `correct` does for raw text. `floor` compares `register` with torch alone.
+`floor` compares `register` with torch alone.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ import harness
 REGISTER = "import fairseq_ssl; fairseq_ssl.register()"
 WAYS = {
     "register": (REGISTER, "import fairseq, fairseq_ssl"),
-    "spacy": (
-        "from fairseq_ssl.errors import import_optional; import_optional('spacy', '')",
-        "import fairseq_ssl.errors, spacy",
-    ),
     "floor": (REGISTER, "import torch"),
 }
 """Our imports and plain imports."""
@@ -26,8 +22,7 @@ WAYS = {
 
 def start(code: str) -> int:
     """Run a Python program."""
-    hidden = "import sys; sys.modules['torch'] = None; " if "spacy" in code else ""
-    subprocess.run([sys.executable, "-c", hidden + code], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", code], check=True, stderr=subprocess.DEVNULL)
     return 1
 
 

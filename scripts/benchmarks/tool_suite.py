@@ -206,12 +206,6 @@ TOOLS = (
         "--what floor",
     ),
     Entry(
-        "start_up.spacy",
-        "import of spaCy without its commands over a plain import, starts per second of CPU time",
-        "start_up",
-        "--what spacy",
-    ),
-    Entry(
         "growth.noise",
         f"{EXPONENT} `noise --method spelling`, 100,000 to 1 million lines, "
         "50 MiB of memory for any length",

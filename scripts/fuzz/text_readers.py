@@ -42,8 +42,6 @@ from fairseq_ssl.text.tokenization import truecaser
 from fairseq_ssl.text.vocabulary import read_counts
 
 TOKENISER = b'{"model": {"vocab": {"the": 0}}, "added_tokens": [{"id": 1, "content": "<x>"}]}'
-HEAD = b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
-WEIGHT = len(HEAD).to_bytes(8, "little") + HEAD + bytes(4)
 
 
 def m2_again(path: Path) -> None:
@@ -93,7 +91,6 @@ def noise_settings(path: Path) -> None:
 READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "tokenizer.json": (lambda path: hugging_face.read_vocabulary(path.parent), TOKENISER),
     "vocab.json": (lambda path: hugging_face.read_vocabulary(path.parent), b'{"the": 0, "cat": 1}'),
-    "model.safetensors": (lambda path: hugging_face.read_weights(path.parent), WEIGHT),
     "m2": (m2_again, M2),
     "n-best": (nbest_again, NBEST),
     "generated": (nbest_again, FOUND),

@@ -185,7 +185,7 @@ READERS = {
     **{
         f"text: {name}": Reader(read, TEXT, name)
         for name, (read, _) in text_readers.READERS.items()
-        if name not in ("weights", "learner-errors", "filters", "it.vec", "model.safetensors")
+        if name not in ("weights", "learner-errors", "filters", "it.vec")
     },
     "JSON": Reader(text_files.read_json, JSON),
     "JSON: learner errors": Reader(LearnerErrors.read, NO_OBJECT),

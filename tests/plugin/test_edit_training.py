@@ -181,23 +181,9 @@ def test_options_of_a_corrector_are_set_or_rejected_as_a_whole(data: Path, model
         found.correct("one")
 
 
-def test_int8_changes_probabilities_slightly(data: Path, model: Path) -> None:
-    lines = (data.parent / "valid.src").read_text().splitlines()
-    exact, fast = (corrector(model, data, edit_int8=is_int8) for is_int8 in (False, True))
-    with pytest.raises(ConfigurationError, match="--edit-window-overlap"):
-        exact.set_options(edit_int8=True, edit_window_overlap=999)
-    assert "quantized" not in repr(exact.models[0]).lower()
-    texts = [[one.text for one in each.correct(lines)] for each in (exact, fast)]
-    with pytest.raises(ConfigurationError, match="int8, which is permanent"):
-        fast.set_options(edit_int8=False)
-    agree = sum(one == other for one, other in zip(*texts, strict=True))
-    assert agree > 0.9 * len(lines)
-    assert "quantized" in repr(fast.models[0]).lower()
-
-
 TUNED: dict[str, tuple[str, dict[str, Any], int]] = {
     "default": ("learned", {}, edit_corrector.MAX_UNKNOWN_WORDS),
-    "int8": ("learned", {"edit_int8": True}, 0),
+    "no_unknown_words": ("learned", {}, 0),
     "ensemble": ("bert electra", {"edit_weights": "1,2"}, edit_corrector.MAX_UNKNOWN_WORDS),
 }
 """Models, their options, and the maximum number of unknown words."""
@@ -222,7 +208,7 @@ def test_tune_prints_flags_that_improve_the_score(
     words = ["edits", "tune", *sides, "--model", *models]
     words += {
         "default": ["--data-dir", str(learner_data / "bin")],
-        "int8": ["--data-dir", str(learner_data / "bin"), "--int8"],
+        "no_unknown_words": ["--data-dir", str(learner_data / "bin")],
         "ensemble": ["--weights", "1,2"],  # without a data folder
     }[kind]
     assert main(words) == 0

@@ -56,7 +56,7 @@ assert not unused & set(sys.modules)
 
 @pytest.mark.skipif(
     not importlib.util.find_spec("spacy"),
-    reason="needs spaCy, and imports of fairseq that its stock release does not have",
+    reason="fairseq's stock release, which is tested without spaCy, lacks these imports",
 )
 def test_slow_packages_are_imported_at_first_use(run: Run, tmp_path: Path) -> None:
     script = """
@@ -66,9 +66,7 @@ import fairseq_ssl
 fairseq_ssl.register()
 from fairseq.criterions.sentence_prediction import acc_and_f1, pearson_and_spearman
 from fairseq.tasks.audio_classification import sklearn_metrics
-from fairseq_ssl.errors import import_optional
-spacy = import_optional("spacy", "A test")
-slow = {"sklearn", "scipy", "scipy.stats", "pandas", "transformers", "torch._dynamo", "spacy.cli"}
+slow = {"sklearn", "scipy", "scipy.stats", "pandas", "transformers", "torch._dynamo"}
 assert not slow & set(sys.modules), slow & set(sys.modules)
 labels = np.array([1, 1, 0, 1])
 assert acc_and_f1(np.array([1, 0, 0, 1]), labels)["f1"] == 0.8
@@ -76,7 +74,6 @@ assert round(pearson_and_spearman(np.array([1, 2, 3]), np.array([2, 4, 6]))["pea
 assert [list(each) for each in sklearn_metrics.roc_curve([0, 1], [0.1, 0.9])][1] == [0, 1, 1]
 import scipy.stats, sklearn.metrics
 assert callable(sklearn.metrics.f1_score) and scipy.stats.norm.cdf(0) == 0.5
-assert spacy.info(silent=True)["spacy_version"] == spacy.__version__
 """
     run(sys.executable, "-c", script, cwd=tmp_path)
 

@@ -26,7 +26,7 @@ BENCHMARKS = {
     "noise_offline": "--sentences 50 --processes --noise denoise",
     "edits_extraction": "--sentences 20",
     "edit_decoding": (
-        "--arch edit_tagger_small --against transformer_tiny --sentences 2 --kind int8"
+        "--arch edit_tagger_small --against transformer_tiny --sentences 2 --kind bf16"
     ),
     "edit_round": "--factorized --screened 0.5 --rounds 1",
     "edit_training": "--layers 1 --dim 64 --batch 2 --threads 1",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,7 +15,6 @@ from fairseq_ssl.errors import (
     DataError,
     FairseqSslError,
     MissingPackageError,
-    deferred_modules,
 )
 from fairseq_ssl.signature import Signature, content_digest
 
@@ -84,25 +80,3 @@ def test_errors_of_worker_processes_keep_their_message(kind: type[Exception]) ->
     error = kind(*["a", "b", "c"] if kind is MissingPackageError else ["a"])
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (kind, str(error))
-
-
-def test_functions_of_a_deferred_module_run_in_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    with deferred_modules(["no_such_module", "colorsys"]):
-        from colorsys import rgb_to_hsv
-
-        assert find_spec("no_such_module") is not None
-        assert rgb_to_hsv(0, 0, 1) == (2 / 3, 1, 1)
-    assert find_spec("no_such_module") is None
-
-
-def test_modules_that_another_thread_imports_meanwhile_stay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Another thread can end its block before this one, or import the module."""
-    imported = ModuleType("first_module")
-    with deferred_modules(["first_module", "second_module"]):
-        monkeypatch.setitem(sys.modules, "first_module", imported)
-        del sys.modules["second_module"]
-    assert sys.modules["first_module"] is imported
-    assert "second_module" not in sys.modules

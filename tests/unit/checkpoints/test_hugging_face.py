@@ -1,73 +1,19 @@
-"""Files of language models in all supported formats, and files that are rejected."""
+"""Vocabularies of language models in all supported formats, and files that are rejected."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from fairseq.data import Dictionary
 
 from fairseq_ssl.checkpoints.hugging_face import (
     read_config,
     read_vocabulary,
-    read_weights,
     write_dictionary,
 )
-from fairseq_ssl.errors import DataError, UnsafeCheckpointError
-from tests.conftest import Attack
-
-save_file = pytest.importorskip("safetensors.torch").save_file
-WEIGHTS = {"a.weight": torch.arange(6.0).view(2, 3), "b.bias": torch.ones(2)}
-
-
-Save = Callable[[dict[str, torch.Tensor], Path], None]
-FORMATS: list[tuple[str, Save]] = [
-    ("model.safetensors", save_file),
-    ("pytorch_model.bin", torch.save),
-]
-
-
-@pytest.mark.parametrize(("name", "save"), FORMATS)
-def test_weights_are_read_from_one_or_several_files(name: str, save: Save, tmp_path: Path) -> None:
-    index = {}
-    for number, (weight, value) in enumerate(WEIGHTS.items()):
-        index[weight] = f"part-{number}-{name}"
-        save({weight: value}, tmp_path / index[weight])
-    (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": index}))
-    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
-    save(WEIGHTS, tmp_path / name)
-    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
-
-
-def test_unusable_weights_are_rejected(tmp_path: Path) -> None:
-    pickle = tmp_path / "pytorch_model.bin"
-    with pytest.raises(DataError, match=r"model\.safetensors or pytorch_model\.bin"):
-        read_weights(tmp_path)
-    torch.save({"model": WEIGHTS}, pickle)
-    with pytest.raises(DataError, match=pickle.name):
-        read_weights(tmp_path)
-    torch.save({"a": Attack(tmp_path / "canary")}, pickle)
-    with pytest.raises(UnsafeCheckpointError, match="system"):
-        read_weights(tmp_path)
-    assert not (tmp_path / "canary").exists()
-    pickle.unlink()
-    for content in ({"weight_map": {"a.weight": "gone.bin"}}, {}):
-        index = tmp_path / "pytorch_model.bin.index.json"
-        index.write_text(json.dumps(content))
-        with pytest.raises(DataError, match=r"gone\.bin|index\.json"):
-            read_weights(tmp_path)
-
-
-@pytest.mark.parametrize(("name", "save"), FORMATS)
-def test_damaged_file_is_reported(name: str, save: Save, tmp_path: Path) -> None:
-    save(WEIGHTS, tmp_path / name)
-    data = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(data[: len(data) // 2])
-    with pytest.raises(DataError, match=name):
-        read_weights(tmp_path)
+from fairseq_ssl.errors import DataError
 
 
 def test_vocab_txt_is_split_at_newlines_only(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_pickle_is_not_run(hostile: Path) -> None:
     )
     pretrained.load_model(hostile)  # model.safetensors comes first
     (hostile / "model.safetensors").unlink()
-    for load in (LOADERS["model"], LOADERS["model with head"], hugging_face.read_weights):
+    for load in (LOADERS["model"], LOADERS["model with head"]):
         with pytest.raises(DataError) as raised:
             load(hostile)
         assert "\n" not in str(raised.value)

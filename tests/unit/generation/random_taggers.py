@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from fairseq_ssl.checkpoints.bert import set_sizes
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
@@ -93,7 +94,7 @@ def exported(factory: pytest.TempPathFactory, kind: str) -> tuple[EditTagger, An
 def _tagger(task: Any, **options: Any) -> EditTagger:
     cfg = EditTaggerConfig(max_source_positions=POSITIONS, **options)
     if hasattr(task, "encoder"):
-        task.encoder.set_sizes(cfg)
+        set_sizes(cfg, task.encoder.config)
     torch.manual_seed(1)
     model: EditTagger = EditTagger.build_model(cfg, task).eval()
     with torch.no_grad():

@@ -12,7 +12,7 @@ import torch
 import fairseq_ssl
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import DataError
 from tests.unit.generation import random_taggers
 
 pytest.importorskip("onnxruntime")
@@ -97,7 +97,6 @@ def test_int8_models_mostly_agree(built: Built, tmp_path: Path) -> None:
     write_onnx(*built, tmp_path / "onnx", "int8")
     words = built[1].source_dictionary
     tagger, *_ = load_onnx_tagger(tmp_path / "onnx", 1, words)
-    tagger.check_int8()
     text = sentences(200, 6)
     expected, found = correct([built[0]], words, text), correct([tagger], words, text)
     assert expected != found
@@ -159,8 +158,6 @@ def test_folders_are_complete_and_average_with_checkpoints(built: Built, folder:
 def test_unsupported_models_are_rejected(
     built: Built, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigurationError, match="int8"):
-        load_onnx_tagger(folder)[0].check_int8()
     monkeypatch.setattr("fairseq_ssl.generation.tagger_export.MAX_BYTES", 1000)
     with pytest.raises(DataError, match="2 GB"):
         write_onnx(*built, tmp_path / "onnx")

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 import fairseq_ssl
+from fairseq_ssl.checkpoints.bert import set_sizes
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
@@ -85,7 +86,7 @@ def task_of(folder: Path, files: EncoderFiles | None = None) -> Any:
 def tagger(folder: Path | None, task: Any, **options: Any) -> EditTagger:
     init = None if folder is None else str(folder)
     cfg = EditTaggerConfig(max_source_positions=32, edit_init=init, **options)
-    task.encoder.set_sizes(cfg)
+    set_sizes(cfg, task.encoder.config)
     model: EditTagger = EditTagger.build_model(cfg, task).eval()
     return model
 
