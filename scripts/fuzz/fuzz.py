@@ -19,7 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -76,11 +76,8 @@ def check_valid_input(target: Target, folder: Path) -> str | None:
 @cache
 def script(path: str) -> Callable[[], None]:
     """Import a script of a recipe. Return its function `main`."""
-    spec = spec_from_file_location(Path(path).stem, ROOT / path)
-    if spec is None or spec.loader is None:
-        raise RuntimeError(f"{path} is not a script")
-    module = sys.modules[spec.name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.append(str((ROOT / path).parent))
+    module = import_module(Path(path).stem)
     return cast(Callable[[], None], module.main)
 
 
