@@ -1,6 +1,6 @@
 """Compare the results of two versions of the package: outputs, checkpoints, help texts and speed.
 
-    python scripts/same_results.py v0.2.0 .                        two commits or checkouts
+    python scripts/same_results.py HEAD~10 .                       two commits or checkouts
     python scripts/same_results.py HEAD . --only noise score-bleu  commands whose names begin so
 
 `same_results.txt` has the commands, their new names and the accepted differences. Each command runs
@@ -212,7 +212,8 @@ def checkout(version: str, folder: Path) -> Path:
     if Path(version).is_dir():
         return Path(version).resolve()
     archive = f"{folder}.tar"
-    subprocess.run(["git", "-C", str(ROOT), "archive", "-o", archive, version], check=True)
+    if subprocess.run(["git", "-C", str(ROOT), "archive", "-o", archive, version]).returncode:
+        sys.exit(f"{version} is neither a folder nor a commit.")
     shutil.unpack_archive(archive, folder)
     return folder
 

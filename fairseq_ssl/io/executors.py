@@ -38,10 +38,7 @@ LIBRARY_WARNINGS = (
 
 
 def silence_library_warnings() -> None:
-    """Hide fairseq's tensorboardX message, warnings about its code, and Hydra's debug messages.
-
-    And the progress bars of transformers, which models of a few seconds do not need.
-    """
+    """Hide warnings of fairseq, debug messages of Hydra, and progress bars of transformers."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     logging.getLogger(SPEECH_LOGGER).addFilter(_is_shown)
     logging.getLogger("hydra").setLevel(logging.INFO)
