@@ -55,6 +55,11 @@ VERBS = {
 }
 """Summaries by verb. The module of a verb has its name, with _ for spaces and hyphens."""
 
+MOVED = {
+    "--debug": "fairseq-ssl --debug VERB",
+}
+"""Successors by the removed verb, verb and option, or option of all verbs."""
+
 OUTPUT_OPTIONS = (
     *("output", "clean", "source_output", "changed_positions", "label_dict", "figure", "scores"),
 )
@@ -87,7 +92,9 @@ class Parser(argparse.ArgumentParser):
         self._words = sys.argv[1:] if args is None else list(args)
         found, unknown = super().parse_known_args(self._words, namespace)
         if unknown:
-            hint = self._suggest(unknown[0])
+            verb, name = self.prog.removeprefix("fairseq-ssl "), unknown[0].partition("=")[0]
+            moved = MOVED.get(f"{verb} {name}", MOVED.get(name))
+            hint = f" Use {moved}." if moved else self._suggest(unknown[0])
             self.error(f"unknown argument {unknown[0]!r}.{hint} See {self.prog} --help.")
         return found, unknown
 
@@ -134,12 +141,6 @@ class Steps:
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
         """Add a subcommand that calls `run` with the parsed arguments. Return its parser."""
         step = self._steps.add_parser(name, help=summary, description=summary)
-        step.add_argument(
-            "--debug",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help="print the traceback of an error",
-        )
         step.set_defaults(run_step=run, step_name=name)
         return step
 
@@ -152,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_stdout()
     try:
         try:
-            return _run(words)
+            return _run(words[1:], debug=True) if words[:1] == ["--debug"] else _run(words)
         finally:
             flush_stdout()
     except SystemExit as ended:  # raised by argparse
@@ -191,20 +192,23 @@ def _failed(error: OSError | MemoryError, called: str) -> int:
     return 1
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], debug: bool = False) -> int:
     if not words or words[0].startswith("-"):
         _top_parser().parse_args(words or ["--help"])
         return 0
     if " ".join(words[:2]) in VERBS:  # a verb of two words
-        return _run_verb(" ".join(words[:2]), words[2:])
+        return _run_verb(" ".join(words[:2]), words[2:], debug)
+    for name in (words[0], " ".join(words[:2])):
+        if name in MOVED:
+            _top_parser().error(f"{name!r} was removed. Use {MOVED[name]}.")
     if words[0] not in VERBS:
         _top_parser().error(
             f"unknown verb {words[0]!r}.{nearest(words[0], VERBS)} Verbs: {', '.join(VERBS)}."
         )
-    return _run_verb(words[0], words[1:])
+    return _run_verb(words[0], words[1:], debug)
 
 
-def _run_verb(name: str, words: Sequence[str]) -> int:
+def _run_verb(name: str, words: Sequence[str], debug: bool) -> int:
     verb, parser = load_verb(name), verb_parser(name)
     args = parser.parse_args(words)
     silence_library_warnings()
@@ -217,7 +221,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         flush_stdout()
         return code or 0
     except FairseqSslError as error:
-        if args.debug:
+        if debug:
             raise
         if _Interrupt.seen:
             return 130
@@ -226,7 +230,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
             print(f"See {called} --help.", file=sys.stderr)
         return error.exit_code
     except (OSError, MemoryError) as error:
-        if args.debug:
+        if debug:
             raise
         return _failed(error, called)
     except Exception:
@@ -303,12 +307,11 @@ def load_verb(name: str) -> Verb:
 
 
 def verb_parser(name: str) -> Parser:
-    """Return the parser of a verb, with examples and --debug."""
+    """Return the parser of a verb, with examples."""
     verb = load_verb(name)
     epilog = f"examples:\n{verb.EXAMPLES}"
     parser = Parser(prog=f"fairseq-ssl {name}", description=VERBS[name], epilog=epilog)
     verb.add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
     return parser
 
 
@@ -317,9 +320,12 @@ def _top_parser() -> Parser:
     verbs = "\n".join(f"  {name:{width}}  {summary}" for name, summary in VERBS.items())
     parser = Parser(
         prog="fairseq-ssl",
-        usage="fairseq-ssl VERB [options]",
+        usage="fairseq-ssl [--debug] VERB [options]",
         description=f"Tools of the fairseq plug-in fairseq_ssl.\n\nverbs:\n{verbs}",
         epilog="fairseq-ssl VERB --help lists the options of a verb.",
     )
     parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
+    parser.add_argument(
+        "--debug", action="store_true", help="before VERB: print the traceback of an error"
+    )
     return parser

@@ -69,7 +69,7 @@ drops these lines.
 | 2 | usage error: an unknown option, a value out of range, or incompatible options |
 | 130 | interrupted by Ctrl-C |
 
-An error is one line on stderr. `--debug` shows the traceback.
+An error is one line on stderr. `fairseq-ssl --debug COMMAND` shows the traceback.
 """
 
 

@@ -62,4 +62,12 @@ def test_errors_are_one_line_and_debug_raises_them(
     shown = refused(capsys, code, "user-dir")
     assert shown.startswith(f"fairseq-ssl user-dir: error: {error}\n")
     with pytest.raises(errors.FairseqSslError):
-        main.main(["user-dir", "--debug"])
+        main.main(["--debug", "user-dir"])
+
+
+@pytest.mark.parametrize("name", main.MOVED)
+def test_a_removed_name_ends_in_an_error_that_names_its_successor(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["doctor", name] if name.startswith("-") else name.split()
+    assert main.MOVED[name] in refused(capsys, 2, *words)
