@@ -137,7 +137,7 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
     for name, median in zip(names, usual, strict=True):
         if 0 < median * scale < MIN_SCORE:
             raise DataError(
-                f"{file} has scores {name!r} of about {median:.3g} and {names[sides.argmax()]!r} "
+                f"{file} has scores {name!r} of about {median:.3g} and {names[int(sides.argmax())]!r} "
                 f"up to {largest:.3g}. These ranges are too different to add the scores. Scale or "
                 "limit them."
             )

@@ -159,7 +159,7 @@ def test_words_move_less_than_the_distance(distance: float, places: int) -> None
     """A word passes only words whose distance to it is lower than the maximum."""
     noisy = noised(CLEAN, 0, 0.1, distance)
     moved = noisy.block.place - CLEAN.place[noisy.origin]
-    assert (moved.min(), moved.max()) == (-places, places)
+    assert [moved.min(), moved.max()] == [-places, places]
 
 
 def test_each_line_is_changed() -> None:
