@@ -136,8 +136,9 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
     scale = 10.0 ** math.floor(math.log10(2**bits / largest))
     for name, median in zip(names, usual, strict=True):
         if 0 < median * scale < MIN_SCORE:
+            highest = names[int(sides.argmax())]
             raise DataError(
-                f"{file} has scores {name!r} of about {median:.3g} and {names[int(sides.argmax())]!r} "
+                f"{file} has scores {name!r} of about {median:.3g} and {highest!r} "
                 f"up to {largest:.3g}. These ranges are too different to add the scores. Scale or "
                 "limit them."
             )
