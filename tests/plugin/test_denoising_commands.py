@@ -49,7 +49,7 @@ def test_generate_denoises(run: Run, masked_data: Path, pretrained: tuple[Path, 
     assert len(lines["S"]) == len(lines["H"]) == len(lines["T"]) == 200
     assert sum("<mask>" in source for source in lines["S"].values()) > 20
     written, wanted = (sum(len(text.split()) for text in lines[kind].values()) for kind in "HT")
-    assert 0.5 * wanted < written < 1.5 * wanted, (
+    assert 0.5 * wanted < written < 2 * wanted, (
         "an untrained EOS would give 200 words per hypothesis"
     )
 
