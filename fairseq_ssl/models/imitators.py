@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.files import architecture, model_options
 from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.models.common import StoredConfig
 from fairseq_ssl.models.text_classifier import (
     TextClassifier,
     build_expert,
@@ -109,7 +110,7 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
 
 
 @dataclass
-class ExpertAndImitatorsConfig(FairseqDataclass):
+class ExpertAndImitatorsConfig(StoredConfig):
     """Options of the mixture of an expert and imitators."""
 
     mixture_expert: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
@@ -144,14 +145,10 @@ class ExpertAndImitatorsConfig(FairseqDataclass):
             "learning rate of the thesis, lambda hardly changes (default: 1)"
         },
     )
-    mixture_expert_options: str = field(
-        default="",
-        metadata={"help": "options of the expert as JSON; set from the expert's checkpoint"},
-    )
-    mixture_imitator_options: str = field(
-        default="",
-        metadata={"help": "options of the imitators as JSON; set from the imitators' checkpoints"},
-    )
+    mixture_expert_options: str = ""
+    """The options of the expert as JSON, from its checkpoint."""
+    mixture_imitator_options: str = ""
+    """The options of the imitators as JSON, from their checkpoints."""
 
 
 @register_model("expert_and_imitators", dataclass=ExpertAndImitatorsConfig)
