@@ -82,11 +82,12 @@ NAMES = _names("""
 REMOVED: dict[str, Any] = {
     "bytenet_decoder_kernel": 3,
     "bytenet_residual_scale": 1.0,
+    "edit_pooling": "first",
 }
 """Options of version 0.2 that are gone, with the only value with which a model is the same."""
 
 UNUSED = _names("""
-    bytenet_decoder_norm bytenet_init
+    bytenet_decoder_norm bytenet_init edit_detection_weight edit_screen edit_window_overlap
     reconstruction_max_len reconstruction_renormalize reconstruction_search
     reconstruction_target_weight reconstruction_weighting
 """)
