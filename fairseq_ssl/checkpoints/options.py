@@ -83,13 +83,16 @@ REMOVED: dict[str, Any] = {
     "bytenet_decoder_kernel": 3,
     "bytenet_residual_scale": 1.0,
     "edit_pooling": "first",
+    "imitator_separate_embeddings": False,
+    "lm_adaptive_cutoffs": "2000,10000",
 }
 """Options of version 0.2 that are gone, with the only value with which a model is the same."""
 
 UNUSED = _names("""
-    bytenet_decoder_norm bytenet_init edit_detection_weight edit_screen edit_window_overlap
+    adversarial_weight adversarial_xi bytenet_decoder_norm bytenet_init edit_detection_weight
+    edit_screen edit_window_overlap imitator_average noise_mask_token noise_seed
     reconstruction_max_len reconstruction_renormalize reconstruction_search
-    reconstruction_target_weight reconstruction_weighting
+    reconstruction_target_weight reconstruction_weighting recurrent_keep_denormals
 """)
 """Options of version 0.2 that are gone and that trained models do not depend on."""
 

@@ -44,10 +44,6 @@ class ImitatorsConfig(FairseqDataclass):
             "help": "number of convolution channels, N in the thesis, 1 or more (default: 512)"
         },
     )
-    imitator_separate_embeddings: bool = field(
-        default=False,
-        metadata={"help": "give each imitator its own embeddings (default: shared)"},
-    )
     imitator_sparse_gradients: bool = field(
         default=False,
         metadata={
@@ -104,7 +100,6 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
         task.piece_dictionary.pad(),
         cfg.imitator_embed_dim,
         cfg.imitator_channels,
-        cfg.imitator_separate_embeddings,
         bool(getattr(cfg, "imitator_sparse_gradients", False)),
     )
 
