@@ -24,11 +24,6 @@ Inputs = dict[str, Tensor]
 
 
 @dataclass
-class ClassificationCrossEntropyConfig(CriterionConfig):
-    """Options of `classification_cross_entropy`: only the options of `CriterionConfig`."""
-
-
-@dataclass
 class AdversarialConfig(CriterionConfig):
     """Options of adversarial and virtual adversarial training."""
 
@@ -41,7 +36,7 @@ class AdversarialConfig(CriterionConfig):
     )
 
 
-@register_criterion("classification_cross_entropy", dataclass=ClassificationCrossEntropyConfig)
+@register_criterion("classification_cross_entropy", dataclass=CriterionConfig)
 class ClassificationCrossEntropy(Criterion):
     """Cross-entropy -log p(y|X), averaged over texts (thesis, equations 3.4 and 3.13)."""
 
