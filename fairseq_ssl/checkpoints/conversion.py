@@ -136,7 +136,7 @@ def _actions(declares: Any) -> Actions:
     """
     parser = argparse.ArgumentParser(add_help=False)
     declares.add_args(parser)
-    config = getattr(declares, "__dataclass", None)
+    config: Any = getattr(declares, "__dataclass", None)
     for name, value in config.stored().items() if hasattr(config, "stored") else ():
         kind = {"action": "store_true"} if value is False else {"type": type(value)}
         parser.add_argument(flag(name), default=value, **kind)

@@ -49,7 +49,7 @@ def task_of(args: Any) -> ReconstructionTranslationTask:
         seed=1,
     )
     task = ReconstructionTranslationTask(cfg, words.source_dictionary, words.target_dictionary)
-    task._max_len = lambda _: (0, args.target_length)  # type: ignore[method-assign]
+    task._max_len = lambda _: (0, args.target_length)  # type: ignore[method-assign, assignment]
     return task
 
 

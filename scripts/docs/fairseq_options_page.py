@@ -99,7 +99,7 @@ def architectures(model: str, cls: Any) -> Iterator[str]:
     from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 
     names = [arch for arch, owner in ARCH_MODEL_NAME_REGISTRY.items() if owner == model]
-    config = getattr(cls, "__dataclass", None)
+    config: Any = getattr(cls, "__dataclass", None)
     defaults = vars(config()) if config else {}
     values = {}
     for arch in names:
