@@ -35,7 +35,6 @@ class TaggerSizes:
     inner_dim: int
     heads: int
     positions: int
-    epsilon: float
     factorized: bool
 
 
@@ -69,7 +68,6 @@ FLAGS = {
     "hidden_size": ("--encoder-embed-dim", "dim"),
     "intermediate_size": ("--encoder-ffn-embed-dim", "inner_dim"),
     "num_attention_heads": ("--encoder-attention-heads", "heads"),
-    "layer_norm_eps": ("--edit-layer-norm-eps", "epsilon"),
 }
 """Flag and field of `TaggerSizes` for each size in config.json."""
 
@@ -158,7 +156,7 @@ def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> N
         if config.get(name) is None:
             config[name] = default
     integers = {*FLAGS, "max_position_embeddings", "vocab_size", "type_vocab_size", "pad_token_id"}
-    for name in sorted(integers - {"layer_norm_eps"}):
+    for name in sorted(integers):
         if not isinstance(config.get(name), int):
             raise DataError(
                 f"{folder / CONFIG}: {name} is {config.get(name)!r}; expected a number."
@@ -197,9 +195,16 @@ def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
     if not (config and is_native(config)):
         return
     for name, (flag, _) in FLAGS.items():
-        setattr(options, flag[2:].replace("-", "_"), config.get(name, DEFAULTS.get(name)))
+        setattr(options, flag[2:].replace("-", "_"), config.get(name))
+    set_epsilon(options, config)
     positions = int(config["max_position_embeddings"]) - first_position(config)
     options.max_source_positions = min(options.max_source_positions, positions)
+
+
+def set_epsilon(options: Any, config: Mapping[str, Any]) -> None:
+    """Set the epsilon of layer norms in the options of an edit tagger, from a config."""
+    name = "layer_norm_eps"
+    options.edit_layer_norm_eps = config.get(name, DEFAULTS[name])
 
 
 def first_position(config: Mapping[str, Any]) -> int:

@@ -25,7 +25,7 @@ from fairseq_ssl.checkpoints.files import (
     weights_below,
     write_checkpoint,
 )
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, check_choice
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, check_choice, flag
 from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature, content_digest
 
@@ -130,9 +130,16 @@ def _known(
 
 
 def _actions(declares: Any) -> Actions:
-    """Return the parser actions of an architecture, task or criterion by option name."""
+    """Return the parser actions of an architecture, task or criterion by option name.
+
+    Fields that are not options (`models.common.StoredConfig`) have actions, too.
+    """
     parser = argparse.ArgumentParser(add_help=False)
     declares.add_args(parser)
+    config: Any = getattr(declares, "__dataclass", None)
+    for name, value in config.stored().items() if hasattr(config, "stored") else ():
+        kind = {"action": "store_true"} if value is False else {"type": type(value)}
+        parser.add_argument(flag(name), default=value, **kind)
     return {action.dest: action for action in parser._actions}
 
 

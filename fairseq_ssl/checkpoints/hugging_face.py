@@ -190,17 +190,12 @@ def _check_rows(rows: dict[str, Any], path: Path) -> dict[str, int]:
     return rows
 
 
-def missing_folder(folder: Path) -> str:
-    """Return the error message of a model folder that does not exist."""
-    return (
-        f"The folder {folder} does not exist. Expected a model in the format of Hugging Face. "
-        f"Download one with: hf download NAME --local-dir {folder}"
-    )
-
-
 def _read_object(path: Path, folder: Path) -> dict[str, Any]:
     if not folder.exists():
-        raise DataError(missing_folder(folder))
+        raise DataError(
+            f"The folder {folder} does not exist. Expected a model in the format of Hugging Face. "
+            f"Download one with: hf download NAME --local-dir {folder}"
+        )
     if not path.is_file():
         raise DataError(
             f"{path} cannot be read. Expected {folder} to be a model in the format of Hugging "

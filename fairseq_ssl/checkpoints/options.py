@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.checkpoints.safe_values import PLAIN, evaluate, shortened
-from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
+from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
 
 SECTIONS = ("args", "cfg")
 """Keys of a checkpoint with options: `args` before fairseq 0.10.1, `cfg` since then."""
@@ -78,6 +78,23 @@ NAMES = _names("""
     source_lang target_lang task
 """)
 """Options with a registered name, a language or the name of a file in the data folder."""
+
+REMOVED: dict[str, Any] = {
+    "bytenet_decoder_kernel": 3,
+    "bytenet_residual_scale": 1.0,
+    "edit_pooling": "first",
+    "imitator_separate_embeddings": False,
+    "lm_adaptive_cutoffs": "2000,10000",
+}
+"""Options of version 0.2 that are gone, with the only value with which a model is the same."""
+
+UNUSED = _names("""
+    adversarial_weight adversarial_xi bytenet_decoder_norm bytenet_init edit_detection_weight
+    edit_screen edit_window_overlap imitator_average noise_mask_token noise_seed
+    reconstruction_max_len reconstruction_renormalize reconstruction_search
+    reconstruction_target_weight reconstruction_weighting recurrent_keep_denormals
+""")
+"""Options of version 0.2 that are gone and that trained models do not depend on."""
 
 NAME = re.compile(r"[\w.,:+@-]*")
 MAX_DEPTH = 20
@@ -166,11 +183,21 @@ class _Options:
         for key in list(values):
             if not isinstance(key, int | str):
                 raise self.error(f"{name} has a key of type {type(key).__name__}")
+            if key in UNUSED or key in REMOVED:
+                self._check_removed(key, values.pop(key))
+                continue
             if isinstance(key, str):
                 self._check_text(name, key)
                 self._drop_paths(values, key, is_namespace)
                 self._check_named(key, values[key])
             values[key] = self._check_json(values[key], f"{key}", depth)
+
+    def _check_removed(self, key: str, value: Any) -> None:
+        if key in REMOVED and value != REMOVED[key]:
+            raise DataError(
+                f"{self.path} was trained with {key}={shortened(value)}. This version supports "
+                f"only {REMOVED[key]!r}. Use version 0.2 of fairseq-ssl."
+            )
 
     def _drop_paths(self, values: dict[Any, Any], key: str, is_namespace: bool) -> None:
         if not _is_dropped(key, values[key]) or values[key] in (None, "", MISSING):

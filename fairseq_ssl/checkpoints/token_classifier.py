@@ -67,14 +67,11 @@ def _check_supported(model: Any) -> None:
         problem = "decides insertions in gaps separately"
     elif model.errors is not None:
         problem = "has an error detection head"
-    elif model.cfg.edit_pooling != "first":
-        problem = f"pools the subwords of words by {model.cfg.edit_pooling}"
     else:
         return
     raise DataError(
         f"The model {problem}, which a token classifier of transformers cannot do. Expected an "
-        "unfactorized edit tagger of words with first-subword pooling. Other models can be "
-        "converted to ONNX."
+        "unfactorized edit tagger of words. Other models can be converted to ONNX."
     )
 
 

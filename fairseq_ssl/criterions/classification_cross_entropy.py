@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from fairseq.criterions import register_criterion
-from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor, nn
 from torch.nn import functional
@@ -19,12 +18,9 @@ from fairseq_ssl.modules.window_classifiers import average_windows
 
 GRADIENT_SCALE = 2.0**10
 """Factor of the loss whose gradient is a direction. Without it, float16 would flush it to zero."""
+XI = 0.1
+"""Norm of the random perturbation at which the virtual adversarial direction is computed."""
 Inputs = dict[str, Tensor]
-
-
-@dataclass
-class ClassificationCrossEntropyConfig(CriterionConfig):
-    """Options of `classification_cross_entropy`: only the options of `CriterionConfig`."""
 
 
 @dataclass
@@ -38,26 +34,9 @@ class AdversarialConfig(CriterionConfig):
             "al., above 0 (default: 5)"
         },
     )
-    adversarial_weight: float = field(
-        default=1.0,
-        metadata={"help": "weight of the adversarial loss, 0 or more (default: 1)"},
-    )
 
 
-@dataclass
-class VirtualAdversarialConfig(AdversarialConfig):
-    """Options of virtual adversarial training."""
-
-    adversarial_xi: float = field(
-        default=0.1,
-        metadata={
-            "help": "norm of the random perturbation at which the adversarial direction is "
-            "computed, xi in Miyato et al., above 0 (default: 0.1)"
-        },
-    )
-
-
-@register_criterion("classification_cross_entropy", dataclass=ClassificationCrossEntropyConfig)
+@register_criterion("classification_cross_entropy", dataclass=CriterionConfig)
 class ClassificationCrossEntropy(Criterion):
     """Cross-entropy -log p(y|X), averaged over texts (thesis, equations 3.4 and 3.13)."""
 
@@ -117,20 +96,13 @@ class ClassificationCrossEntropy(Criterion):
 class _PerturbedCrossEntropy(ClassificationCrossEntropy):
     """Base class of adversarial and virtual adversarial training."""
 
-    def __init__(
-        self,
-        task: Any,
-        adversarial_epsilon: float,
-        adversarial_weight: float,
-    ) -> None:
+    def __init__(self, task: Any, adversarial_epsilon: float) -> None:
         super().__init__(task)
-        if adversarial_epsilon <= 0 or adversarial_weight < 0:
+        if adversarial_epsilon <= 0:
             raise ConfigurationError(
-                f"--adversarial-epsilon is {adversarial_epsilon}, expected above 0; "
-                f"--adversarial-weight is {adversarial_weight}, expected 0 or more."
+                f"--adversarial-epsilon is {adversarial_epsilon}; expected above 0."
             )
         self.epsilon = adversarial_epsilon
-        self.weight = adversarial_weight
 
     def perturbation(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:
         """Return a perturbation with norm `length` in the gradient's direction, 0 at padding."""
@@ -260,11 +232,11 @@ class AdversarialCrossEntropy(_PerturbedCrossEntropy):
         loss, gradient = _with_gradient(loss, embedded, model)
         perturbed = embedded + self.perturbation(gradient, inputs, self.epsilon)
         perturbed_logits = forward(inputs, perturbed)
-        extra = self.weight * functional.cross_entropy(perturbed_logits, target, reduction="sum")
+        extra = functional.cross_entropy(perturbed_logits, target, reduction="sum")
         return loss + extra, logits, extra
 
 
-@register_criterion("virtual_adversarial_cross_entropy", dataclass=VirtualAdversarialConfig)
+@register_criterion("virtual_adversarial_cross_entropy", dataclass=AdversarialConfig)
 class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     """Cross-entropy plus KL(p(y|e) || p(y|e + r)), which needs no labels (Miyato et al., 2017).
 
@@ -272,18 +244,6 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     iteration from a random direction. The divergence is computed on the texts sampled by
     --classification-unlabeled-per-labeled, or on the labeled texts if there are none.
     """
-
-    def __init__(
-        self,
-        task: Any,
-        adversarial_epsilon: float,
-        adversarial_weight: float,
-        adversarial_xi: float,
-    ) -> None:
-        super().__init__(task, adversarial_epsilon, adversarial_weight)
-        if adversarial_xi <= 0:
-            raise ConfigurationError(f"--adversarial-xi is {adversarial_xi}; expected above 0.")
-        self.xi = adversarial_xi
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the total loss, the logits in float32, and the divergence, 0 in evaluation.
@@ -312,7 +272,7 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         else:
             log_p = logits.detach().log_softmax(-1)
         divergence = self._divergence(forward, inputs, embedded, log_p)
-        extra = self.weight * sample["nsentences"] / len(log_p) * divergence
+        extra = sample["nsentences"] / len(log_p) * divergence
         return loss + extra, logits, extra
 
     def _divergence(
@@ -326,7 +286,7 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
             embedded: [batch, time, dim], word embeddings.
             log_p: [batch, classes], log p(y|e), detached.
         """
-        random = self.perturbation(torch.randn_like(embedded), inputs, self.xi).requires_grad_()
+        random = self.perturbation(torch.randn_like(embedded), inputs, XI).requires_grad_()
         fixed, device = embedded.detach(), embedded.device.type
         is_mixed = torch.is_autocast_enabled(device)
         with torch.autocast(device, enabled=False):  # xi is smaller than its rounding errors
@@ -347,37 +307,20 @@ def _kl(log_p: Tensor, logits: Tensor) -> Tensor:
     )
 
 
-TEXT, WINDOW = "text", "window"
-
-
-@dataclass
-class ImitationCrossEntropyConfig(CriterionConfig):
-    """Options of the imitation loss."""
-
-    imitator_average: ChoiceEnum([TEXT, WINDOW]) = field(  # type: ignore[valid-type]
-        default=TEXT,
-        metadata={
-            "help": "unit over which the loss is averaged: text, with the sum over the windows of "
-            "a text, as in the thesis, equation 3.11, or window (default: text)"
-        },
-    )
-
-
-@register_criterion("imitation_cross_entropy", dataclass=ImitationCrossEntropyConfig)
+@register_criterion("imitation_cross_entropy", dataclass=CriterionConfig)
 class ImitationCrossEntropy(Criterion):
     """Cross-entropy of imitators with respect to a fixed expert p (equations 3.11 and 3.12).
 
-    sum_i sum_j -sum_y p(y|X) log p_ij(y), over imitators i and windows j
+    sum_i sum_j -sum_y p(y|X) log p_ij(y), over imitators i and windows j, averaged over texts
     """
 
-    def __init__(self, task: Any, imitator_average: str) -> None:
+    def __init__(self, task: Any) -> None:
         super().__init__(task)
         self.task = task
-        self.by_window = str(imitator_average) == WINDOW
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, Any, dict[str, Any]]:
+    ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the sample size and the logging output."""
         if getattr(self.task, "stage", None) != "imitate":
             raise ConfigurationError(
@@ -393,27 +336,26 @@ class ImitationCrossEntropy(Criterion):
         alphas = [average_windows(one.detach(), output) for one in output.logits]
         predicted = torch.stack(alphas).sum(0).argmax(-1)
         windows = len(output.texts)
-        size = windows if self.by_window else sample["nsentences"]
         log = {
             "loss": loss.detach(),
             "agreed": (predicted == teacher.argmax(-1)).sum(),
             "windows": windows,
             "ntokens": windows,
             "nsentences": sample["nsentences"],
-            "sample_size": size,
+            "sample_size": sample["nsentences"],
         }
         for index, one in enumerate(losses, 1):
             log[f"kl_{index}"] = one.detach() - entropy
-        return loss, size, log
+        return loss, sample["nsentences"], log
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Log the loss and KL per window in bits, and the agreement with the expert in percent."""
         total = totals(logging_outputs)
-        size, windows, texts = total("sample_size"), total("windows"), total("nsentences")
-        if not size:
+        windows, texts = total("windows"), total("nsentences")
+        if not texts:
             return
-        metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=4)
+        metrics.log_scalar("loss", total("loss") / texts / math.log(2), texts, round=4)
         keys = [key for key in logging_outputs[0] if key.startswith("kl_")]
         kls = [total(key) / windows / math.log(2) for key in keys]
         for key, kl in zip(keys, kls, strict=True):

@@ -33,13 +33,6 @@ class EditCrossEntropyConfig(CriterionConfig):
             "1 for spelling and OCR (default: 0.4)"
         },
     )
-    edit_detection_weight: float = field(
-        default=1.0,
-        metadata={
-            "help": "weight of the error detection loss, 0 or more; used by models with "
-            "--edit-detection (default: 1)"
-        },
-    )
     label_smoothing: float = field(
         default=0.0,
         metadata={"help": "label smoothing, 0 or more, below 1 (default: 0)"},
@@ -58,22 +51,19 @@ class EditCrossEntropy(Criterion):
         self,
         task: Any,
         edit_copy_weight: float,
-        edit_detection_weight: float,
         label_smoothing: float,
         sentence_avg: bool,
     ) -> None:
         super().__init__(task)
-        if edit_copy_weight < 0 or edit_detection_weight < 0:
+        if edit_copy_weight < 0:
             raise ConfigurationError(
-                f"--edit-copy-weight is {edit_copy_weight} and --edit-detection-weight is "
-                f"{edit_detection_weight}; expected 0 or more for both."
+                f"--edit-copy-weight is {edit_copy_weight}; expected 0 or more."
             )
         if not 0 <= label_smoothing < 1:
             raise ConfigurationError(
                 f"--label-smoothing is {label_smoothing}; expected 0 or more, below 1."
             )
         self.copy_weight = edit_copy_weight
-        self.detection_weight = edit_detection_weight
         self.smoothing = label_smoothing
         self.sentence_avg = sentence_avg
 
@@ -100,7 +90,7 @@ class EditCrossEntropy(Criterion):
         losses = cross_entropy(edits, labels, self.smoothing)
         loss = (weight * losses).sum()
         if errors is not None:
-            loss = loss + self.detection_weight * functional.binary_cross_entropy_with_logits(
+            loss = loss + functional.binary_cross_entropy_with_logits(
                 errors.float(), (labels != KEEP_ID).float(), reduction="sum"
             )
         sample_size = sample["nsentences"] if self.sentence_avg else sample["ntokens"]

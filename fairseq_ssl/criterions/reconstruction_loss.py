@@ -3,12 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
-from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
@@ -16,8 +15,6 @@ from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.data.bitext_with_mono import BACKWARD, reconstruction_batches
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.reconstruction import (
-    TOP1,
-    WEIGHTINGS,
     DirectionBatch,
     group_candidates,
     log_likelihood,
@@ -26,8 +23,6 @@ from fairseq_ssl.modules.reconstruction import (
 
 SOURCE, TARGET = "source_text", "target_text"
 """Names of the monolingual texts, in the source and in the target language."""
-WEIGHT_FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
-"""The flag that sets lambda of each monolingual text."""
 
 
 @dataclass
@@ -42,31 +37,9 @@ class ReconstructionLossConfig(CriterionConfig):
             "and then grows linearly to 0.2 (default: 0.1)"
         },
     )
-    reconstruction_target_weight: Optional[str] = field(  # noqa: UP045 - for fairseq
-        default=None,
-        metadata={
-            "help": "weight of the reconstruction loss of target-side text, in the same format "
-            "(default: the value of --reconstruction-weight)"
-        },
-    )
     reconstruction_start_update: int = field(
         default=0,
         metadata={"help": "first update with the reconstruction loss, 0 or more (default: 0)"},
-    )
-    reconstruction_weighting: ChoiceEnum(list(WEIGHTINGS)) = field(  # type: ignore[valid-type]
-        default="marginal",
-        metadata={
-            "help": "weighting of the candidates: marginal, the marginal likelihood (as in the "
-            "slides of ByteNet); reinforce, the policy gradient with the reconstruction score as "
-            "reward (as in dual learning); top1, only the best candidate (default: marginal)"
-        },
-    )
-    reconstruction_renormalize: bool = field(
-        default=False,
-        metadata={
-            "help": "normalize the probabilities of the candidates to sum to 1 (marginal only); "
-            "not in the slides"
-        },
     )
     label_smoothing: float = field(
         default=0.0,
@@ -79,16 +52,15 @@ class ReconstructionLossConfig(CriterionConfig):
 class WeightSchedule:
     """A constant weight, or a piecewise linear function of the update."""
 
-    def __init__(self, spec: str, flag: str, start: int = 0) -> None:
+    def __init__(self, spec: str, start: int = 0) -> None:
         """Parse the schedule.
 
         Args:
             spec: a weight such as 0.2, or updates with weights such as 0:0,1000:0,2000:0.2.
-            flag: the flag to name in errors.
             start: update before which the weight is 0.
         """
         self.start = start
-        self.points = _parse_points(str(spec), flag)
+        self.points = _parse_points(str(spec))
         if start < 0:
             raise ConfigurationError(
                 f"--reconstruction-start-update is {start}; expected 0 or more."
@@ -107,7 +79,7 @@ class WeightSchedule:
         return last[1]
 
 
-def _parse_points(spec: str, flag: str) -> list[tuple[int, float]]:
+def _parse_points(spec: str) -> list[tuple[int, float]]:
     parts = spec.split(",")
     words = [part.split(":") for part in parts] if ":" in spec else [["0", spec]]
     try:
@@ -118,8 +90,8 @@ def _parse_points(spec: str, flag: str) -> list[tuple[int, float]]:
     is_valid = all(0 <= weight < float("inf") for _, weight in points)
     if not points or updates != sorted(set(updates)) or not is_valid:
         raise ConfigurationError(
-            f"{flag} is {spec!r}; expected a weight of 0 or more, such as 0.2, or weights at "
-            "increasing updates, such as 0:0,1000:0,2000:0.2."
+            f"--reconstruction-weight is {spec!r}; expected a weight of 0 or more, such as 0.2, or "
+            "weights at increasing updates, such as 0:0,1000:0,2000:0.2."
         )
     return points
 
@@ -138,10 +110,7 @@ class ReconstructionLoss(Criterion):
         self,
         task: Any,
         reconstruction_weight: str,
-        reconstruction_target_weight: Optional[str],  # noqa: UP045
         reconstruction_start_update: int,
-        reconstruction_weighting: Any,
-        reconstruction_renormalize: bool,
         label_smoothing: float,
     ) -> None:
         super().__init__(task)
@@ -154,30 +123,12 @@ class ReconstructionLoss(Criterion):
             raise ConfigurationError(
                 f"--label-smoothing is {label_smoothing}; expected 0 or more, below 1."
             )
-        self.weighting = str(reconstruction_weighting)
-        if self.weighting not in WEIGHTINGS:
-            raise ConfigurationError(
-                f"--reconstruction-weighting is {self.weighting!r}; expected "
-                f"{', '.join(WEIGHTINGS)}."
-            )
-        specs = {SOURCE: (WEIGHT_FLAGS[SOURCE], str(reconstruction_weight))}
-        specs[TARGET] = specs[SOURCE]
-        if reconstruction_target_weight is not None:
-            specs[TARGET] = WEIGHT_FLAGS[TARGET], str(reconstruction_target_weight)
-        self.schedules = {
-            name: WeightSchedule(weight, flag, reconstruction_start_update)
-            for name, (flag, weight) in specs.items()
-        }
-        self.renormalize = reconstruction_renormalize
+        self.schedule = WeightSchedule(reconstruction_weight, reconstruction_start_update)
         self.smoothing = label_smoothing
 
-    def weight(self, text: str, update: int) -> float:
-        """Return lambda of a monolingual text at an update."""
-        return self.schedules[text].at(update)
-
-    def candidate_count(self, beam: int) -> int:
-        """Return the number of candidates per sentence that the loss uses, out of `beam`."""
-        return 1 if self.weighting == TOP1 else beam
+    def weight(self, update: int) -> float:
+        """Return lambda at an update."""
+        return self.schedule.at(update)
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -238,26 +189,24 @@ class ReconstructionLoss(Criterion):
 
     def _text_batches(
         self, text: dict[str, Any], name: str, candidates: dict[str, Any]
-    ) -> tuple[DirectionBatch, ...]:
-        """Return the forward and the backward batch of a monolingual text.
-
-        With top1, the models only have to score the backward batch, which is returned alone.
-        """
+    ) -> tuple[DirectionBatch, DirectionBatch]:
+        """Return the forward and the backward batch of a monolingual text."""
         directions = tuple(self.task.directions)
-        forward, backward = reconstruction_batches(
+        return reconstruction_batches(
             text,
             candidates,
             directions if name == SOURCE else directions[::-1],
             self.padding_idx,
             self.task.cfg.left_pad_source,
         )
-        return (backward,) if self.weighting == TOP1 else (forward, backward)
 
     def _text_losses(self, likelihoods: list[Tensor], candidates: dict[str, Any]) -> Tensor:
         """Return the loss of each sentence [batch], from the log-likelihoods of its candidates."""
         shape = candidates["count"], candidates["beam"]
-        scores = [group_candidates(one, candidates["slots"], *shape) for one in likelihoods]
-        return reconstruction_loss(scores[0], scores[-1], self.weighting, self.renormalize)
+        forward, backward = (
+            group_candidates(one, candidates["slots"], *shape) for one in likelihoods
+        )
+        return reconstruction_loss(forward, backward)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:

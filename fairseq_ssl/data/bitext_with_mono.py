@@ -143,10 +143,7 @@ def _lengths(pairs: Any) -> NDArray[np.int64]:
 
 
 def collate_candidates(
-    candidates: Sequence[Sequence[dict[str, Any]]],
-    padding: int,
-    beam: int,
-    distinct: bool = False,
+    candidates: Sequence[Sequence[dict[str, Any]]], padding: int, beam: int
 ) -> dict[str, Any]:
     """Collate the candidates of all sentences into rows, longest first.
 
@@ -154,15 +151,12 @@ def collate_candidates(
         candidates: hypotheses of each sentence, best first.
         padding: id of the padding.
         beam: maximum number of candidates per sentence.
-        distinct: whether to drop repeated candidates of a sentence, which sampling can return.
 
     Returns:
         `tokens` [rows, time], padded on the right, with end symbols; `sentences` [rows], the index
         of the sentence; `slots` [rows], beam x sentence + rank; `count`, the number of sentences;
         `beam`
     """
-    if distinct:
-        candidates = [_distinct(hypotheses) for hypotheses in candidates]
     rows = [
         (one["tokens"], sentence, sentence * beam + rank)
         for sentence, hypotheses in enumerate(candidates)
@@ -177,14 +171,6 @@ def collate_candidates(
         "count": len(candidates),
         "beam": beam,
     }
-
-
-def _distinct(hypotheses: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the hypotheses without those whose tokens equal the tokens of an earlier one."""
-    distinct: dict[tuple[int, ...], dict[str, Any]] = {}
-    for one in hypotheses:
-        distinct.setdefault(tuple(one["tokens"].tolist()), one)
-    return list(distinct.values())
 
 
 def reconstruction_batches(

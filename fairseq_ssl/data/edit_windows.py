@@ -72,10 +72,10 @@ class Windows:
     """Number of tokens that consecutive windows share."""
 
     @classmethod
-    def of_model(cls, positions: int, overlap: int | None) -> Windows:
+    def of_model(cls, positions: int) -> Windows:
         """Build windows for a model with `positions` positions, including <s> and </s>.
 
-        `overlap` is by default a quarter of a window.
+        A quarter of a window overlaps with the next one.
         """
         size = positions - 2
         if size < 1:
@@ -83,14 +83,7 @@ class Windows:
                 f"The model has {positions} positions (--max-source-positions); expected 3 or "
                 "more, for <s>, a token and </s>."
             )
-        if overlap is None:
-            overlap = size // 4
-        if not 0 <= overlap < size:
-            raise ConfigurationError(
-                f"--edit-window-overlap is {overlap}; expected 0 or more, and less than the window "
-                f"size, {size}."
-            )
-        return cls(size, overlap)
+        return cls(size, size // 4)
 
     def split(self, text: Spans, subwords: Ids | None = None) -> WindowBatch:
         """Split sentences, each with <s>, into windows.

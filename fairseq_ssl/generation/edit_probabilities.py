@@ -23,11 +23,9 @@ class Probabilities(NamedTuple):
     """Probabilities of sentences, concatenated, in float32. Positions are <s> and tokens."""
 
     edits: Tensor
-    """[scored positions, labels], the probability of each edit."""
+    """[positions, labels], the probability of each edit."""
     errors: Tensor
     """[positions], the probability that there is an edit."""
-    scored: Tensor | None = None
-    """[scored positions], indices of the positions whose edits are scored. None: all positions."""
 
 
 class EditProbabilities:
@@ -35,9 +33,6 @@ class EditProbabilities:
 
     The error probability is the output of the detection head. Without such a head, it is 1 minus
     the probability of keep.
-
-    With a screen, a first pass over the tokens estimates the error probabilities, and edits are
-    scored only where the estimate reaches a threshold.
     """
 
     def __init__(
@@ -45,7 +40,6 @@ class EditProbabilities:
         models: Sequence[Any],
         dictionary: Any,
         weights: Sequence[float] | None = None,
-        screen: float = 0.0,
     ) -> None:
         """Average over `models`, which must have the same token dictionary and edit dictionary.
 
@@ -53,19 +47,9 @@ class EditProbabilities:
             models: the edit taggers. Their encoders and subwords can be different.
             dictionary: the token dictionary.
             weights: a weight for each model. None: equal weights.
-            screen: threshold of the screen, 0 to 1. 0: no screen.
         """
-        if not 0 <= screen <= 1:
-            raise ConfigurationError(f"--edit-screen is {screen}; expected 0 to 1.")
-        if screen > 0 and not all(getattr(model, "can_screen", False) for model in models):
-            raise ConfigurationError(
-                "--edit-screen needs models that estimate error probabilities before they score "
-                "edits: models with --edit-detection, or factorized models without "
-                "--edit-gap-inserts. Remove --edit-screen."
-            )
         self.models = models
         self.weights = _normalize(weights or [1.0] * len(models), len(models))
-        self.screen = screen
         self.start_and_end = dictionary.bos(), dictionary.eos()
         self.pad, self.unknown = dictionary.pad(), dictionary.unk()
 
@@ -81,21 +65,8 @@ class EditProbabilities:
         tokens = self.batch(text).to(device)
         lengths = torch.from_numpy(text.lengths + 1).to(device)
         which = None if positions is None else torch.from_numpy(positions).to(device)
-        if self.screen > 0:
-            return self._score_screened(tokens, which)
         found = (self._call_model(model, tokens, lengths, which) for model in self.models)
         return Probabilities(*self._mean(found))
-
-    def _score_screened(self, tokens: Tensor, which: Tensor | None) -> Probabilities:
-        """Return the probabilities at the positions `which` where an edit is likely enough."""
-        encoded = [(model, model.encode(tokens)) for model in self.models]
-        (errors,) = self._mean((model.screen(one),) for model, one in encoded)
-        errors = errors if which is None else errors[which]
-        scored = (errors >= self.screen).nonzero().squeeze(1)
-        positions = scored if which is None else which[scored]
-        found = (_probabilities(*model.score(one, positions)) for model, one in encoded)
-        edits, scored_errors = self._mean(found)
-        return Probabilities(edits, errors.index_copy(0, scored, scored_errors), scored)
 
     def _mean(self, values: Iterator[tuple[Tensor, ...]]) -> list[Tensor]:
         """Return the weighted mean of each field over the models. Tensors are changed in place."""
@@ -174,9 +145,7 @@ class EditCandidateFinder:
         models: Sequence[Any],
         dictionary: Any,
         edits: EditDictionary,
-        window_overlap: int | None = None,
         weights: Sequence[float] | None = None,
-        screen: float = 0.0,
     ) -> None:
         """Use one edit tagger, or an ensemble with the same dictionaries.
 
@@ -184,15 +153,12 @@ class EditCandidateFinder:
             models: the edit taggers.
             dictionary: the token dictionary.
             edits: the edit dictionary.
-            window_overlap: number of tokens that consecutive windows share. None: a quarter of a
-                window.
             weights: a weight for each model. None: equal weights.
-            screen: threshold of the screen in `EditProbabilities`.
         """
         positions = min(model.max_subwords + 2 for model in models)
-        self.windows = Windows.of_model(positions, window_overlap)
+        self.windows = Windows.of_model(positions)
         self.words = [model.subwords for model in models if model.subwords is not None]
-        self.probabilities = EditProbabilities(models, dictionary, weights, screen)
+        self.probabilities = EditProbabilities(models, dictionary, weights)
         self.possible = PossibleEdits(edits, dictionary)
 
     def __call__(self, text: Spans, device: torch.device) -> EditCandidates:
@@ -204,24 +170,12 @@ class EditCandidateFinder:
         for begin in range(0, len(order), batch_size):
             batch = windows.select(order[begin : begin + batch_size])
             found = self.probabilities(batch.text, batch.used_positions, device)
-            columns.append(self._best(found, batch.ids, batch.sentence_starts))
+            columns.append(best_candidates(*found, self.possible, batch.ids, batch.sentence_starts))
         positions = Spans(np.arange(len(text.ids)), windows.counts).select(order).ids
         ordered = np.empty((len(columns[0]), len(text.ids)), np.float32)
         ordered[:, positions] = torch.cat(columns, dim=1).cpu().numpy()
         kept, deleted, other, labels, errors = ordered
         return EditCandidates(kept, deleted, other, labels.astype(np.int64), errors)
-
-    def _best(self, found: Probabilities, ids: Ids, starts: Ids) -> Tensor:
-        """Return the output of `best_candidates`. Positions without scores can only be kept."""
-        if found.scored is None:
-            return best_candidates(found.edits, found.errors, self.possible, ids, starts)
-        scored = found.scored.cpu().numpy()
-        starts = np.flatnonzero(np.isin(scored, starts))
-        errors = found.errors[found.scored]
-        best = best_candidates(found.edits, errors, self.possible, ids[scored], starts)
-        kept, none = 1 - found.errors, torch.full_like(found.errors, -torch.inf)
-        columns = torch.stack([kept, none, none, torch.zeros_like(kept), found.errors])
-        return columns.index_copy(1, found.scored, best)
 
     def _subword_counts(self, ids: Ids) -> Ids | None:
         """Return the number of subwords of each token, the maximum over the models.

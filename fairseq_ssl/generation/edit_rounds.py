@@ -30,16 +30,12 @@ class EditDecoding:
     """Maximum number of rounds, 1 or more."""
     choice: EditChoice = field(default_factory=EditChoice)
     """Rules to choose edits."""
-    window_overlap: int | None = None
-    """Number of tokens that consecutive windows share. None: a quarter of a window."""
     weights: Sequence[float] | None = None
     """Weight of each model of an ensemble. None: equal weights."""
     history: bool = False
     """Return the sentence after each round, as `history`."""
     print_edits: bool = False
     """Return the edits as `alignment`, which fairseq's commands print."""
-    screen: float = 0.0
-    """Minimum estimate of the error probability, 0 to 1. Tokens with lower estimates are kept."""
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -128,14 +124,7 @@ class EditGenerator:
         self.symbols_to_strip_from_output = {self.eos}
         self.names = edits.names
         self.settings = settings
-        self.candidates = EditCandidateFinder(
-            models,
-            dictionary,
-            edits,
-            settings.window_overlap,
-            settings.weights,
-            settings.screen,
-        )
+        self.candidates = EditCandidateFinder(models, dictionary, edits, settings.weights)
         self.edited = EditedIds(edits, dictionary)
         for model in models:
             model.eval()
@@ -278,22 +267,7 @@ class EditDecodingConfig(FairseqDataclass):
             "head or, without it, 1 minus the probability of keep (default: 0)"
         },
     )
-    edit_screen: float = field(
-        default=0.0,
-        metadata={
-            "help": "threshold of a screen, 0 to 1; tokens whose error probability, estimated "
-            "before edits are scored, is lower are kept without scoring, which is faster; 0 scores "
-            "all tokens (default: 0)"
-        },
-    )
-    edit_window_overlap: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "number of tokens that consecutive windows of a long sentence share, 0 or "
-            "more, less than the window size (default: a quarter of the window size)"
-        },
-    )
-    edit_weights: Optional[str] = field(  # noqa: UP045
+    edit_weights: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
             "help": "weights of the models of an ensemble, 0 or more, separated by commas, such as "
@@ -338,11 +312,9 @@ def build_edit_generator(
     settings = EditDecoding(
         config.edit_iterations,
         choice,
-        config.edit_window_overlap,
         None if config.edit_weights is None else parse_weights(str(config.edit_weights)),
         bool(getattr(options, "retain_iter_history", False)),
         config.print_edits,
-        config.edit_screen,
     )
     generator = EditGenerator(models, dictionary, edits, settings)
     if config.print_edits:

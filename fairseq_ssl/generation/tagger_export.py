@@ -209,11 +209,8 @@ class TaggerGraph(nn.Module):
             states = model.encoder(ids, WordSpans(first, first + counts.clamp(min=1) - 1))
             is_subword = _is_subword(ids, first, counts)
             own = None if own is None else is_subword @ own
-            if model.cfg.edit_pooling == "mean":
-                hidden = is_subword @ states.tokens / counts.clamp(min=1).unsqueeze(-1)
-            else:
-                index = first.unsqueeze(-1).expand(-1, -1, states.tokens.size(-1))
-                hidden = states.tokens.gather(1, index)
+            index = first.unsqueeze(-1).expand(-1, -1, states.tokens.size(-1))
+            hidden = states.tokens.gather(1, index)
             is_position = counts > 0
         rows = torch.nonzero(is_position.flatten()).squeeze(1)
         parts = (own, hidden, *states[1:])

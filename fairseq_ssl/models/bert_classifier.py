@@ -32,10 +32,8 @@ class BertClassifierConfig(PooledConfig):
         default=None,
         metadata={"help": "folder of the encoder, in the format of transformers' save_pretrained"},
     )
-    classifier_bert_config: str = field(
-        default="",
-        metadata={"help": "config of the encoder as JSON; set from the folder's config.json"},
-    )
+    classifier_bert_config: str = ""
+    """The config of the encoder as JSON, from the config.json of the folder."""
 
 
 @register_model("bert_classifier", dataclass=BertClassifierConfig)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
@@ -17,10 +17,9 @@ from torch.nn import functional
 
 from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.common import FeatureDecoder, check_dropout, fill_defaults
+from fairseq_ssl.models.common import FeatureDecoder, StoredConfig, check_dropout, fill_defaults
 from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
-    INITS,
     NORMS,
     SLOPE_UNITS,
     DilatedStack,
@@ -32,12 +31,14 @@ from fairseq_ssl.modules.dilated_stack import (
 from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
+DECODER_KERNEL = 3
+"""Size of the causal decoder kernel, which equals a kernel of 5 whose future is masked."""
 MAX_LENGTH = 1_000_000
 """Maximum sentence length reported to fairseq. The model itself has no maximum."""
 
 
 @dataclass
-class ByteNetConfig(FairseqDataclass):
+class ByteNetConfig(StoredConfig):
     """Options of ByteNet. The defaults are from Madsen's slides (see examples/bytenet)."""
 
     bytenet_dim: int = field(
@@ -58,47 +59,11 @@ class ByteNetConfig(FairseqDataclass):
             "1,2,4,8,16)"
         },
     )
-    bytenet_encoder_kernel: int = field(
-        default=5, metadata={"help": "encoder kernel size, an odd number (default: 5)"}
-    )
-    bytenet_decoder_kernel: int = field(
-        default=3,
-        metadata={
-            "help": "size of the causal decoder kernel, 1 or more; 3 equals a kernel of 5 whose "
-            "future is masked (default: 3)"
-        },
-    )
-    bytenet_uncompressed: bool = field(
-        default=False,
-        metadata={"help": "use blocks without channel compression (Simplified ByteNet)"},
-    )
     bytenet_encoder_norm: ChoiceEnum(list(NORMS)) = field(  # type: ignore[valid-type]
         default="batch",
-        metadata={"help": "encoder normalization before each activation (default: batch)"},
-    )
-    bytenet_decoder_norm: ChoiceEnum(["layer", "none"]) = field(  # type: ignore[valid-type]
-        default="layer",
         metadata={
-            "help": "decoder normalization before each activation; batch norm is not offered, "
-            "since it leaks future tokens (default: layer)"
-        },
-    )
-    bytenet_activation: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
-        default="relu", metadata={"help": "activation function (default: relu)"}
-    )
-    bytenet_init: ChoiceEnum(list(INITS)) = field(  # type: ignore[valid-type]
-        default="he",
-        metadata={
-            "help": "uniform weight initialization: he, variance 2 / fan-in, as in the slides; "
-            "lecun, variance 1 / fan-in; author, within +- (fan-in fan-out)^(-1/4), as in the code "
-            "behind the slides (default: he)"
-        },
-    )
-    bytenet_residual_scale: float = field(
-        default=1.0,
-        metadata={
-            "help": "scale of each residual branch, 0 or more; 0 means 1 / sqrt(2 L) for L blocks "
-            "(default: 1)"
+            "help": "encoder normalization before each activation; the decoder has layer norm, or "
+            "none if the encoder has none, since batch norm leaks future tokens (default: batch)"
         },
     )
     bytenet_unfold: str = field(
@@ -114,6 +79,12 @@ class ByteNetConfig(FairseqDataclass):
         default=0.0,
         metadata={"help": "dropout probability of residual branches, 0 to 1 (default: 0)"},
     )
+    bytenet_encoder_kernel: int = 5
+    """Encoder kernel size, an odd number."""
+    bytenet_uncompressed: bool = False
+    """Use blocks without channel compression."""
+    bytenet_activation: ChoiceEnum(list(ACTIVATIONS)) = "relu"  # type: ignore[valid-type]
+    """Activation function: relu, or selu with LeCun initialization."""
 
 
 class ByteNetEncoder(FairseqEncoder):
@@ -174,7 +145,7 @@ class ByteNetDecoder(FeatureDecoder):
         sizes = _decoder_sizes(cfg)
         self.stack = DilatedStack(sizes)
         self.output = nn.Linear(sizes.dim, len(dictionary))
-        init_weights(self.output, sizes.init)
+        init_weights(self.output, sizes.activation)
 
     def extract_features(
         self,
@@ -276,8 +247,8 @@ def _encoder_sizes(cfg: ByteNetConfig) -> StackSizes:
 
 
 def _decoder_sizes(cfg: ByteNetConfig) -> StackSizes:
-    norm = str(cfg.bytenet_decoder_norm)
-    return _sizes(cfg, 2 * cfg.bytenet_dim, cfg.bytenet_decoder_kernel, norm, is_causal=True)
+    norm = "none" if str(cfg.bytenet_encoder_norm) == "none" else "layer"
+    return _sizes(cfg, 2 * cfg.bytenet_dim, DECODER_KERNEL, norm, is_causal=True)
 
 
 def _sizes(cfg: ByteNetConfig, dim: int, kernel: int, norm: str, is_causal: bool) -> StackSizes:
@@ -290,8 +261,6 @@ def _sizes(cfg: ByteNetConfig, dim: int, kernel: int, norm: str, is_causal: bool
         is_compressed=not cfg.bytenet_uncompressed,
         norm=norm,
         activation=str(cfg.bytenet_activation),
-        init=str(cfg.bytenet_init),
-        residual_scale=cfg.bytenet_residual_scale,
         dropout=cfg.dropout,
     )
 
@@ -326,24 +295,14 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
 
 def _check(cfg: ByteNetConfig, task: Any) -> None:
     """Raise ConfigurationError for invalid options and options that ByteNet does not support."""
-    minima = {"bytenet_dim": 2, "bytenet_sets": 1, "bytenet_encoder_kernel": 1}
-    for name, minimum in {**minima, "bytenet_decoder_kernel": 1}.items():
+    for name, minimum in {"bytenet_dim": 2, "bytenet_sets": 1}.items():
         if getattr(cfg, name) < minimum:
             raise ConfigurationError(
                 f"{flag(name)} is {getattr(cfg, name)}; expected {minimum} or more."
             )
-    if cfg.bytenet_encoder_kernel % 2 == 0:
-        raise ConfigurationError(
-            f"--bytenet-encoder-kernel is {cfg.bytenet_encoder_kernel}; expected an odd number."
-        )
     if cfg.bytenet_dim % 2 and not cfg.bytenet_uncompressed:
         raise ConfigurationError(
             f"--bytenet-dim is {cfg.bytenet_dim}; compressed blocks need an even number."
-        )
-    if not 0 <= cfg.bytenet_residual_scale < math.inf:
-        raise ConfigurationError(
-            f"--bytenet-residual-scale is {cfg.bytenet_residual_scale}; expected a finite number "
-            "of 0 or more."
         )
     check_dropout(cfg, ["dropout"])
     if getattr(getattr(task, "cfg", None), "left_pad_target", False):
@@ -351,22 +310,10 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
             "--left-pad-target cannot be used with bytenet, whose n-th target token reads the n-th "
             "encoder column. Remove it."
         )
-    _check_choices(cfg)
-
-
-def _check_choices(cfg: ByteNetConfig) -> None:
-    """Reject invalid choices, which fairseq's Hydra entry point does not check."""
-    choices = {
-        "bytenet_encoder_norm": NORMS,
-        "bytenet_decoder_norm": ("layer", "none"),
-        "bytenet_activation": tuple(ACTIVATIONS),
-        "bytenet_init": INITS,
-    }
-    for name, words in choices.items():
-        if str(getattr(cfg, name)) not in words:
-            raise ConfigurationError(
-                f"{flag(name)} is {str(getattr(cfg, name))!r}; expected {', '.join(words)}."
-            )
+    if (norm := str(cfg.bytenet_encoder_norm)) not in NORMS:  # fairseq's Hydra entry point
+        raise ConfigurationError(
+            f"--bytenet-encoder-norm is {norm!r}; expected {', '.join(NORMS)}."
+        )
 
 
 @register_model_architecture("bytenet", "bytenet_simplified")
@@ -378,13 +325,13 @@ def bytenet_simplified(args: Any) -> None:
 @register_model_architecture("bytenet", "bytenet_no_norm")
 def bytenet_no_norm(args: Any) -> None:
     """ByteNet without normalization (slides)."""
-    fill_defaults(args, bytenet_encoder_norm="none", bytenet_decoder_norm="none")
+    fill_defaults(args, bytenet_encoder_norm="none")
 
 
 @register_model_architecture("bytenet", "bytenet_selu")
 def bytenet_selu(args: Any) -> None:
     """ByteNet without normalization, with SELU and LeCun initialization (slides)."""
-    fill_defaults(args, bytenet_activation="selu", bytenet_init="lecun")
+    fill_defaults(args, bytenet_activation="selu")
     bytenet_no_norm(args)
 
 

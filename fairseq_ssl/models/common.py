@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError, flag
+
+
+class StoredConfig(FairseqDataclass):
+    """Options of a model, and what its checkpoints store in addition.
+
+    A field without a help text is not an option of the command line. An architecture or the task
+    sets it.
+    """
+
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        """Return the fields that are not options, with their defaults."""
+        return {
+            field.name: field.default
+            for field in fields(cls)
+            if "help" not in field.metadata and not field.name.startswith("_")
+        }
+
+    def _get_all_attributes(self) -> list[str]:
+        """Return the names of the options. fairseq's parser calls this method."""
+        return [name for name in super()._get_all_attributes() if name not in self.stored()]
 
 
 def fill_defaults(args: Any, **defaults: Any) -> None:

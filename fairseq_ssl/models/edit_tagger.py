@@ -5,7 +5,6 @@ from typing import Any, Optional
 
 import torch
 from fairseq import hub_utils
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
 from torch.nn import functional
@@ -14,14 +13,13 @@ from fairseq_ssl.checkpoints.bert import is_native
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.inference.loading import check_registered
-from fairseq_ssl.models.common import check_sizes, fill_sizes
+from fairseq_ssl.models.common import StoredConfig, check_sizes, fill_sizes
 from fairseq_ssl.models.word_encoder import (
-    POOLINGS,
     EncodedWords,
     PretrainedEncoder,
     build_pretrained_encoder,
+    first_states,
     load_pretrained_weights,
-    pool_words,
     sum_embeddings,
     word_spans,
 )
@@ -40,7 +38,7 @@ UNLIMITED = 10**9
 
 
 @dataclass
-class EditTaggerConfig(FairseqDataclass):
+class EditTaggerConfig(StoredConfig):
     """Options of the edit tagger. The default sizes are the sizes of BERT base."""
 
     encoder_layers: int = field(
@@ -91,19 +89,6 @@ class EditTaggerConfig(FairseqDataclass):
             "for unfactorized models on words any encoder of transformers (default: random weights)"
         },
     )
-    edit_pooling: ChoiceEnum(POOLINGS) = field(  # type: ignore[valid-type]
-        default="first",
-        metadata={
-            "help": "state of a word whose subwords the encoder reads: that of the first subword, "
-            "or the mean of all subwords (default: first)"
-        },
-    )
-    edit_layer_norm_eps: float = field(
-        default=1e-12,
-        metadata={
-            "help": "epsilon of layer norms: 1e-12 as in BERT, 1e-5 as in RoBERTa (default: 1e-12)"
-        },
-    )
     edit_detection: bool = field(
         default=False,
         metadata={
@@ -120,6 +105,8 @@ class EditTaggerConfig(FairseqDataclass):
             "--ddp-backend legacy_ddp (default: 0)"
         },
     )
+    edit_layer_norm_eps: float = 1e-12
+    """Epsilon of layer norms, from the config of the pretrained encoder."""
 
 
 @register_model("edit_tagger", dataclass=EditTaggerConfig)
@@ -241,9 +228,16 @@ class EditTagger(BaseFairseqModel):
             subwords: the subwords of `src_tokens`, for a model that reads subwords. None: the model
             looks them up.
         """
-        return self.score(self.encode(src_tokens, subwords))
+        encoded = self._encode(src_tokens, subwords)
+        units: tuple[Tensor | None, Tensor | None] = None, None
+        if isinstance(self.encoder, EditEncoder) and self.encoder.factorized:
+            with torch.set_grad_enabled(self._trains_encoder):
+                units = self.encoder.encode_units(encoded.tokens, encoded.words)
+        edits = self.scores(self._embeddings, encoded.own, encoded.hidden, *units)
+        errors = None if self.errors is None else self.errors(encoded.hidden).squeeze(-1)
+        return EditLogits(edits, errors)
 
-    def encode(self, src_tokens: Tensor, subwords: SubwordBatch | None = None) -> EncodedWords:
+    def _encode(self, src_tokens: Tensor, subwords: SubwordBatch | None) -> EncodedWords:
         """Return the states h of each <s> and token of a batch. The arguments are as in forward."""
         with torch.set_grad_enabled(self._trains_encoder):
             if self.subwords is None:
@@ -251,37 +245,6 @@ class EditTagger(BaseFairseqModel):
             if subwords is None:
                 subwords = self.subwords.look_up(src_tokens)
             return self._encode_words(SubwordBatch(*subwords))  # fairseq moves it as a tuple
-
-    @property
-    def can_screen(self) -> bool:
-        """True if `screen` works: with a detection head, or with scores that need no units."""
-        is_independent = self.scores.factorized and self.scores.no_insert is None
-        return self.errors is not None or is_independent
-
-    def screen(self, encoded: EncodedWords) -> Tensor:
-        """Return the probability of any edit at each position, in float32, before `score`.
-
-        It is the output of the error detection head or, without this head, computed from the terms
-        of equation 3 that depend on h alone.
-        """
-        if self.errors is not None:
-            probability: Tensor = self.errors(encoded.hidden).squeeze(-1).float().sigmoid()
-            return probability
-        return self.scores.edit_probabilities(encoded.own, encoded.hidden)
-
-    def score(self, encoded: EncodedWords, which: Tensor | None = None) -> EditLogits:
-        """Return the logits of all edits at the positions `which`. None: at all positions."""
-        own, hidden, words = encoded.own, encoded.hidden, encoded.words
-        units: tuple[Tensor | None, Tensor | None] = None, None
-        if which is not None:
-            own, hidden = None if own is None else own[which], hidden[which]
-            words = words.select(which)
-        if isinstance(self.encoder, EditEncoder) and self.encoder.factorized:
-            with torch.set_grad_enabled(self._trains_encoder):
-                units = self.encoder.encode_units(encoded.tokens, words)
-        edits = self.scores(self._embeddings, own, hidden, *units)
-        errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
-        return EditLogits(edits, errors)
 
     def _encode_tokens(self, src_tokens: Tensor) -> EncodedWords:
         tokens = src_tokens.masked_fill(src_tokens >= self.vocabulary_size, self.special["unk"])
@@ -298,7 +261,7 @@ class EditTagger(BaseFairseqModel):
     def _encode_words(self, batch: SubwordBatch) -> EncodedWords:
         encoded = self.encoder.encode_tokens(batch.ids)
         own = sum_embeddings(self._embeddings, batch) if self.scores.factorized else None
-        hidden = pool_words(encoded.states, batch, self.cfg.edit_pooling)
+        hidden = first_states(encoded.states, batch)
         words = Words.of_spans(word_spans(batch), len(batch.ids))
         return EncodedWords(encoded, words, own, hidden)
 

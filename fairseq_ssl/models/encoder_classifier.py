@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from fairseq_ssl.checkpoints.files import architecture, model_options, read_checkpoint
 from fairseq_ssl.checkpoints.partial_init import classifier_encoder_weights
-from fairseq_ssl.errors import ConfigurationError, FairseqSslError, nearest, one_line
+from fairseq_ssl.errors import ConfigurationError, FairseqSslError, one_line
 from fairseq_ssl.models.common import check_dropout
 from fairseq_ssl.models.text_classifier import (
     PooledConfig,
@@ -34,8 +34,6 @@ from fairseq_ssl.models.text_classifier import (
 logger = logging.getLogger(__name__)
 
 EXPECTED = "Expected a Transformer, lstm, bytenet, edit_tagger or a similar architecture."
-TASK_OPTIONS = ("max_source_positions", "max_target_positions")
-"""Options of tasks that some architectures read, such as lstm."""
 
 
 @dataclass
@@ -53,14 +51,8 @@ class EncoderClassifierConfig(PooledConfig):
         default=None,
         metadata={"help": "source dictionary of the checkpoint of --classifier-encoder"},
     )
-    classifier_encoder_options: str = field(
-        default="",
-        metadata={
-            "help": "architecture and options of an encoder with random weights, as JSON, such as "
-            '{"arch": "transformer_tiny", "encoder_layers": 3}; with --classifier-encoder, set '
-            "from the checkpoint"
-        },
-    )
+    classifier_encoder_options: str = ""
+    """The architecture and the options of the encoder as JSON, from its checkpoint."""
 
 
 class _DictionaryTask:
@@ -156,29 +148,6 @@ def encoder_options(checkpoint: str) -> str:
     return json.dumps({**plain, "arch": arch})
 
 
-def set_encoder_options(cfg: Any) -> None:
-    """Copy the options of the checkpoint of `classifier_encoder` into the model options.
-
-    Without a checkpoint, raise ConfigurationError for an unknown name in
-    `classifier_encoder_options`. The options of a checkpoint include those of its task, which are
-    ignored.
-    """
-    if cfg.classifier_encoder is not None:
-        cfg.classifier_encoder_options = encoder_options(cfg.classifier_encoder)
-        return
-    values = _parse_options(cfg.classifier_encoder_options)
-    arch = values["arch"]
-    with _invalid_options_as_errors(arch):
-        filled = vars(_fill_options({"arch": arch}))
-    known = {*_flags(arch), *filled, *TASK_OPTIONS}
-    for name in values:
-        if name not in known:
-            raise ConfigurationError(
-                f"--classifier-encoder-options has {name!r}, which is not an option of {arch}."
-                f"{nearest(name, known)}"
-            )
-
-
 def _build_encoder(options: str, dictionary: Any) -> Any:
     """Build the encoder described by `options`, a JSON string, with random weights."""
     values = _adapt_options(_parse_options(options), dictionary)
@@ -224,23 +193,18 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
         *(OSError, RuntimeError, TypeError, ValueError),
     ) as error:
         raise ConfigurationError(
-            f"--classifier-encoder-options has an invalid value for {arch}: "
+            f"The options of the encoder have an invalid value for {arch}: "
             f"{one_line(str(error)) or type(error).__name__}"
         ) from error
-
-
-def _flags(arch: str, unset: str | None = None) -> dict[str, Any]:
-    """Return the defaults of the flags of an architecture. Without a default, it is `unset`."""
-    parser = ArgumentParser(argument_default=unset)
-    ARCH_MODEL_REGISTRY[arch].add_args(parser)
-    return vars(parser.parse_args([]))
 
 
 def _fill_options(values: dict[str, Any]) -> Namespace:
     """Return the options of an architecture, with defaults. Reject dropout above 1."""
     arch = values["arch"]
+    parser = ArgumentParser(argument_default=SUPPRESS)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
     # lstm reads `criterion`
-    args = Namespace(**{"criterion": "", **_flags(arch, SUPPRESS), **values})
+    args = Namespace(**{"criterion": "", **vars(parser.parse_args([])), **values})
     ARCH_CONFIG_REGISTRY[arch](args)
     numbers = (name for name, value in values.items() if isinstance(value, int | float | str))
     check_dropout(args, (name for name in numbers if "dropout" in name))
@@ -249,20 +213,12 @@ def _fill_options(values: dict[str, Any]) -> Namespace:
 
 def _parse_options(options: str) -> dict[str, Any]:
     """Return an architecture and its options, parsed from JSON."""
-    try:
-        values = json.loads(options or "null")
-    except json.JSONDecodeError as error:
+    values: dict[str, Any] = json.loads(options or "{}")
+    if values.get("arch") not in ARCH_MODEL_REGISTRY:
         raise ConfigurationError(
-            f"--classifier-encoder-options is not valid JSON: {error.msg} at {error.pos}."
-        ) from None
-    arch = values.get("arch") if isinstance(values, dict) else None
-    if not isinstance(arch, str) or arch not in ARCH_MODEL_REGISTRY:
-        raise ConfigurationError(
-            "--arch encoder_classifier needs --classifier-encoder, a checkpoint, or "
-            "--classifier-encoder-options with an architecture, such as "
-            '{"arch": "transformer_tiny"}.'
+            "--arch encoder_classifier needs --classifier-encoder, a checkpoint with an encoder."
         )
-    return dict(values)
+    return values
 
 
 def _adapt_options(values: dict[str, Any], dictionary: Any) -> dict[str, Any]:

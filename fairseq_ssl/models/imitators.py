@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.files import architecture, model_options
 from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.models.common import StoredConfig
 from fairseq_ssl.models.text_classifier import (
     TextClassifier,
     build_expert,
@@ -42,10 +43,6 @@ class ImitatorsConfig(FairseqDataclass):
         metadata={
             "help": "number of convolution channels, N in the thesis, 1 or more (default: 512)"
         },
-    )
-    imitator_separate_embeddings: bool = field(
-        default=False,
-        metadata={"help": "give each imitator its own embeddings (default: shared)"},
     )
     imitator_sparse_gradients: bool = field(
         default=False,
@@ -103,13 +100,12 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
         task.piece_dictionary.pad(),
         cfg.imitator_embed_dim,
         cfg.imitator_channels,
-        cfg.imitator_separate_embeddings,
         bool(getattr(cfg, "imitator_sparse_gradients", False)),
     )
 
 
 @dataclass
-class ExpertAndImitatorsConfig(FairseqDataclass):
+class ExpertAndImitatorsConfig(StoredConfig):
     """Options of the mixture of an expert and imitators."""
 
     mixture_expert: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
@@ -144,14 +140,10 @@ class ExpertAndImitatorsConfig(FairseqDataclass):
             "learning rate of the thesis, lambda hardly changes (default: 1)"
         },
     )
-    mixture_expert_options: str = field(
-        default="",
-        metadata={"help": "options of the expert as JSON; set from the expert's checkpoint"},
-    )
-    mixture_imitator_options: str = field(
-        default="",
-        metadata={"help": "options of the imitators as JSON; set from the imitators' checkpoints"},
-    )
+    mixture_expert_options: str = ""
+    """The options of the expert as JSON, from its checkpoint."""
+    mixture_imitator_options: str = ""
+    """The options of the imitators as JSON, from their checkpoints."""
 
 
 @register_model("expert_and_imitators", dataclass=ExpertAndImitatorsConfig)

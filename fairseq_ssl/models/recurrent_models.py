@@ -19,9 +19,11 @@ from fairseq_ssl.checkpoints.partial_init import recurrent_encoder_weights
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.text_classifier import TextClassifier, require_classes
 from fairseq_ssl.modules.recurrent_encoder import RecurrentEncoder, RecurrentSizes, flush_denormals
-from fairseq_ssl.text.specs import parse_integers
 
 logger = logging.getLogger(__name__)
+
+CUTOFFS = (2_000, 10_000)
+"""Cutoffs of the adaptive softmax of language models. Those beyond the vocabulary are ignored."""
 
 
 @dataclass
@@ -57,13 +59,6 @@ class RecurrentConfig(FairseqDataclass):
             "for adversarial training; set it for both the classifier and its language model"
         },
     )
-    recurrent_keep_denormals: bool = field(
-        default=False,
-        metadata={
-            "help": "keep denormal numbers, which make training on long texts many times slower on "
-            "a CPU (default: flush them to zero)"
-        },
-    )
 
 
 def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
@@ -82,7 +77,7 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
         raise ConfigurationError(
             f"--recurrent-embed-std is {cfg.recurrent_embed_std}; expected a number above 0."
         )
-    flush_denormals(not cfg.recurrent_keep_denormals)
+    flush_denormals()
     sizes = RecurrentSizes(
         vocabulary=len(dictionary),
         embed_dim=cfg.recurrent_embed_dim,
@@ -95,19 +90,6 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
     return RecurrentEncoder(sizes, dictionary.pad(), counts)
 
 
-@dataclass
-class RecurrentLanguageModelConfig(RecurrentConfig):
-    """Options of the LSTM language model."""
-
-    lm_adaptive_cutoffs: str = field(
-        default="2000,10000",
-        metadata={
-            "help": "cutoffs of the adaptive softmax, increasing, separated by commas; cutoffs "
-            "beyond the vocabulary are ignored (default: 2000,10000)"
-        },
-    )
-
-
 class RecurrentDecoder(FairseqDecoder):
     """An LSTM with an adaptive softmax, for --criterion adaptive_loss."""
 
@@ -115,7 +97,7 @@ class RecurrentDecoder(FairseqDecoder):
         super().__init__(dictionary)
         self.encoder = build_recurrent_encoder(cfg, dictionary)
         size = len(dictionary)
-        cutoffs = [cutoff for cutoff in _parse_cutoffs(cfg) if cutoff < size] or [size]
+        cutoffs = [cutoff for cutoff in CUTOFFS if cutoff < size] or [size]
         self.adaptive_softmax = AdaptiveSoftmax(
             size,
             cfg.recurrent_hidden_dim,
@@ -130,7 +112,7 @@ class RecurrentDecoder(FairseqDecoder):
         return states.type_as(self.encoder.embedding.weight), None
 
 
-@register_model("recurrent_lm", dataclass=RecurrentLanguageModelConfig)
+@register_model("recurrent_lm", dataclass=RecurrentConfig)
 class RecurrentLanguageModel(FairseqLanguageModel):
     """A left-to-right LSTM language model, for --task language_modeling."""
 
@@ -138,16 +120,6 @@ class RecurrentLanguageModel(FairseqLanguageModel):
     def build_model(cls, cfg: Any, task: Any) -> "RecurrentLanguageModel":
         """Build the model for the task's dictionary."""
         return cls(RecurrentDecoder(cfg, task.source_dictionary))
-
-
-def _parse_cutoffs(cfg: Any) -> list[int]:
-    cutoffs = parse_integers(cfg.lm_adaptive_cutoffs, least=1)
-    if cutoffs is None or list(cutoffs) != sorted(set(cutoffs)):
-        raise ConfigurationError(
-            f"--lm-adaptive-cutoffs is {cfg.lm_adaptive_cutoffs!r}; expected increasing integers, "
-            "such as 2000,10000."
-        )
-    return list(cutoffs)
 
 
 @dataclass

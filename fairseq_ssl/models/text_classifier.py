@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from fairseq import models
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.common import StoredConfig
 
 
 def require_classes(task: Any, arch: str) -> None:
@@ -100,7 +101,7 @@ class ClassificationHead(nn.Module):
 
 
 @dataclass
-class PooledConfig(FairseqDataclass):
+class PooledConfig(StoredConfig):
     """Options of the classification head."""
 
     classifier_mlp_dim: int = field(

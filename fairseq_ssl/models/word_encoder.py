@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
-from fairseq_ssl.checkpoints.hugging_face import missing_folder
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles, longest
 from fairseq_ssl.data.word_subwords import SubwordBatch
 from fairseq_ssl.errors import ConfigurationError
@@ -20,7 +19,6 @@ from fairseq_ssl.modules.edit_layers import EditStates, EncodedTokens, Words, Wo
 
 logger = logging.getLogger(__name__)
 
-POOLINGS = ("first", "mean")
 UNLIMITED = 10**9
 
 
@@ -41,20 +39,14 @@ def word_spans(batch: SubwordBatch) -> WordSpans:
     return WordSpans(batch.first, last, batch.counts > 0)
 
 
-def pool_words(states: Tensor, batch: SubwordBatch, pooling: str) -> Tensor:
-    """Return the state of each word [words, dim], without padding.
+def first_states(states: Tensor, batch: SubwordBatch) -> Tensor:
+    """Return the state of the first subword of each word [words, dim], without padding.
 
     Args:
         states: [batch, time, dim], of subwords.
         batch: the subwords.
-        pooling: `first` for the first subword, `mean` for the mean of all subwords.
     """
-    if pooling == "first":
-        return states.flatten(0, 1)[_first(batch)]
-    index, word, counts = _subwords(batch)
-    sums = states.new_zeros(len(counts), states.size(-1))
-    sums = sums.index_add(0, word, states.flatten(0, 1)[index])
-    return sums / counts.unsqueeze(-1)
+    return states.flatten(0, 1)[_first(batch)]
 
 
 def sum_embeddings(embeddings: Tensor, batch: SubwordBatch) -> Tensor:
@@ -124,14 +116,8 @@ def build_pretrained_encoder(cfg: Any, encoder: EncoderFiles, padding: int) -> P
 
 
 def load_pretrained_weights(name: str, model: Any, task: Any) -> None:
-    """Initialize `model` from a BERT or RoBERTa in the folder `name`.
-
-    If the folder does not exist, the weights must come from a checkpoint.
-    """
+    """Initialize `model` from a BERT or RoBERTa in the folder `name`."""
     folder = Path(name).expanduser()
-    if not folder.exists():
-        _require_checkpoint(model, folder)
-        return
     symbols = task.source_dictionary.symbols
     if model.subwords is not None:
         symbols = model.subwords.tokenizer.symbols(model.subwords.vocabulary)
@@ -142,29 +128,9 @@ def load_pretrained_weights(name: str, model: Any, task: Any) -> None:
         inner_dim=cfg.encoder_ffn_embed_dim,
         heads=cfg.encoder_attention_heads,
         positions=cfg.max_source_positions,
-        epsilon=cfg.edit_layer_norm_eps,
         factorized=not cfg.edit_unfactorized,
     )
     state = model.state_dict()
     for key, weight in initial_weights(folder, sizes, symbols, state).items():
         state[key].copy_(weight)
     logger.info(f"Initialized the encoder from {folder}")
-
-
-def _require_checkpoint(model: Any, folder: Path) -> None:
-    """Make `forward` raise ConfigurationError until a checkpoint is loaded into `model`."""
-    logger.warning(f"{folder} (--edit-init) does not exist. The weights must be in a checkpoint.")
-
-    def raise_error(*_: Any) -> None:
-        raise ConfigurationError(
-            f"No checkpoint was loaded, and --edit-init is missing. {missing_folder(folder)}"
-        )
-
-    def remove_hooks(*_: Any) -> None:
-        for handle in handles:
-            handle.remove()
-
-    handles = [
-        model.register_forward_pre_hook(raise_error),
-        model.register_load_state_dict_post_hook(remove_hooks),
-    ]

@@ -202,11 +202,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "selu": functional.selu,
 }
-AUTHOR = "author"
-GAINS = {"he": 6.0, "lecun": 3.0}
-"""Weights are uniform within +- sqrt(gain / fan-in)."""
-INITS = (AUTHOR, *GAINS)
-"""Weight initializations. See `init_weights`."""
+GAINS = {"relu": 6.0, "selu": 3.0}
+"""Weights are uniform within +- sqrt(gain / fan-in): He et al. for relu, LeCun et al. for selu."""
 
 
 @dataclass(frozen=True)
@@ -221,25 +218,12 @@ class StackSizes:
     is_compressed: bool = True
     norm: str = "layer"
     activation: str = "relu"
-    init: str = "he"
-    residual_scale: float = 1.0
-    """Scale of each residual branch. 0 means 1 / sqrt(2 L) for L blocks."""
     dropout: float = 0.0
 
     @property
     def width(self) -> int:
         """Number of channels of the dilated convolutions."""
         return self.dim // 2 if self.is_compressed else self.dim
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return self.sets * len(self.dilations)
-
-    @property
-    def scale(self) -> float:
-        """Scale of each residual branch: `residual_scale`, or 1 / sqrt(2 L) if it is 0."""
-        return self.residual_scale or 1 / math.sqrt(2 * self.blocks)
 
 
 class NormedActivation(nn.Module):
@@ -260,7 +244,7 @@ class NormedActivation(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """A residual block x + scale f(x), where f has a norm, an activation and a dilated convolution.
+    """A residual block x + f(x), where f has a norm, an activation and a dilated convolution.
 
     In a compressed block, a linear layer halves the channels before the convolution and another
     one restores them after it, each with a norm and an activation.
@@ -268,7 +252,6 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, sizes: StackSizes, dilation: int) -> None:
         super().__init__()
-        self.scale = sizes.scale
         self.dropout = sizes.dropout
         has_bias = sizes.norm == "none"  # a norm would cancel the bias before it
         convolution_bias = has_bias or not sizes.is_compressed
@@ -294,7 +277,7 @@ class ResidualBlock(nn.Module):
 
     def _add_residual(self, rows: Tensor, convolved: Tensor) -> Tensor:
         change = functional.dropout(self.after(convolved), self.dropout, self.training)
-        return rows + (change if self.scale == 1 else self.scale * change)
+        return rows + change
 
 
 class DilatedStack(nn.Module):
@@ -308,7 +291,7 @@ class DilatedStack(nn.Module):
             for _ in range(sizes.sets)
             for dilation in sizes.dilations
         )
-        init_weights(self, sizes.init)
+        init_weights(self, sizes.activation)
 
     @property
     def cache_size(self) -> int:
@@ -340,19 +323,11 @@ class DilatedStack(nn.Module):
         return list(self.blocks)  # type: ignore[arg-type]
 
 
-def init_weights(module: nn.Module, init: str) -> None:
-    """Initialize the weights of all linear layers. Biases are zero.
-
-    he (used in the slides) and lecun are the uniform initializations of He et al. and LeCun et al.
-    author is the initialization that the code behind the slides calls He et al.: uniform within
-    +- (fan-in fan-out)^(-1/4), about half the range.
-    """
+def init_weights(module: nn.Module, activation: str) -> None:
+    """Initialize the weights of all linear layers for an activation. Biases are zero."""
     for linear in module.modules():
         if isinstance(linear, nn.Linear):
-            if init == AUTHOR:
-                bound = (linear.in_features * linear.out_features) ** -0.25
-            else:
-                bound = math.sqrt(GAINS[init] / linear.in_features)
+            bound = math.sqrt(GAINS[activation] / linear.in_features)
             nn.init.uniform_(linear.weight, -bound, bound)
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)

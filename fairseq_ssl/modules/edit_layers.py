@@ -370,25 +370,6 @@ class EditScores(nn.Module):
         scores = torch.cat([keep + kept, delete, append, replace, rest + kept], dim=1)
         return scores if self.no_insert is None else self._joint_log_probs(scores, following)
 
-    def edit_probabilities(self, own: Tensor | None, states: Tensor) -> Tensor:
-        """Return the probability of any edit [n] from the terms that depend on h alone, in float32.
-
-        The terms of r and a are left out, so that it can be computed before them.
-
-        Args:
-            own: [n, dim], embeddings of the tokens to edit. None in an unfactorized model.
-            states: [n, dim], h.
-        """
-        scores = self.edits(states).float()
-        if own is not None:
-            kept = (own * self._head(states)).sum(-1, keepdim=True).float()
-            with_own = torch.ones_like(scores[:1])
-            with_own[:, 1] = 0
-            with_own[:, self.appends.stop : self.appends.stop + len(self.grams)] = 0
-            scores = scores + kept * with_own
-        edited: Tensor = 1 - scores.softmax(-1)[:, 0]
-        return edited
-
     def _joint_log_probs(self, scores: Tensor, gaps: Tensor) -> Tensor:
         """Return the sum of the log-probabilities of the two decisions of each label [n, labels].
 

@@ -156,11 +156,11 @@ class RecurrentEncoder(nn.Module):
         return states[rows, lengths.to(states.device) - 1]
 
 
-def flush_denormals(enabled: bool = True) -> None:
+def flush_denormals() -> None:
     """Flush denormal numbers to 0, if the processor supports it.
 
     The gradients of an LSTM become denormal near the start of a long text, which makes a CPU up to
     twenty times slower. The setting applies to the current thread and to threads that it starts
     later, so call this function before PyTorch starts its worker threads.
     """
-    torch.set_flush_denormal(enabled)
+    torch.set_flush_denormal(True)

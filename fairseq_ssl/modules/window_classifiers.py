@@ -40,7 +40,6 @@ class Imitators(nn.Module):
         padding: int,
         dim: int = 512,
         channels: int = 512,
-        separate_embeddings: bool = False,
         sparse_gradients: bool = False,
     ) -> None:
         """Build the imitators.
@@ -52,7 +51,6 @@ class Imitators(nn.Module):
             padding: id of the padding.
             dim: embedding dimension.
             channels: convolution channels (N).
-            separate_embeddings: whether each imitator has its own embeddings.
             sparse_gradients: whether gradients of embeddings are sparse tensors.
         """
         super().__init__()
@@ -60,11 +58,8 @@ class Imitators(nn.Module):
         self.padding = padding
         self.by_types: bool | None = None
         """True: project each distinct subword once. False: each position. None: the faster way."""
-        tables = len(self.windows) if separate_embeddings else 1
-        self.embeddings = nn.ModuleList(
-            nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=sparse_gradients)
-            for _ in range(tables)
-        )
+        shared = nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=sparse_gradients)
+        self.embeddings = nn.ModuleList([shared])  # the name in checkpoints is embeddings.0
         self.convolutions = nn.ModuleList(
             nn.Conv1d(dim, channels, 2 * window + 1, padding=window) for window in self.windows
         )
@@ -79,8 +74,8 @@ class Imitators(nn.Module):
         if by_types is None:
             by_types = len(types) < MAX_TYPE_TOKEN_RATIO * tokens.numel()
         logits = []
+        embedding = self.embeddings[0]
         for index, window in enumerate(self.windows):
-            embedding = self.embeddings[index % len(self.embeddings)]
             convolution = self.convolutions[index]
             if by_types:
                 hidden = _convolve_by_types(embedding, convolution, window, types, inverse, is_real)

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from fairseq import utils
@@ -32,6 +32,8 @@ from fairseq_ssl.tasks.translation_mixins import (
 
 logger = logging.getLogger(__name__)
 
+MASK = "<mask>"
+"""The dictionary symbol that replaces masked words."""
 NO_LANGUAGE = "None"
 """Target language in the file names of fairseq-preprocess --only-source."""
 
@@ -47,21 +49,11 @@ class DenoisingPretrainingConfig(TranslationConfig):
             f"direct:keep=0.2,denoise; choices: {describe_id_noises()} (default: denoise)"
         },
     )
-    noise_seed: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={"help": "random seed of the noise, 0 or more (default: the value of --seed)"},
-    )
     noise_subwords: str = field(
         default="none",
         metadata={
             "help": "subword scheme of the text, for noise on whole words: sentencepiece, "
             "subword-nmt, or none if each token is a word (default: none)"
-        },
-    )
-    noise_mask_token: str = field(
-        default="<mask>",
-        metadata={
-            "help": "mask token, a dictionary symbol that replaces masked words (default: <mask>)"
         },
     )
     seed: int = II("common.seed")
@@ -82,12 +74,11 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         super().__init__(cfg, dictionary, dictionary)
         self.settings = parse_id_noise(cfg.noise)
         self.boundaries = WordBoundaries.of(dictionary.symbols, cfg.noise_subwords)
-        self.noise_seed = cfg.seed if cfg.noise_seed is None else cfg.noise_seed
-        self.mask = dictionary.index(cfg.noise_mask_token)
+        self.mask = dictionary.index(MASK)
         if self.mask == dictionary.unk():
             self.mask = None
         self.vocabulary = len(dictionary)
-        _check(cfg, self.noise_seed, masked=self.mask is not None or not uses_mask(self.settings))
+        _check(cfg, masked=self.mask is not None or not uses_mask(self.settings))
 
     @classmethod
     def setup_task(cls, cfg: DenoisingPretrainingConfig, **options: Any) -> Any:
@@ -110,7 +101,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         """Load a split as in fairseq's translation task. Its source is the text with noise."""
         text, sizes = self._load_text(split, epoch, combine, **options)
         self.datasets[split] = OnlineDenoisingDataset(
-            *(text, sizes, self.target_dictionary, self.noise, self.noise_seed),
+            *(text, sizes, self.target_dictionary, self.noise, self.cfg.seed),
             renew=split == self.cfg.train_subset,
             shuffle=split != "test",
             left_pad_source=self.cfg.left_pad_source,
@@ -197,17 +188,17 @@ def _dictionary_path(cfg: DenoisingPretrainingConfig) -> Path:
     return Path(utils.split_paths(cfg.data)[0]) / f"dict.{_language(cfg)}.txt"
 
 
-def _check(cfg: DenoisingPretrainingConfig, seed: int, masked: bool) -> None:
+def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
     """Raise ConfigurationError for invalid options and for a missing mask token."""
     if not masked:
         raise ConfigurationError(
-            f"--noise {cfg.noise} masks words with {cfg.noise_mask_token}, which is not in the "
+            f"--noise {cfg.noise} masks words with {MASK}, which is not in the "
             f"dictionary. Append it, so that all other ids stay the same: echo "
-            f"'{cfg.noise_mask_token} 1' >> {_dictionary_path(cfg)} (and to the dictionaries of "
+            f"'{MASK} 1' >> {_dictionary_path(cfg)} (and to the dictionaries of "
             "models initialized from this one, since the number of embeddings must match)."
         )
-    if seed < 0:
-        raise ConfigurationError(f"--noise-seed is {seed}; expected 0 or more.")
+    if cfg.seed < 0:
+        raise ConfigurationError(f"--seed is {cfg.seed}; expected 0 or more.")
     if cfg.load_alignments or cfg.num_batch_buckets:
         raise ConfigurationError(
             "--load-alignments and --num-batch-buckets cannot be used with denoising_pretraining, "

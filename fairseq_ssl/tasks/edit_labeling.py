@@ -15,7 +15,8 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, OmegaConf
 
-from fairseq_ssl.checkpoints.bert import set_sizes
+from fairseq_ssl.checkpoints.bert import set_epsilon, set_sizes
+from fairseq_ssl.checkpoints.hugging_face import read_config
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.edit_preparation import EDITS, EDITS_FILE, NONE
@@ -200,6 +201,8 @@ class EditLabelingTask(FairseqTask):
         self.words = None
         if self.encoder is not None or (self.cfg.edit_unit == WORD and not from_checkpoint):
             self._set_words(cfg)
+        elif init := getattr(cfg, "edit_init", None):
+            set_epsilon(cfg, read_config(Path(init).expanduser()))
         return super().build_model(cfg, from_checkpoint)
 
     def _set_words(self, cfg: Any) -> None:
@@ -290,7 +293,7 @@ class EditLabelingTask(FairseqTask):
         return super().valid_step(self._split_long(sample, model), model, criterion)
 
     def _split_long(self, sample: dict[str, Any], model: Any) -> dict[str, Any]:
-        windows = Windows.of_model(model.max_subwords + 2, self.cfg.edit_window_overlap)
+        windows = Windows.of_model(model.max_subwords + 2)
         return split_batch(
             sample, windows, model.subwords, self.dictionary.eos(), self.dictionary.pad()
         )

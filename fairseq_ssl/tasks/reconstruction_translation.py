@@ -16,15 +16,12 @@ from omegaconf import II
 
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
 from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
-from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound
+from fairseq_ssl.data.dataset_sides import fit_length_bound
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models.two_way_model import TwoWayModel
-from fairseq_ssl.modules.reconstruction import MARGINAL
 from fairseq_ssl.tasks.translation_mixins import allow_several_splits
 
 logger = logging.getLogger(__name__)
-
-SEARCHES = ("beam", "sampling")
 
 
 @dataclass
@@ -50,18 +47,6 @@ class ReconstructionTranslationConfig(TranslationConfig):
         metadata={
             "help": "number of candidate translations per monolingual sentence, 1 or more "
             "(default: 5)"
-        },
-    )
-    reconstruction_search: str = field(
-        default="beam",
-        metadata={"help": "search for candidate translations: beam, sampling (default: beam)"},
-    )
-    reconstruction_max_len: str = field(
-        default="auto",
-        metadata={
-            "help": "maximum length of candidates, a,b: a n + b for a sentence of n words; auto is "
-            "the lowest bound that 99.9 percent of the training pairs in the data folder of the "
-            "epoch meet (default: auto)"
         },
     )
     reconstruction_mixed_lengths: bool = field(
@@ -213,22 +198,15 @@ class ReconstructionTranslationTask(TranslationTask):
     ) -> Any:
         """Translate the monolingual sentences, then train on the batch and the candidates."""
         candidates = {}
-        # The marginal likelihood is a sum over different translations.
-        distinct = criterion.weighting == MARGINAL and self._is_sampling
+        weight = criterion.weight(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
-            weight = criterion.weight(name, update_num)
             if name in sample and weight:
-                beam = criterion.candidate_count(self.cfg.reconstruction_beam)
                 hypotheses = self._translate(sample[name], model, direction)
                 padding = self.directions[direction].target_dictionary.pad()
-                collated = collate_candidates(hypotheses, padding, beam, distinct)
+                collated = collate_candidates(hypotheses, padding, self.cfg.reconstruction_beam)
                 candidates[name] = {**collated, "weight": weight}
         sample = {**sample, "candidates": candidates} if candidates else sample
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-
-    @property
-    def _is_sampling(self) -> bool:
-        return self.cfg.reconstruction_search == "sampling"
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
         """Return the candidate translations of each sentence, which the other model can read.
@@ -255,14 +233,14 @@ class ReconstructionTranslationTask(TranslationTask):
             max_len_a=slope,
             max_len_b=offset,
             unnormalized=True,
-            sampling=self._is_sampling,
         )
         return task.build_generator([model], args)
 
     def _max_len(self, direction: str) -> tuple[float, int]:
-        """Return fairseq's max_len_a and max_len_b for a direction."""
-        if self.cfg.reconstruction_max_len != "auto":
-            return _parse_max_len(self.cfg.reconstruction_max_len)
+        """Return fairseq's max_len_a and max_len_b for a direction.
+
+        They are the lowest bound that 99.9% of the training pairs in the folder of the epoch meet.
+        """
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
         slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)
         logger.info(f"{direction}: candidates have at most {slope} n + {offset} words")
@@ -306,16 +284,6 @@ def _direction_config(
     return TranslationConfig(**{**options, "source_lang": source, "target_lang": target})
 
 
-def _parse_max_len(text: str) -> tuple[float, int]:
-    bound = parse_length_bound(text)
-    if bound is None or max(bound) >= 1e6 or bound[1] < 1:
-        raise ConfigurationError(
-            f"--reconstruction-max-len is {text!r}; expected auto, or a,b with a of 0 or more and "
-            "b of 1 or more, such as 1.2,10."
-        )
-    return bound[0], int(bound[1])
-
-
 def _check(cfg: ReconstructionTranslationConfig) -> None:
     """Reject values out of range, and options that cannot be used with two models."""
     if cfg.source_lang == cfg.target_lang:
@@ -327,13 +295,6 @@ def _check(cfg: ReconstructionTranslationConfig) -> None:
         raise ConfigurationError(
             f"--reconstruction-beam is {cfg.reconstruction_beam}; expected 1 or more."
         )
-    if cfg.reconstruction_search not in SEARCHES:
-        raise ConfigurationError(
-            f"--reconstruction-search is {cfg.reconstruction_search!r}; expected "
-            f"{', '.join(SEARCHES)}."
-        )
-    if cfg.reconstruction_max_len != "auto":
-        _parse_max_len(cfg.reconstruction_max_len)
     clash = {
         "--eval-bleu": cfg.eval_bleu,
         "--load-alignments": cfg.load_alignments,

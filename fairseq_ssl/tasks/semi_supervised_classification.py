@@ -206,8 +206,8 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 cfg.mixture_imitator_options = imitator_options(cfg.mixture_imitators, self)
         if getattr(cfg, "classifier_bert", None):
             cfg.classifier_bert_config = bert_classifier.read_config(cfg.classifier_bert)
-        if hasattr(cfg, "classifier_encoder"):
-            encoder_classifier.set_encoder_options(cfg)
+        if encoder := getattr(cfg, "classifier_encoder", None):
+            cfg.classifier_encoder_options = encoder_classifier.encoder_options(encoder)
 
     def train_step(
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, *more: Any, **named: Any

@@ -103,7 +103,7 @@ def trainer(what: str, args: Any) -> harness.Run:
         imitators = Imitators(*sizes, sparse_gradients=args.sparse_gradients)
         imitators.by_types = FORMS[args.form]
         model: nn.Module = Pieces(imitators)
-        criterion: Any = ImitationCrossEntropy(task, "text")
+        criterion: Any = ImitationCrossEntropy(task)
         batch["net_input"] = {"piece_tokens": tokens}
         batch["teacher"] = torch.rand(args.batch, CLASSES, device=args.device).softmax(-1)
     else:
@@ -139,8 +139,8 @@ def expert(what: str, args: Any, task: Any) -> tuple[nn.Module, Any]:
     kinds: dict[str, Any] = {
         "lstm": lambda: losses.ClassificationCrossEntropy(task),
         BF16: lambda: losses.ClassificationCrossEntropy(task),
-        "adv": lambda: losses.AdversarialCrossEntropy(task, 5.0, 1.0),
-        "vat": lambda: losses.VirtualAdversarialCrossEntropy(task, 5.0, 1.0, 0.1),
+        "adv": lambda: losses.AdversarialCrossEntropy(task, 5.0),
+        "vat": lambda: losses.VirtualAdversarialCrossEntropy(task, 5.0),
     }
     return LstmClassifier.build_model(cfg, task), kinds[what]()
 

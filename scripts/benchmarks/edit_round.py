@@ -46,11 +46,7 @@ def random_tagger(config: EditTaggerConfig) -> tuple[EditTagger, argparse.Namesp
 
 def tagger(args: argparse.Namespace) -> Any:
     """Return an edit tagger of the kind in `args`."""
-    model, task = random_tagger(
-        EditTaggerConfig(
-            edit_unfactorized=not args.factorized, edit_detection=args.screened is not None
-        )
-    )
+    model, task = random_tagger(EditTaggerConfig(edit_unfactorized=not args.factorized))
     if args.kind == "float32":
         return model
     with TemporaryDirectory() as folder:
@@ -72,11 +68,6 @@ def main() -> None:
     options.add_argument("--factorized", action="store_true", help="score edits by all terms")
     options.add_argument("--batch", type=int, default=1, help="sentences in a batch")
     options.add_argument("--length", type=int, default=26, help="subwords of a sentence")
-    options.add_argument(
-        "--screened",
-        type=float,
-        help="share of the positions that a screen (--edit-screen) keeps (default: no screen)",
-    )
     options.add_argument("--rounds", type=int, default=5, help="forward passes of a run")
     args = harness.parse(options)
     ours, theirs = tagger(args), classifier()
@@ -84,18 +75,10 @@ def main() -> None:
     ids[:, 0], ids[:, -1] = 0, 2
     mask = torch.ones_like(ids)
 
-    share, positions = 1 - (args.screened or 0.0), args.batch * (args.length - 1)
-    passing = torch.randperm(positions)[: round(positions * share)].sort().values
-
     def run_tagger() -> int:
         with torch.inference_mode():
             for _ in range(args.rounds):
-                if args.screened is None:
-                    ours(src_tokens=ids)
-                else:
-                    encoded = ours.encode(ids)
-                    ours.screen(encoded)
-                    ours.score(encoded, passing)
+                ours(src_tokens=ids)
         return int(args.rounds * args.batch)
 
     def run_classifier() -> int:

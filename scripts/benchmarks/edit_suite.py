@@ -5,7 +5,6 @@ from __future__ import annotations
 from entry import PEERS, STOCK, Entry
 
 LIMIT = "Both programs compute the same matrix products, near the peak of a core in float32."
-SCREEN = "Edits are scored in a second pass, so that a round reads all weights twice."
 LAUNCHES = (
     "On an H200, kernels run 12% of the time (bfloat16: 9%), and each sentence launches 1,077 of "
     "them. In the rest the GPU waits for the CPU."
@@ -86,24 +85,6 @@ EDIT_TAGGERS = (
         "edit_round",
         "--threads 1 --batch 32 --rounds 1 --pairs 3",
         note=LIMIT,
-        gpu=False,
-    ),
-    Entry(
-        "edit_round.screened",
-        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
-        "`BertForTokenClassification`, one sentence",
-        "edit_round",
-        "--factorized --screened 0.85 --threads 1",
-        note=SCREEN,
-        gpu=False,
-    ),
-    Entry(
-        "edit_round.screened.32",
-        "one round of a factorized edit tagger with a screen that keeps 85% of the positions over "
-        "`BertForTokenClassification`, batches of 32 sentences",
-        "edit_round",
-        "--factorized --screened 0.85 --threads 1 --batch 32 --rounds 1 --pairs 3",
-        note=SCREEN,
         gpu=False,
     ),
     Entry(

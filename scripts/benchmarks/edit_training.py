@@ -8,9 +8,11 @@ also in the settings of the report.
 from __future__ import annotations
 
 import argparse
+import inspect
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 import harness
 import models
@@ -56,7 +58,16 @@ def sentences(args: argparse.Namespace) -> Tensor:
 def serve(args: argparse.Namespace) -> None:
     """Do a training step for each line of the standard input, and print the peak memory in KiB."""
     model = tagger(args).train()
-    criterion = EditCrossEntropy(argparse.Namespace(), 0.4, 1.0, 0.1, False)
+    options: dict[str, Any] = {
+        "edit_copy_weight": 0.4,
+        "edit_detection_weight": 1.0,  # in earlier checkouts
+        "label_smoothing": 0.1,
+        "sentence_avg": False,
+    }
+    known = inspect.signature(EditCrossEntropy).parameters
+    criterion = EditCrossEntropy(
+        argparse.Namespace(), **{name: options[name] for name in options if name in known}
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     ids = sentences(args)
     positions = ids[:, 1:].numel()

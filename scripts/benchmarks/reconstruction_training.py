@@ -45,11 +45,12 @@ def task_of(args: Any) -> ReconstructionTranslationTask:
         source_lang="one",
         target_lang="other",
         reconstruction_beam=args.beam,
-        reconstruction_max_len=f"0,{args.target_length}",
         train_subset="train",
         seed=1,
     )
-    return ReconstructionTranslationTask(cfg, words.source_dictionary, words.target_dictionary)
+    task = ReconstructionTranslationTask(cfg, words.source_dictionary, words.target_dictionary)
+    task._max_len = lambda _: (0, args.target_length)  # type: ignore[method-assign, assignment]
+    return task
 
 
 def sides(args: Any, *lengths: int) -> list[tuple[list[Any], list[int]]]:
@@ -66,7 +67,7 @@ def updates(args: Any, weight: float) -> harness.Run:
         name: models.build(args.arch, one, **unfold)[0] for name, one in task.directions.items()
     }
     model = TwoWayModel(ways).to(args.device).train()
-    criterion = ReconstructionLoss(task, str(weight), None, 0, "marginal", False, 0.0)
+    criterion = ReconstructionLoss(task, str(weight), 0, 0.0)
     source, target, text = sides(args, args.length, args.target_length, args.length)
     dictionary = task.source_dictionary
 

@@ -99,7 +99,7 @@ def architectures(model: str, cls: Any) -> Iterator[str]:
     from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 
     names = [arch for arch, owner in ARCH_MODEL_NAME_REGISTRY.items() if owner == model]
-    config = getattr(cls, "__dataclass", None)
+    config: Any = getattr(cls, "__dataclass", None)
     defaults = vars(config()) if config else {}
     values = {}
     for arch in names:
@@ -110,7 +110,8 @@ def architectures(model: str, cls: Any) -> Iterator[str]:
         yield f"Select it with `--arch {model}`."
         return
     keys = [key for key in values[names[0]] if len({str(values[arch][key]) for arch in names}) > 1]
-    flags = [f"`--{key.replace('_', '-')}`" for key in keys]
+    stored = config.stored() if hasattr(config, "stored") else ()  # fields that are not options
+    flags = [f"`{key}`" if key in stored else f"`--{key.replace('_', '-')}`" for key in keys]
     rows = [f"| architecture | {' | '.join(flags)} |", "| --- |" + " --- |" * len(keys)]
     for arch in names:
         words = [str(values[arch][key]) for key in keys]

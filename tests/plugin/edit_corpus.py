@@ -55,10 +55,7 @@ def build_taggers(folder: Path, data: Path) -> None:
         "token": (*FEW, *TINY, "--edit-detection"),
         "bert": (*FEW, *WORDS, "--edit-init", str(data / "bert")),
         "unfactorized": (*FEW, *WORDS, "--edit-unfactorized", "--edit-init", str(data / "bert")),
-        "electra": (
-            *(*FEW, *WORDS, "--edit-init", str(data / "electra")),
-            *("--edit-unfactorized", "--edit-pooling", "mean"),
-        ),
+        "electra": (*FEW, *WORDS, "--edit-unfactorized", "--edit-init", str(data / "electra")),
     }.items():
         trained(data / "bin", folder / "runs" / name, *flags).rename(folder / f"{name}.pt")
 

@@ -94,8 +94,8 @@ def test_separate_imitators_and_the_control_experiment(
 ) -> None:
     apart = []
     for window in ("1", "3"):
-        flags = ("--imitator-windows", window, "--imitator-average", "window")
-        apart.append(made.imitators(data, tmp_path / window, expert, *flags))
+        run = tmp_path / window
+        apart.append(made.imitators(data, run, expert, "--imitator-windows", window))
     both = ":".join(map(str, apart))
     found = made.mixture(data, tmp_path / "both", expert, "--mixture-imitators", both)
     model, _ = made.loaded(found, data)

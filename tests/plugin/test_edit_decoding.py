@@ -147,8 +147,8 @@ def test_interactive_with_unknown_words_long_and_empty_lines(run: Run, folder: P
     long = " ".join(["see the dog teh"] * 40)
     given = ["Teh dog see teh very nice cats me", "", long, "the", "a </s> teh"]
     words = ("fairseq-interactive", "bin", *TASK, "--path", "a/checkpoint_last.pt", "--cpu")
-    flags = ("--buffer-size", "5", "--batch-size", "5", "--print-edits", "--edit-window-overlap")
-    done = run(*words, *flags, "6", cwd=folder, text="".join(f"{line}\n" for line in given))
+    flags = ("--buffer-size", "5", "--batch-size", "5", "--print-edits")
+    done = run(*words, *flags, cwd=folder, text="".join(f"{line}\n" for line in given))
     lines = lines_of(done.stdout)
     texts = {at: line.split("\t")[1] for at, line in lines["H"].items()}
     windows = texts.pop(2).split()
@@ -174,7 +174,7 @@ def test_bias_and_thresholds_are_options_of_generate(folder: Path, tmp_path: Pat
     [
         *("--replace-unk --dataset-impl raw", "--print-alignment", "--prefix-size 1"),
         *("--constraints", "--sampling --beam 1", "--score-reference", "--edit-iterations 0"),
-        *("--edit-delete-bias nan", "--edit-window-overlap 18"),
+        "--edit-delete-bias nan",
     ],
 )
 @pytest.mark.slow

@@ -16,6 +16,9 @@ from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
 from fairseq.models import ARCH_MODEL_REGISTRY  # noqa: E402
 from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 
+from fairseq_ssl.models.bytenet import ByteNetConfig  # noqa: E402
+from tests.plugin.runs import parsed  # noqa: E402
+
 ARCHS = [arch for paper in PAPERS for arch in paper.archs]
 TASKS = ["translation", *(task for paper in PAPERS for task in paper.tasks)]
 CRITERIONS = [
@@ -51,3 +54,14 @@ def test_own_options_of_each_pair_are_in_the_parser(task: str, arch: str, criter
     for owner in owners:
         if owner.__module__.startswith("fairseq_ssl."):
             assert own_options(owner).items() <= shown.items()
+
+
+def test_fields_without_a_help_text_are_stored_but_are_no_options() -> None:
+    config = parsed("data-bin", "--arch", "bytenet_v2").model
+    assert (config.bytenet_sets, config.bytenet_encoder_kernel) == (6, 3)
+    assert set(ByteNetConfig.stored()) <= set(config)
+    parser = argparse.ArgumentParser()
+    ARCH_MODEL_REGISTRY["bytenet_v2"].add_args(parser)
+    names = {action.dest for action in parser._actions}
+    assert "bytenet_sets" in names
+    assert not set(ByteNetConfig.stored()) & names

@@ -204,14 +204,12 @@ def test_the_loss_of_a_language_model_is_summed_in_float32() -> None:
     from fairseq.data import Dictionary
 
     from fairseq_ssl.models.recurrent_models import (
+        RecurrentConfig,
         RecurrentDecoder,
         RecurrentLanguageModel,
-        RecurrentLanguageModelConfig,
     )
 
-    cfg = RecurrentLanguageModelConfig(
-        recurrent_embed_dim=4, recurrent_hidden_dim=4, recurrent_dropout=0.0
-    )
+    cfg = RecurrentConfig(recurrent_embed_dim=4, recurrent_hidden_dim=4, recurrent_dropout=0.0)
     dictionary = Dictionary()
     for word in "abcdefg":
         dictionary.add_symbol(word)

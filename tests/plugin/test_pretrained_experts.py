@@ -22,7 +22,6 @@ from omegaconf import OmegaConf  # noqa: E402
 from fairseq_ssl.analysis.classification import TextClassifierPipeline  # noqa: E402
 from fairseq_ssl.cli.main import main  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError, DataError  # noqa: E402
-from fairseq_ssl.models.encoder_classifier import set_encoder_options  # noqa: E402
 from tests import pretrained  # noqa: E402
 from tests.conftest import weights  # noqa: E402
 from tests.plugin import classification as made  # noqa: E402
@@ -186,8 +185,7 @@ def test_encoders_of_other_architectures(arch: str, flags: tuple[str, ...], tmp_
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ("{", "JSON"),
-        ('{"arch": "unheard"}', "--classifier-encoder"),
+        ("", "--classifier-encoder"),
         ('{"arch": "transformer_lm"}', "encoder and a decoder"),
         ('{"arch": "fconv"}', "max_source_positions"),
         (json.dumps(FCONV), "FConvEncoder"),
@@ -200,20 +198,6 @@ def test_unsupported_encoders_are_rejected(options: str, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named) as raised:
         built("encoder_classifier", task(), classifier_encoder_options=options)
     assert "\n" not in str(raised.value)
-
-
-def test_unknown_names_of_encoder_options_are_rejected() -> None:
-    def check(**options: Any) -> None:
-        text = json.dumps(options)
-        set_encoder_options(
-            SimpleNamespace(classifier_encoder=None, classifier_encoder_options=text)
-        )
-
-    for arch, options in ENCODERS.items():
-        if arch != "lstm":  # SMALL has options of Transformers
-            check(arch=arch, **options, dropout=0.1)
-            with pytest.raises(ConfigurationError, match="encoder_layerz"):
-                check(arch=arch, encoder_layerz=3)
 
 
 def test_number_of_lstm_layers_needs_no_decoder_option() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.files import read_checkpoint
+from fairseq_ssl.checkpoints.options import REMOVED, UNUSED
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from tests.conftest import Attack
 
@@ -51,6 +53,29 @@ def test_numpy_scalars_in_a_checkpoint_are_harmless(trained: Path, tmp_path: Pat
     assert (
         checkpoint_utils.load_checkpoint_to_cpu(tmp_path / "a.pt")["extra_state"]["best"] == values
     )
+
+
+def test_checkpoint_with_options_of_version_0_2(
+    trained: Path, tmp_path: Path, toy_data: Path
+) -> None:
+    """They are dropped, also from the criterion, unless the model would be different."""
+    state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
+    for section in ("model", "task", "criterion"):
+        values = state["cfg"][section]
+        values = vars(values) if isinstance(values, Namespace) else values
+        values.update(REMOVED, **dict.fromkeys(UNUSED, "any"))
+    path = tmp_path / "old.pt"
+    torch.save(state, path)
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(path)], {"data": str(toy_data)}
+    )
+    task.build_criterion(cfg.criterion)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, state["model"][name])
+    state["cfg"]["task"]["bytenet_residual_scale"] = 0.0
+    torch.save(state, path)
+    with pytest.raises(DataError, match=r"^.*old\.pt was trained with .*_scale=0\.0.* 0\.2 of.*$"):
+        read_checkpoint(path)
 
 
 def test_damaged_file_is_reported(trained: Path, tmp_path: Path) -> None:

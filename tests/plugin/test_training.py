@@ -93,8 +93,7 @@ FAMILIES = {
     ),
     "edit tagger on words": Family(
         "learner_data",
-        f"{LABELS} --edit-unit word --edit-tokenizer {{0}}/bert --edit-unfactorized"
-        " --edit-pooling mean",
+        f"{LABELS} --edit-unit word --edit-tokenizer {{0}}/bert --edit-unfactorized",
         *(2, 4),
     ),
     "virtual adversarial training": Family(

@@ -28,7 +28,7 @@ BENCHMARKS = {
     "edit_decoding": (
         "--arch edit_tagger_small --against transformer_tiny --sentences 2 --kind bf16"
     ),
-    "edit_round": "--factorized --screened 0.5 --rounds 1",
+    "edit_round": "--factorized --rounds 1",
     "edit_training": "--layers 1 --dim 64 --batch 2 --threads 1",
     "pseudo_bidirectional": (
         "--arch pseudo_bidirectional_transformer_small --sentences 2 --alignment"

@@ -114,7 +114,6 @@ def test_missing_or_invalid_weight_is_reported(
         ("bert", {"dim": 8}, "--encoder-embed-dim 4"),
         ("bert", {"inner_dim": 7}, "--encoder-ffn-embed-dim 6"),
         ("bert", {"heads": 1}, "--encoder-attention-heads 2"),
-        ("bert", {"epsilon": 1e-5}, "--edit-layer-norm-eps 1e-12"),
         ("bert", {"positions": 11}, "--max-source-positions 10"),
         ("roberta", {"positions": 9}, "--max-source-positions 8"),  # it has ten rows
     ],

@@ -113,15 +113,14 @@ def test_unknown_names_are_replaced_or_rejected() -> None:
 
 
 def test_one_direction_has_declared_options_only() -> None:
-    original = state("bytenet", "reconstruction_translation", bytenet_dilations="1,2", gift=CODE)
+    """Fields that are not options of the command line are kept, too."""
+    fields = {"bytenet_dilations": "1,2", "bytenet_encoder_kernel": 7, "bytenet_uncompressed": True}
+    fields["bytenet_activation"] = "selu"
+    original = state("bytenet", "reconstruction_translation", **fields, gift=CODE)
     original["model"] = {"models.en-de.w": torch.ones(1), "models.de-en.w": torch.ones(1)}
     original["cfg"]["task"] |= {"source_lang": "en", "target_lang": "de"}
     single = one_direction(original, "de", "en")
-    assert single["cfg"]["model"] == {
-        "_name": "bytenet",
-        "arch": "bytenet",
-        "bytenet_dilations": "1,2",
-    }
+    assert single["cfg"]["model"] == {"_name": "bytenet", "arch": "bytenet", **fields}
     assert single["cfg"]["task"]["source_lang"] == "de"
     assert list(single["model"]) == ["w"]
     with pytest.raises(UsageError, match="de-en or en-de"):

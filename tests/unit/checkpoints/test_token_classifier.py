@@ -74,7 +74,6 @@ def test_logits_equal_those_of_the_tagger(kind: str, tmp_path: Path) -> None:
         ({"edit_unfactorized": False}, "factorized"),
         ({"edit_gap_inserts": True}, "gaps"),
         ({"edit_detection": True}, "detection head"),
-        ({"edit_pooling": "mean"}, "by mean"),
     ],
 )
 def test_other_taggers_are_rejected(options: dict[str, Any], problem: str, tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.bert import TaggerSizes
 
-SIZES = TaggerSizes(
-    layers=2, dim=4, inner_dim=6, heads=2, positions=8, epsilon=1e-12, factorized=True
-)
+SIZES = TaggerSizes(layers=2, dim=4, inner_dim=6, heads=2, positions=8, factorized=True)
 SYMBOLS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c"]
 BYTES = ["<s>", "<pad>", "</s>", "<unk>", "a", "Ġb", "c", "<mask>"]
 DICTIONARY = ["<s>", "<pad>", "</s>", "<unk>", "c", "a"]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fairseq_ssl.criterions import classification_cross_entropy
 from fairseq_ssl.criterions.classification_cross_entropy import (
     AdversarialCrossEntropy,
     ClassificationCrossEntropy,
@@ -91,14 +92,14 @@ def test_cross_entropy_and_logged_counts() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_adversarial_loss_equals_the_loss_of_perturbed_embeddings(dtype: torch.dtype) -> None:
     model = Scorer().to(dtype)
-    found = AdversarialCrossEntropy(TASK, 0.7, 2.0)(model, sample())[0]
+    found = AdversarialCrossEntropy(TASK, 0.7)(model, sample())[0]
     embedded = model.embed(inputs()["src_tokens"])
     clean = cross_entropy(model(**inputs()))
     (gradient,) = torch.autograd.grad(
         cross_entropy(model(**inputs(), embedded=embedded)), embedded, retain_graph=True
     )
     disturbed = model(**inputs(), embedded=moved(embedded, gradient, 0.7))
-    expected = clean + 2.0 * cross_entropy(disturbed)
+    expected = clean + cross_entropy(disturbed)
     torch.testing.assert_close(found, expected)
     wanted = gradient_of(expected, model)
     near = 1e-5 if dtype == torch.float32 else 0.02
@@ -108,8 +109,8 @@ def test_adversarial_loss_equals_the_loss_of_perturbed_embeddings(dtype: torch.d
 def test_adversarial_loss_is_off_in_validation() -> None:
     model = Scorer()
     for criterion in (
-        AdversarialCrossEntropy(TASK, 5.0, 1.0),
-        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, 0.1),
+        AdversarialCrossEntropy(TASK, 5.0),
+        VirtualAdversarialCrossEntropy(TASK, 5.0),
     ):
         loss = criterion.eval()(model, sample())[0]
         torch.testing.assert_close(loss, cross_entropy(model(**inputs())))
@@ -120,7 +121,7 @@ def test_virtual_adversarial_loss_equals_the_reference(has_others: bool) -> None
     """For small xi, the direction is the main eigenvector of the divergence's Hessian."""
     model = Scorer()
     more = {"unlabeled": inputs()} if has_others else {}
-    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, 0.1)
+    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7)
     torch.manual_seed(5)
     found = criterion(model, sample(**more))[0]
     torch.manual_seed(5)
@@ -158,7 +159,7 @@ def test_adversarial_direction_of_a_tiny_gradient_in_half_precision() -> None:
         with torch.no_grad():
             model.output.weight.mul_(1e-2)
             model.output.bias.copy_(torch.tensor([11.0, 0.0, 0.0]))
-        loss = Watched(TASK, 1.0, 1.0)
+        loss = Watched(TASK, 1.0)
         loss(model.to(dtype), sample(target=torch.tensor([0, 0])))
         directions.append(loss.gradient)
     assert torch.cosine_similarity(directions[0], directions[1], dim=0) > 0.99
@@ -171,7 +172,7 @@ class Watching(VirtualAdversarialCrossEntropy):
 
     def perturbation(self, gradient: Tensor, inputs: dict[str, Tensor], length: float) -> Tensor:
         self.last = super().perturbation(gradient, inputs, length)
-        return self.last * self.sign if length == self.xi else self.last
+        return self.last * self.sign if length == classification_cross_entropy.XI else self.last
 
 
 def test_forward_passes_have_the_same_dropout() -> None:
@@ -182,7 +183,7 @@ def test_forward_passes_have_the_same_dropout() -> None:
     model = LstmClassifier(cfg, dictionary(), 3).train()
     directions = []
     for sign in (1.0, -1.0):
-        criterion = Watching(TASK, 1e-6, 1.0, 0.1).train()
+        criterion = Watching(TASK, 1e-6).train()
         criterion.sign = sign
         torch.manual_seed(7)
         assert criterion.losses(model, sample())[2] < 1e-6
@@ -207,9 +208,12 @@ def embeddings_of(criterion: Any, model: nn.Module) -> list[Tensor]:
     return seen
 
 
-def test_virtual_adversarial_direction_is_not_rounded_in_mixed_precision() -> None:
+def test_virtual_adversarial_direction_is_not_rounded_in_mixed_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The difference of logits at a distance of xi is smaller than the rounding of bfloat16."""
-    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, 0.001)
+    monkeypatch.setattr(classification_cross_entropy, "XI", 0.001)
+    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7)
     exact = embeddings_of(criterion, Scorer())
     with torch.autocast("cpu", torch.bfloat16):
         found = embeddings_of(criterion, Scorer())
@@ -219,22 +223,19 @@ def test_virtual_adversarial_direction_is_not_rounded_in_mixed_precision() -> No
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_virtual_adversarial_training_rejects_half_precision(dtype: torch.dtype) -> None:
     """At a distance of xi, rounded logits are equal, and the direction is 0 or noise."""
-    criterion, model = VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, 0.1), Scorer().to(dtype)
+    criterion, model = VirtualAdversarialCrossEntropy(TASK, 5.0), Scorer().to(dtype)
     with pytest.raises(ConfigurationError, match="--fp16"):
         criterion(model, sample())
     criterion.eval()(model, sample())
 
 
-@pytest.mark.parametrize(("average", "size"), [("text", 2), ("window", 5)])
-def test_imitation_loss_equals_equation_3_11(average: str, size: int) -> None:
+def test_imitation_loss_equals_equation_3_11() -> None:
     torch.manual_seed(1)
     model = Imitators(9, 3, (1, 2), PAD, 4, 5)
     tokens = torch.tensor([[4, 5, 6], [7, 8, PAD]])
     teacher = torch.tensor([[0.7, 0.2, 0.1], [0.0, 1.0, 0.0]])
     batch = {"net_input": {"piece_tokens": tokens}, "teacher": teacher, "nsentences": 2}
-    loss, found_size, log = ImitationCrossEntropy(TASK, average)(
-        lambda piece_tokens: model(piece_tokens), batch
-    )
+    loss, size, log = ImitationCrossEntropy(TASK)(lambda piece_tokens: model(piece_tokens), batch)
     found = model(tokens)
     expected = 0.0
     for logits in found.logits:
@@ -242,5 +243,5 @@ def test_imitation_loss_equals_equation_3_11(average: str, size: int) -> None:
             said = logits[place].log_softmax(-1)
             expected -= (teacher[text] * said).sum().item()
     assert loss.item() == pytest.approx(expected, rel=1e-5)
-    assert found_size == size
+    assert size == 2
     assert min(log["kl_1"], log["kl_2"]) > 0

@@ -36,7 +36,7 @@ class Fixed(nn.Module):
 
 
 def criterion(**changes: Any) -> EditCrossEntropy:
-    settings = {"edit_copy_weight": 0.4, "edit_detection_weight": 2.0, "label_smoothing": 0.0}
+    settings = {"edit_copy_weight": 0.4, "label_smoothing": 0.0}
     return EditCrossEntropy(TASK, **{**settings, "sentence_avg": False, **changes})
 
 
@@ -75,7 +75,7 @@ def test_error_detection_adds_its_loss() -> None:
         math.log1p(math.exp(-score if label else score))
         for score, label in zip(errors.tolist(), LABELS, strict=True)
     )
-    assert float(both - plain) == pytest.approx(2 * wanted, rel=1e-4)
+    assert float(both - plain) == pytest.approx(wanted, rel=1e-4)
 
 
 def test_logged_metrics() -> None:

@@ -78,12 +78,10 @@ def test_windows_can_be_selected_in_any_order() -> None:
 
 
 def test_window_size_excludes_start_and_end() -> None:
-    assert Windows.of_model(512, None) == Windows(510, 127)
-    assert Windows.of_model(3, None) == Windows(1, 0)
-    assert Windows.of_model(12, 9) == Windows(10, 9)
-    for positions, overlap in ((12, -1), (12, 10), (2, None)):
-        with pytest.raises(ConfigurationError):
-            Windows.of_model(positions, overlap)
+    assert Windows.of_model(512) == Windows(510, 127)
+    assert Windows.of_model(3) == Windows(1, 0)
+    with pytest.raises(ConfigurationError, match="--max-source-positions"):
+        Windows.of_model(2)
 
 
 @given(

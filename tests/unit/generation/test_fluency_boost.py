@@ -18,7 +18,8 @@ from fairseq_ssl.generation import fluency_boost
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
 from fairseq_ssl.inference.language_models import LanguageModelScorer
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, ScoringConfig
-from fairseq_ssl.models.recurrent_models import RecurrentLanguageModel, RecurrentLanguageModelConfig
+from fairseq_ssl.models import recurrent_models
+from fairseq_ssl.models.recurrent_models import RecurrentConfig, RecurrentLanguageModel
 from tests.unit.inference import random_models
 
 WORDS = ("a", "b", "c", "d")
@@ -76,11 +77,10 @@ def test_fluency_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -
 
 
 @torch.no_grad()
-def test_fluency_of_a_model_with_an_adaptive_softmax() -> None:
+def test_fluency_of_a_model_with_an_adaptive_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    config = RecurrentLanguageModelConfig(
-        recurrent_embed_dim=8, recurrent_hidden_dim=8, lm_adaptive_cutoffs="3,5"
-    )
+    monkeypatch.setattr(recurrent_models, "CUTOFFS", (3, 5))
+    config = RecurrentConfig(recurrent_embed_dim=8, recurrent_hidden_dim=8)
     model = RecurrentLanguageModel.build_model(config, SimpleNamespace(source_dictionary=LM)).eval()
     ids = [LM.encode_line(line, add_if_not_exist=False).long() for line in SENTENCES]
     expected = []

@@ -19,7 +19,7 @@ TINY = {"bytenet_dim": 8, "bytenet_sets": 2, "bytenet_dilations": "1,2,4"}
 KINDS: dict[str, dict[str, Any]] = {
     "bytenet": TINY,
     "bytenet_simplified": TINY,
-    "bytenet_selu": {**TINY, "bytenet_residual_scale": 0.0},
+    "bytenet_selu": TINY,
     "bytenet_no_norm": TINY,
     "bytenet_v2": TINY,
 }
@@ -130,19 +130,16 @@ def test_architectures_have_the_norms_and_activations_of_the_slides() -> None:
         for kind in ("bytenet", "bytenet_simplified")
     }
     assert norms["bytenet"] == 3 * norms["bytenet_simplified"]
-    assert build("bytenet_selu").encoder.stack.blocks[0].scale == pytest.approx(12**-0.5)
 
 
 @pytest.mark.parametrize(
     ("options", "culprit"),
     [
         ({"bytenet_dilations": "1,0"}, "--bytenet-dilations"),
-        ({"bytenet_encoder_kernel": 4}, "--bytenet-encoder-kernel"),
         ({"bytenet_dim": 7}, "--bytenet-dim"),
         ({"bytenet_unfold": "1.2"}, "--bytenet-unfold"),
         ({"bytenet_unfold": "nan,1"}, "--bytenet-unfold"),
-        ({"bytenet_residual_scale": float("nan")}, "--bytenet-residual-scale"),
-        ({"bytenet_decoder_norm": "batch"}, "--bytenet-decoder-norm"),
+        ({"bytenet_encoder_norm": "group"}, "--bytenet-encoder-norm"),
     ],
 )
 def test_invalid_options_are_rejected(options: dict[str, Any], culprit: str) -> None:

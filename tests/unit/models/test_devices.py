@@ -61,7 +61,7 @@ GREEDY = ("--beam", "1", "--max-len-b", "8")
 NOISY = (*BEAM, "--noisy-beam-beta", "6")
 SEARCHES = {
     **{f"{case}-beam": (case, None, BEAM) for case in tuple(CASES)[:6]},
-    "tagger": ("tagger", None, ("--edit-screen", "0.3")),
+    "tagger": ("tagger", None, ()),
     "unfactorized": ("unfactorized", None, ()),
     "shifted-noisy": ("shifted", "tagged_translation", NOISY),
     "shifted-aggressive": ("shifted", "local_transduction", (*GREEDY, "--aggressive")),

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
-from fairseq_ssl.modules.edit_layers import EditEncoder
+from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask
 from tests import pretrained
 from tests.unit.models.tiny_models import PAD, padded, task
 
@@ -68,15 +69,20 @@ class LanguageModel:
         return found
 
 
+SIZES: dict[str, Any] = {
+    "encoder_layers": 2,
+    "encoder_embed_dim": 8,
+    "encoder_ffn_embed_dim": 12,
+    "encoder_attention_heads": 2,
+    "max_source_positions": 12,
+}
+
+
 def tagger(
     kind: str, folder: Path | None, words: Dictionary | None = None, **options: Any
 ) -> EditTagger:
     sizes: dict[str, Any] = {
-        "encoder_layers": 2,
-        "encoder_embed_dim": 8,
-        "encoder_ffn_embed_dim": 12,
-        "encoder_attention_heads": 2,
-        "max_source_positions": 12,
+        **SIZES,
         "edit_layer_norm_eps": EPSILON[kind],
         "edit_init": None if folder is None else str(folder),
     }
@@ -156,17 +162,17 @@ def test_padding_symbols_of_the_dictionary_keep_random_embeddings(tmp_path: Path
     assert same.nonzero().flatten().tolist() == [len(words) - 1]
 
 
-@pytest.mark.parametrize("is_missing", [True, False])
-@torch.no_grad()
-def test_weights_of_a_checkpoint_override_the_folder(is_missing: bool, tmp_path: Path) -> None:
-    """The folder may be missing when a run resumes, or a model decodes, on another machine."""
-    folder, tokens = LanguageModel("bert", tmp_path).folder, padded(SENTENCES, False)
-    trained = tagger("bert", folder)
-    assert isinstance(trained.encoder, EditEncoder)
-    trained.encoder.mask.add_(1)
-    model = tagger("bert", tmp_path / "gone" if is_missing else folder)
-    if is_missing:
-        with pytest.raises(ConfigurationError, match="gone"):
-            model(tokens)
-    model.load_state_dict(trained.state_dict())
-    torch.testing.assert_close(model(tokens).edits, trained(tokens).edits)
+@pytest.mark.parametrize("kind", EPSILON)
+def test_epsilon_is_that_of_the_language_model(kind: str, tmp_path: Path) -> None:
+    """It is stored with the options of the model."""
+    folder = LanguageModel(kind, tmp_path).folder
+    own_task = EditLabelingTask(EditLabelingConfig(), dictionary(), EDITS)
+    options = {**SIZES, "_name": "edit_tagger", "edit_init": str(folder)}
+    cfg = OmegaConf.structured(EditTaggerConfig(**options))
+    model = own_task.build_model(cfg)
+    assert cfg.edit_layer_norm_eps == EPSILON[kind]
+    norms = [part for part in model.modules() if isinstance(part, torch.nn.LayerNorm)]
+    assert {norm.eps for norm in norms} == {EPSILON[kind]}
+    cfg.edit_init = str(tmp_path / "gone")
+    with pytest.raises(DataError, match="gone"):
+        own_task.build_model(cfg)

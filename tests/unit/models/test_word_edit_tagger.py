@@ -1,7 +1,4 @@
-"""An edit tagger on words equals the encoder in `transformers` on the subwords of the words.
-
-Screened decoding equals unscreened decoding wherever the screen lets a token pass.
-"""
+"""An edit tagger on words equals the encoder in `transformers` on the subwords of the words."""
 
 from __future__ import annotations
 
@@ -24,11 +21,9 @@ from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
-from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
-from fairseq_ssl.models.word_encoder import pool_words, word_spans
+from fairseq_ssl.models.word_encoder import first_states, word_spans
 from tests import pretrained
 
 transformers = pytest.importorskip("transformers")
@@ -96,7 +91,7 @@ def text_of(words: OovDictionary) -> Spans:
     return Spans.of([np.array(row) for row in rows])
 
 
-def expected_states(folder: Path, pooling: str) -> Tensor:
+def expected_states(folder: Path) -> Tensor:
     """Return the states of the start and the words, one sentence at a time."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
@@ -109,26 +104,25 @@ def expected_states(folder: Path, pooling: str) -> Tensor:
         rows.append(states[0])
         for number in range(len(sentence)):
             own = states[torch.from_numpy(words == number)]
-            rows.append(own[0] if pooling == "first" else own.mean(0))
+            rows.append(own[0])
     return torch.stack(rows)
 
 
-def states_of(model: EditTagger, task: Any, pooling: str) -> Tensor:
+def states_of(model: EditTagger, task: Any) -> Tensor:
     batch = task.words.batch(task.text)
     with torch.no_grad():
         states = model.encoder(batch.ids).tokens
-    return pool_words(states, batch, pooling)
+    return first_states(states, batch)
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean"])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_states_of_words_equal_transformers(kind: str, pooling: str, tmp_path: Path) -> None:
+def test_states_of_words_equal_transformers(kind: str, tmp_path: Path) -> None:
     folder = getattr(pretrained, kind)(tmp_path / kind)
     task = task_of(folder)
     model = tagger(folder, task, edit_unfactorized=True)
     assert "EditEncoder" in type(model.encoder).__name__
-    expected = expected_states(folder, pooling)
-    torch.testing.assert_close(states_of(model, task, pooling), expected, atol=1e-5, rtol=1e-4)
+    expected = expected_states(folder)
+    torch.testing.assert_close(states_of(model, task), expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -138,14 +132,14 @@ def test_other_encoders_equal_transformers_and_need_no_folder_again(
     folder = other(kind, tmp_path / kind)
     task = task_of(folder)
     model = tagger(folder, task, edit_unfactorized=True)
-    expected = expected_states(folder, "mean")
-    torch.testing.assert_close(states_of(model, task, "mean"), expected, atol=1e-5, rtol=1e-4)
+    expected = expected_states(folder)
+    torch.testing.assert_close(states_of(model, task), expected, atol=1e-5, rtol=1e-4)
     stored = EncoderFiles.of_state(json.loads(json.dumps(task.encoder.state())))
     for path in folder.iterdir():
         path.unlink()
     again = tagger(None, task_of(folder, stored), edit_unfactorized=True)
     again.load_state_dict(model.state_dict())
-    torch.testing.assert_close(states_of(again, task, "mean"), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(states_of(again, task), expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [*OTHERS, "bert", "roberta"])
@@ -241,109 +235,3 @@ def test_words_are_as_short_as_the_positions_of_the_encoder_require(tmp_path: Pa
         ((hypothesis,),) = generator.generate([], {"net_input": sample})
         assert model.subwords.longest == 10
         assert len(hypothesis["tokens"])
-
-
-CPU = torch.device("cpu")
-SCREENED = ("good xyz film", "abc good", "xyz", " ".join(["good", "xyz", "film", "Bad"] * 12))
-
-
-@pytest.fixture(scope="module")
-def bert_task(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return task_of(pretrained.bert(tmp_path_factory.mktemp("bert") / "bert"))
-
-
-def random_taggers(task: Any, count: int, on_words: bool = True, **options: Any) -> list[Any]:
-    found = []
-    for seed in range(count):
-        torch.manual_seed(seed)
-        words, task.words = task.words, task.words if on_words else None
-        one = tagger(None, task, **options)
-        task.words = words
-        for weight in one.parameters():
-            torch.nn.init.normal_(weight, std=0.5)
-        found.append(one)
-    return found
-
-
-def candidates(some: list[Any], task: Any, screen: float = 0.0) -> EditCandidates:
-    words = task.source_dictionary
-    rows = [np.array([words.bos(), *map(words.index, one.split())]) for one in SCREENED]
-    return EditCandidateFinder(some, words, EDITS, screen=screen)(Spans.of(rows), CPU)
-
-
-def first(some: EditCandidates, count: int) -> EditCandidates:
-    """Return the first positions."""
-    parts: list[Any] = [part[:count] for part in some]
-    return EditCandidates(*parts)
-
-
-def check(whole: EditCandidates, found: EditCandidates, passes: np.ndarray) -> None:
-    pairs: list[tuple[Any, Any]] = [*zip(found, whole, strict=True)]
-    for one, other in pairs:
-        np.testing.assert_allclose(one[passes], other[passes], rtol=1e-4, atol=1e-6)
-    assert (found.other[~passes] == -np.inf).all()
-    assert (found.deleted[~passes] == -np.inf).all()
-    choice = EditChoice(keep_bias=-1.0, delete_bias=1.0)
-    labels = choice(found, np.array([0])).labels
-    assert (labels[~passes] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("count", "on_words", "options"),
-    [
-        (1, True, {}),
-        (2, False, {}),
-        (1, False, {"edit_gap_inserts": True}),
-        (2, True, {"edit_unfactorized": True}),
-    ],
-)
-def test_screening_with_a_detection_head(
-    bert_task: Any, count: int, on_words: bool, options: dict[str, Any]
-) -> None:
-    """The head's output is the estimate, also in windows of a long sentence."""
-    some = random_taggers(bert_task, count, on_words, edit_detection=True, **options)
-    whole = candidates(some, bert_task)
-    for screen in (1e-9, float(np.median(whole.errors)), 1.0):
-        found = candidates(some, bert_task, screen)
-        passes = whole.errors >= screen
-        check(whole, found, passes)
-        np.testing.assert_allclose(found.errors, whole.errors, rtol=1e-4)
-
-
-@pytest.mark.parametrize("on_words", [True, False])
-def test_screening_without_a_detection_head(bert_task: Any, on_words: bool) -> None:
-    """The estimate is a softmax over the terms of equation 3 without r and a."""
-    (model,) = random_taggers(bert_task, 1, on_words)
-    whole = candidates([model], bert_task)
-    words = bert_task.source_dictionary
-    grams = len(EDITS.grams)
-    estimates = []
-    for sentence in SCREENED[:3]:
-        tokens = torch.tensor([[words.bos(), *map(words.index, sentence.split()), words.eos()]])
-        with torch.no_grad():
-            encoded = model.encode(tokens)
-            assert encoded.own is not None
-            for own, hidden in zip(encoded.own, encoded.hidden, strict=True):
-                logits = model.scores.edits(hidden)
-                for label in range(len(logits)):
-                    if label != 1 and not 2 + grams <= label < 2 + 2 * grams:
-                        logits[label] += own @ model.scores._head(hidden)
-                estimates.append(1 - float(logits.softmax(0)[0]))
-    threshold = float(np.median(estimates)) + 1e-6
-    passes = np.array(estimates) >= threshold
-    assert 0 < passes.sum() < len(passes)
-    found = candidates([model], bert_task, threshold)
-    short = len(passes)
-    check(first(whole, short), first(found, short), passes)
-    kept = 1 - np.array(estimates)[~passes]
-    np.testing.assert_allclose(found.kept[:short][~passes], kept, rtol=1e-3, atol=1e-6)
-
-
-def test_models_without_an_estimate_are_rejected(bert_task: Any) -> None:
-    with pytest.raises(ConfigurationError, match="--edit-screen"):
-        candidates(random_taggers(bert_task, 1), bert_task, 2)
-    for option in ("edit_gap_inserts", "edit_unfactorized"):
-        some = random_taggers(bert_task, 1) + random_taggers(bert_task, 1, **{option: True})
-        with pytest.raises(ConfigurationError, match="--edit-screen"):
-            candidates(some, bert_task, 0.5)
-        candidates(some, bert_task)

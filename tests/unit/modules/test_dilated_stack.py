@@ -22,14 +22,7 @@ KINDS = {
     "encoder": StackSizes(8, 5, 2, (1, 2, 4), is_causal=False, norm="batch"),
     "decoder": StackSizes(8, 3, 2, (1, 2, 4), is_causal=True, norm="layer"),
     "simplified": StackSizes(6, 3, 1, (1, 3), is_causal=False, is_compressed=False, norm="batch"),
-    "selu": StackSizes(
-        *(8, 3, 2, (1, 2)),
-        is_causal=True,
-        norm="none",
-        activation="selu",
-        init="lecun",
-        residual_scale=0,
-    ),
+    "selu": StackSizes(8, 3, 2, (1, 2), is_causal=True, norm="none", activation="selu"),
     "no norm": StackSizes(8, 1, 1, (1, 2), is_causal=True, norm="none"),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -87,9 +80,7 @@ def stacked(stack: DilatedStack, sizes: StackSizes, sentences: list[Tensor]) -> 
             for layer in part:  # type: ignore[union-attr]
                 is_linear = isinstance(layer, torch.nn.Linear)
                 states = [layer(one) for one in states] if is_linear else normed(states, layer)
-        sentences = [
-            one + sizes.scale * change for one, change in zip(sentences, states, strict=True)
-        ]
+        sentences = [one + change for one, change in zip(sentences, states, strict=True)]
     return sentences
 
 
@@ -185,14 +176,12 @@ def test_running_statistics_stay_in_float32() -> None:
     torch.testing.assert_close(norm.running_var, torch.tensor([0.9 + 2e5, 0.9 + 0.8]))
 
 
-@pytest.mark.parametrize("init", ["he", "lecun", "author"])
-def test_initial_weights_are_uniform_with_the_expected_variance(init: str) -> None:
-    sizes = StackSizes(200, 3, 1, (1,), is_causal=True, norm="none", init=init)
+@pytest.mark.parametrize(("activation", "gain"), [("relu", 2), ("selu", 1)])
+def test_initial_weights_are_uniform_with_the_expected_variance(activation: str, gain: int) -> None:
+    sizes = StackSizes(200, 3, 1, (1,), is_causal=True, norm="none", activation=activation)
     for module in DilatedStack(sizes).modules():
         if isinstance(module, torch.nn.Linear):
-            fans = module.in_features, module.out_features
-            both = 1 / (3 * math.sqrt(math.prod(fans)))
-            expected = {"he": 2 / fans[0], "lecun": 1 / fans[0], "author": both}[init]
+            expected = gain / module.in_features
             weight = module.weight.detach()
             assert math.isclose(float(weight.var()), expected, rel_tol=0.05)
             assert float(weight.abs().max()) <= math.sqrt(3 * expected) * (1 + 1e-6)

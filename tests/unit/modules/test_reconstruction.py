@@ -33,33 +33,6 @@ def test_marginal_loss_and_its_gradient() -> None:
         torch.testing.assert_close(back.grad[row], shares)
 
 
-def test_renormalized_marginal_loss() -> None:
-    there, back = scores()
-    lost = reconstruction_loss(there, back, renormalize=True)
-    first = [math.exp(value) for value in THERE[0]]
-    expected = sum(p / sum(first) * math.exp(b) for p, b in zip(first, BACK[0], strict=True))
-    assert math.isclose(float(lost[0].detach()), -math.log(expected), rel_tol=1e-6)
-
-
-def test_reinforce_loss_and_its_gradients() -> None:
-    there, back = scores()
-    torch.autograd.backward(reconstruction_loss(there, back, "reinforce").sum())
-    assert there.grad is not None
-    assert back.grad is not None
-    mean, deviation = -17 / 3, math.sqrt(((1 / 3) ** 2 + (11 / 3) ** 2 + (10 / 3) ** 2) / 3)
-    rewards = [(value - mean) / deviation for value in BACK[0]]
-    torch.testing.assert_close(there.grad[0], torch.tensor([-reward / 3 for reward in rewards]))
-    torch.testing.assert_close(there.grad[1], torch.tensor([0.5, -0.5, 0.0]))
-    torch.testing.assert_close(back.grad, -torch.tensor([[1 / 3] * 3, [0.5, 0.5, 0.0]]))
-
-
-def test_top1_loss_trains_the_backward_model_only() -> None:
-    there, back = scores()
-    torch.autograd.backward(reconstruction_loss(there, back, "top1").sum())
-    assert there.grad is None
-    torch.testing.assert_close(back.grad, torch.tensor([[-1.0, 0, 0], [-1.0, 0, 0]]))
-
-
 def test_log_likelihood_sums_over_words_and_eos() -> None:
     torch.manual_seed(1)
     lprobs = torch.randn(2, 3, 5).log_softmax(2)

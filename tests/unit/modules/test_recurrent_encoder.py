@@ -14,8 +14,8 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.recurrent_models import (
     LstmClassifier,
     LstmClassifierConfig,
+    RecurrentConfig,
     RecurrentLanguageModel,
-    RecurrentLanguageModelConfig,
 )
 from fairseq_ssl.modules.recurrent_encoder import (
     MIN_VARIANCE,
@@ -131,12 +131,11 @@ def test_a_classifier_and_its_language_model_agree_on_normalization(
     for number in range(30):
         words.add_symbol(f"w{number}", n=5)
     words.save(str(tmp_path / "dict.txt"))
-    language_cfg, cfg = RecurrentLanguageModelConfig(), LstmClassifierConfig()
+    language_cfg, cfg = RecurrentConfig(), LstmClassifierConfig()
     for one in (language_cfg, cfg):
         one.recurrent_embed_dim = one.recurrent_hidden_dim = 8
         one.recurrent_normalize_embeddings = normalized
     task = SimpleNamespace(source_dictionary=words, classes=["a", "b"])
-    language_cfg.lm_adaptive_cutoffs = "20"
     language_model = RecurrentLanguageModel.build_model(language_cfg, task)
     cfg.classifier_lm, cfg.classifier_lm_dict = f"{tmp_path}/lm.pt", f"{tmp_path}/dict.txt"
     stored = {"model": {**vars(language_cfg), "_name": "recurrent_lm"}}
