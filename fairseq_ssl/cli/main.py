@@ -21,6 +21,7 @@ from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, needs
 from fairseq_ssl.io.executors import silence_library_warnings
 
 VERBS = {
+    "analyze": "compare checkpoints by their translations, scores and encoder states",
     "average": "average checkpoints of a run, or extract its moving average",
     "back-translate": "translate monolingual text into synthetic pairs",
     "classify": "prepare data for text classifiers, label, predict and score",
@@ -34,7 +35,6 @@ VERBS = {
     "filter": "drop bad lines or pairs: wrong language, length, duplicates, copies",
     "filter learned": "train a classifier of clean and noisy pairs, and keep the best pairs",
     "learner-errors": "count the words that learners add, omit and confuse",
-    "length-bleu": "BLEU by source length, and the gain over a baseline checkpoint",
     "m2": "convert M2 files to text and back, and merge, count and apply their edits",
     "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
     "position-data": "create data sets that compare positions: short, joined, swapped",
@@ -43,12 +43,9 @@ VERBS = {
     "rerank": "rerank n-best lists by weighted scores, and combine systems",
     "score": "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
     "serve": "correct text over HTTP with an edit tagger, with a page to type into",
-    "shift-similarity": "cosine similarity of encoder states under shifted positions",
     "spelling": "correct misspelled words and missing capitals, with counts of English text",
     "subwords": "train a subword model, encode, decode, and create its dictionary",
-    "swapped-bleu": "BLEU of the first of joined sentences, in place and moved to the end",
     "tag": "add a tag such as <BT> to each line, and to fairseq's dictionaries",
-    "token-wins": "share of gold tokens that score higher than with a baseline checkpoint",
     "tokenize": "tokenize text as Moses does",
     "truecase": "truecase text as Moses does, and undo it",
     "user-dir": "print the path to pass to fairseq's --user-dir",
@@ -57,6 +54,10 @@ VERBS = {
 
 MOVED = {
     "--debug": "fairseq-ssl --debug VERB",
+    "length-bleu": "analyze length-bleu",
+    "shift-similarity": "analyze shift-similarity",
+    "swapped-bleu": "analyze swapped-bleu",
+    "token-wins": "analyze token-wins",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 

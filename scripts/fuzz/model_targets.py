@@ -89,20 +89,20 @@ MODEL_TARGETS = {
         {"one": READ, "two": WRITTEN, "three": READ * 9, "four": WRITTEN * 9, **WORD_VECTORS},
         ("--sif", "--copies", "--penalty"),
     ),
-    "length-bleu": Target(
-        "length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
+    "analyze.length-bleu": Target(
+        "analyze length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
         "--subwords none --device cpu -o {out}",
         BINARIZED,
         ("--ends", "--max-tokens"),
     ),
-    "token-wins": Target(
-        "token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
+    "analyze.token-wins": Target(
+        "analyze token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
         "--device cpu -o {out}",
         BINARIZED,
         ("--ranks", "--positions"),
     ),
-    "swapped-bleu": Target(
-        "swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
+    "analyze.swapped-bleu": Target(
+        "analyze swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
         "--subwords none --device cpu -o {out}",
         BINARIZED,
         ("--lines", "--seed"),
@@ -175,8 +175,9 @@ MODEL_TARGETS = {
         "--tokenizer bert:{folder} -o {out}",
         {"one": LABELED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
     ),
-    "shift-similarity": Target(
-        "shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu -o {out}",
+    "analyze.shift-similarity": Target(
+        "analyze shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu "
+        "-o {out}",
         BINARIZED,
         ("--offsets", "--max-tokens"),
     ),

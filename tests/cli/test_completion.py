@@ -40,7 +40,7 @@ def complete(script: Path, folder: Path, *words: str) -> set[str]:
 def test_bash_completes_verbs(script: Path, tmp_path: Path) -> None:
     offered = complete(script, tmp_path, "")
     assert offered == {verb for verb in VERBS if " " not in verb}
-    assert complete(script, tmp_path, "to") == {"token-wins", "tokenize"}
+    assert complete(script, tmp_path, "re") == {"report", "rerank"}
 
 
 def test_bash_completes_steps_flags_and_choices(script: Path, tmp_path: Path) -> None:

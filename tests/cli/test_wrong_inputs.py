@@ -227,10 +227,10 @@ CASES = """
 2 | --last                       | average RUN RUN --last 2 -o out
 1 | 99                           | average RUN --last 99 -o out
 1 | missing                      | average missing -o out
-1 | missing                      | token-wins missing -c a=LAST -c b=text -o out
-1 | missing                      | length-bleu DATA -c a=missing -c b=LAST -o out
-1 | dev                          | length-bleu DATA --subset dev -c a=LAST -c b=LAST -o out
-1 | <sep>                        | swapped-bleu DATA --subwords none -c a=LAST -o out
+1 | missing                      | analyze token-wins missing -c a=LAST -c b=text -o out
+1 | missing                      | analyze length-bleu DATA -c a=missing -c b=LAST -o out
+1 | dev                          | analyze length-bleu DATA --subset dev -c a=LAST -c b=LAST -o out
+1 | <sep>                        | analyze swapped-bleu DATA --subwords none -c a=LAST -o out
 """
 """Exit code, culprit and command."""
 
