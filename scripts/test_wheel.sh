@@ -103,14 +103,14 @@ lines 200 labels edited
 printf 'It is not so: we walk.\n' >text
 fairseq-ssl tokenize text --moses en -o tokens 2>log
 has tokens 'so : we walk .'
-fairseq-ssl detokenize tokens --subwords none --moses en >joined
+fairseq-ssl postprocess tokens --moses en >joined
 cmp text joined
 fairseq-ssl truecase train clean -o cases 2>log
 fairseq-ssl truecase apply cases clean -o cased 2>log
 lines 200 cased
 fairseq-ssl subwords train clean -o bpe --size 60 >log 2>&1
 fairseq-ssl subwords encode bpe clean -o clean.bpe 2>log
-fairseq-ssl subwords decode clean.bpe >decoded
+fairseq-ssl postprocess clean.bpe --subwords sentencepiece >decoded
 cmp clean decoded
 fairseq-ssl tag '<BT>' clean -o tagged 2>log
 has tagged '<BT> '

@@ -53,7 +53,7 @@ plain() { # LANGUAGE FILE OUTPUT
   if [[ "$1" == ja ]]; then
     into "$3" sed 's/ //g' "$2"
   else
-    into "$3" fairseq-ssl detokenize "$2" --subwords none --moses "$1"
+    into "$3" fairseq-ssl postprocess "$2" --moses "$1"
   fi
 }
 

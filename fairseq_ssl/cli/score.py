@@ -27,7 +27,7 @@ EXAMPLES = """\
       --baseline before.txt --by level --sections A=1037,B=1290,C=1069,N=988 --figure levels.png
   fairseq-ssl score gleu corrected.txt --source dev.src --reference dev.ref0 --reference dev.ref1
   fairseq-ssl score rouge summaries.txt --reference test.trg --stem --sentence-mark '<q>'
-  fairseq-ssl detokenize test.generate --field H --subwords none \\
+  fairseq-ssl postprocess test.generate --field H \\
       | fairseq-ssl score rouge - --reference test.trg --format json
   fairseq-ssl score chrf++ ours=seed1.de ours=seed2.de theirs=other.de --reference test.de \\
       --baseline before.de"""

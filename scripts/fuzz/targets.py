@@ -146,9 +146,15 @@ TARGETS |= {
         ("--jobs",),
         ("--normalize", "--no-escape", "--aggressive-dash-splits"),
     ),
-    "detokenize": Target(
-        "detokenize {text} --field H --subwords subword-nmt --moses de -o {out}",
+    "postprocess.field": Target(
+        "postprocess {text} --field H --subwords subword-nmt --moses de -o {out}",
         {"text": FOUND},
+    ),
+    "postprocess.subwords": Target(
+        "postprocess {one} --subwords sentencepiece -o {out}",
+        {"one": "\u2581The \u2581cat s \u2581sit .\n\u2581Dog s\n".encode()},
+        (),
+        ("--subwords=subword-nmt", "--subwords=none", "--drop=."),
     ),
     "postprocess": Target(
         "postprocess {text} --copy-unknown --source {source} --source-dict {one} "
@@ -241,12 +247,6 @@ TARGETS |= {
     ),
     "subwords.dictionary": Target(
         "subwords dictionary {model.model}", {"model.model": "pieces.model"}
-    ),
-    "subwords.decode": Target(
-        "subwords decode {one} -o {out}",
-        {"one": "\u2581The \u2581cat s \u2581sit .\n\u2581Dog s\n".encode()},
-        (),
-        ("--kind=subword-nmt", "--kind=none"),
     ),
     "subwords.encode": Target(
         "subwords encode {model.model} {text} -o {out}",

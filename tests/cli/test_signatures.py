@@ -76,7 +76,6 @@ CASES = {
     "tokenize text --moses": (
         *("en", "fr", "en --no-escape", "en --normalize", "en --aggressive-dash-splits"),
     ),
-    "detokenize bpe": ("", "--subwords none", "--moses en", "--drop <sep>"),
     "tag": ("<BT> text", "<FT> text", "<BT> text --undo"),
     "truecase apply": ("case text", "case2 text"),
     "spelling correct typos --counts": ("spell", "spell2"),
@@ -91,7 +90,7 @@ CASES = {
     ),
     "postprocess bpe --subwords": (
         *("sentencepiece", "sentencepiece --unknown-to X", "sentencepiece --moses en"),
-        *("none --detruecase", "sentencepiece --detruecase"),
+        *("none --detruecase", "sentencepiece --detruecase", "sentencepiece --drop <sep>"),
     ),
     "rerank apply nbest": ("--weight s=1", "--weight t=1", "--weight s=1 --nbest"),
     "rerank post-ensemble s1 s2 s3 s4 --vectors": (

@@ -19,7 +19,6 @@ TEXTS = {
 }
 COMMANDS = (
     "tokenize wrong --moses en -o out",
-    "detokenize wrong --subwords none --moses en -o out",
     "postprocess wrong --remove-brackets -o out",
     "tag <BT> wrong -o out",
     "truecase train wrong -o out",
