@@ -105,8 +105,8 @@ fairseq-ssl tokenize text --moses en -o tokens 2>log
 has tokens 'so : we walk .'
 fairseq-ssl postprocess tokens --moses en >joined
 cmp text joined
-fairseq-ssl truecase train clean -o cases 2>log
-fairseq-ssl truecase apply cases clean -o cased 2>log
+fairseq-ssl tokenize clean --train-truecase cases 2>log
+fairseq-ssl tokenize clean --truecase cases -o cased 2>log
 lines 200 cased
 fairseq-ssl subwords train clean -o bpe --size 60 >log 2>&1
 fairseq-ssl subwords encode bpe clean -o clean.bpe 2>log

@@ -45,8 +45,7 @@ VERBS = {
     "spelling": "correct misspelled words and missing capitals, with counts of English text",
     "subwords": "train a subword model, encode text, and create its dictionary",
     "tag": "add a tag such as <BT> to each line, and to fairseq's dictionaries",
-    "tokenize": "tokenize text as Moses does",
-    "truecase": "truecase text as Moses does, and undo it",
+    "tokenize": "tokenize and truecase text as Moses does",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
 """Summaries by verb. The module of a verb has its name, with _ for spaces and hyphens."""
@@ -59,11 +58,13 @@ MOVED = {
     "subwords decode": "postprocess --subwords",
     "swapped-bleu": "analyze swapped-bleu",
     "token-wins": "analyze token-wins",
+    "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
 OUTPUT_OPTIONS = (
     *("output", "clean", "source_output", "changed_positions", "label_dict", "figure", "scores"),
+    "train_truecase",
 )
 
 

@@ -165,11 +165,15 @@ TARGETS |= {
     ),
     "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}, (), ("--undo",)),
     "tag.dictionary": Target("tag <BT> --dictionary {one}", {"one": COUNTS}),
-    "truecase.train": Target("truecase train {text} -o {out}", {"text": TEXT}),
-    "truecase.apply": Target(
-        "truecase apply {case} {text} -o {out}", {"case": CASE, "text": TEXT}
+    "tokenize.train": Target(
+        "tokenize {text} --train-truecase {out}", {"text": TEXT}, (), ("--moses=en",)
     ),
-    "truecase.undo": Target("truecase undo {text} -o {out}", {"text": TEXT}),
+    "tokenize.truecase": Target(
+        "tokenize {text} --truecase {case} -o {out}",
+        {"text": TEXT, "case": CASE},
+        (),
+        ("--moses=en",),
+    ),
     "confusion-sets": Target(
         "confusion-sets {text} -o {out} --jobs 1",
         {"text": TEXT},

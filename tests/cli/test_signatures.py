@@ -77,7 +77,7 @@ CASES = {
         *("en", "fr", "en --no-escape", "en --normalize", "en --aggressive-dash-splits"),
     ),
     "tag": ("<BT> text", "<FT> text", "<BT> text --undo"),
-    "truecase apply": ("case text", "case2 text"),
+    "tokenize text --truecase": ("case", "case2", "case --moses en"),
     "spelling correct typos --counts": ("spell", "spell2"),
     "subwords train text --size": (
         *("80", "70", "80 --tags <BT>", "60 --model-type unigram", "80 --character-coverage 0.99"),
@@ -106,7 +106,7 @@ CASES = {
 }
 """Options of each command."""
 PREPARED = (
-    *("truecase train text -o case", "truecase train other -o case2"),
+    *("tokenize text --train-truecase case", "tokenize other --train-truecase case2"),
     *("spelling count english -o spell", "spelling count corrected -o spell2"),
     *("subwords train text --size 80 -o spm", "subwords train text --size 70 -o spm2"),
     "edits dictionary text corrected -o edits --jobs 1",

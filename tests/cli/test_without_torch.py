@@ -59,7 +59,7 @@ edits label noisy text --dictionary edits -o labels
 edits apply noisy labels -o edited
 edits vote noisy text edited -o voted
 tokenize text --moses en -o tokens
-truecase train text -o cases
+tokenize text --train-truecase cases
 subwords train text -o bpe --size 40
 tag <BT> text -o tagged
 learner-errors noisy text -o errors --min-count 1

@@ -91,10 +91,13 @@ CASES = """
 1 | text:1                       | tag <BT> --dictionary text
 1 | text:1                       | tag <BT> --dictionary dict.txt text
 2 | text is an input             | tag <BT> text -o text
-1 | short                        | truecase train short -o out
-1 | text:1                       | truecase apply text text -o out
-2 | text is an input             | truecase train text -o text
-2 | pipe is a device or a pipe   | truecase apply pipe text --jobs 2
+1 | short                        | tokenize short --train-truecase out
+1 | text:1                       | tokenize other --truecase text -o out
+2 | text is an input             | tokenize text --train-truecase text
+2 | pipe is a device or a pipe   | tokenize text --truecase pipe --jobs 2
+2 | --output                     | tokenize text --train-truecase out -o out
+2 | --normalize                  | tokenize text --truecase dict.txt --normalize
+2 | --moses                      | tokenize text
 1 | empty                        | spelling count empty -o out
 2 | text exists                  | spelling count text -o text
 2 | different files              | spelling count text -o text --force
