@@ -54,6 +54,7 @@ MOVED = {
     "--debug": "fairseq-ssl --debug VERB",
     "detokenize": "postprocess",
     "length-bleu": "analyze length-bleu",
+    "score chrf++": "score chrf --word-order 2",
     "shift-similarity": "analyze shift-similarity",
     "subwords decode": "postprocess --subwords",
     "swapped-bleu": "analyze swapped-bleu",

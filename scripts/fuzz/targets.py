@@ -105,7 +105,7 @@ TARGETS |= {
             ("--samples=2", "--baseline={two}"),
         ),
         ("bleu", "bleu {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
-        ("chrf", "chrf++ {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
+        ("chrf", "chrf {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--word-order=2",)),
         ("accuracy", "accuracy {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
         ("rouge", "rouge {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--stem",)),
     )
