@@ -226,6 +226,8 @@ CASES = """
 2 | fr                           | position-data vanilla pair out -s en -t fr
 1 | missing                      | position-data vanilla missing out
 1 | run                          | position-data vanilla run out
+2 | --limit                      | position-data interpolate pair out --limit 3
+2 | interpolate and swapped only | position-data vanilla pair out --separator x
 2 | is a folder                  | average RUN -o out
 2 | --last                       | average RUN RUN --last 2 -o out
 1 | 99                           | average RUN --last 99 -o out
