@@ -127,7 +127,12 @@ TARGETS |= {
 TARGETS |= {
     f"m2.{name}": Target(f"m2 {name} {words}", files, (), extras)
     for name, words, files, extras in (
-        ("to-text", "{gold} -o {out}", {"gold": M2}, ("--annotator=all", "--drop-overlaps")),
+        (
+            "to-text",
+            "{gold} -o {out}",
+            {"gold": M2},
+            ("--annotator=all", "--drop-overlaps", "--types=R*,M", "--exclude-types=VERB*"),
+        ),
         (
             "from-text",
             "{one} {two} --untyped -o {out}",
@@ -136,7 +141,6 @@ TARGETS |= {
         ),
         ("merge", "{gold} {more} -o {out}", {"gold": M2, "more": M2}, ()),
         ("stats", "{gold}", {"gold": M2}, ("--format=json",)),
-        ("apply", "{gold} -o {out}", {"gold": M2}, ("--types=R*,M", "--exclude-types=VERB*")),
     )
 }
 TARGETS |= {

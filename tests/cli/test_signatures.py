@@ -84,7 +84,7 @@ CASES = {
         *("40 --kind subword-nmt", "80 --sample-lines 5", "80 --sample-lines 5 --seed 2"),
     ),
     "subwords encode": ("spm.model text", "spm2.model text"),
-    "m2 apply gold.m2": (
+    "m2 to-text gold.m2": (
         *("", "--annotator 1", "--annotator 1 --types R:ORTH"),
         "--annotator 1 --exclude-types R:ORTH",
     ),

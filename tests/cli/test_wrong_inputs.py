@@ -176,8 +176,7 @@ CASES = """
 2 | different files              | m2 to-text gold.m2 -o out -s en -t en
 2 | pipe is a device or a pipe   | m2 to-text pipe -o out
 1 | text                         | m2 stats text
-1 | bad.m2:6                     | m2 apply bad.m2 -o out
-2 | gold.m2                      | m2 apply gold.m2 -o gold.m2
+1 | bad.m2:6                     | m2 to-text bad.m2 -o out
 1 | other.m2:5                   | m2 merge gold.m2 other.m2 -o out
 1 | short.m2                     | m2 merge gold.m2 short.m2 -o out
 1 | short.m2                     | m2 merge short.m2 gold.m2 -o out
