@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from targets import EDITS, JOINED, LABELED, NBEST, OTHER, TEXT, TWO_LINES, Target
+from targets import JOINED, LABELED, NBEST, TEXT, TWO_LINES, Target
 
 READ = b"a b c\nd e\n\nf g a b\n"
 WRITTEN = b"u v\nw x y\n\nz\n"
@@ -121,10 +121,6 @@ MODEL_TARGETS = {
     ),
     "export.ctranslate2": Target(
         f"export {{one.pt}} --to ctranslate2 {DATA} -o {{out}}", {"one.pt": "t.pt"}
-    ),
-    "edits.stats": Target(
-        "edits stats {one} {two} --dictionary {edits} --jobs 1",
-        {"one": TEXT, "two": OTHER, "edits": EDITS},
     ),
     "edits.tune": Target(
         "edits tune {one} {two} --model {models}/tagger.pt --data-dir {models}/data --iterations 1 "

@@ -213,10 +213,6 @@ TARGETS |= {
         "edits label {one} {two} --dictionary {edits} -o {out} --jobs 1",
         {"one": TEXT, "two": TEXT, "edits": EDITS},
     ),
-    "edits.apply": Target(
-        "edits apply {one} {two} -o {out} --jobs 1",
-        {"one": b"a b\nc\n", "two": b"KEEP DELETE APPEND_,\nAPPEND_x REPLACE_a\n"},
-    ),
     "edits.vote": Target(
         "edits vote {one} {two} {one} -o {out}", {"one": TEXT, "two": TEXT}, ("--min-votes",)
     ),
@@ -278,10 +274,6 @@ TARGETS |= {
         "average {one.pt} {two.pt} -o {out}", {"one.pt": "t.pt", "two.pt": "t.pt"}, ("--last",)
     ),
     "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": "t.pt"}),
-    "edits.apply.dictionary": Target(
-        "edits apply {one} {two} --dictionary {edits} -o {out} --jobs 1",
-        {"one": b"a b\nc\n", "two": b"KEEP DELETE KEEP\nKEEP REPLACE_the\n", "edits": EDITS},
-    ),
     "edits.dictionary.transforms": Target(
         "edits dictionary {one} {two} --transforms {suffixes} --groups all --label-dict {out}2 "
         "-o {out} --jobs 1",

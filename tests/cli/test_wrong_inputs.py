@@ -53,7 +53,6 @@ FILES: dict[str, str | bytes] = {
     "odd.vec": b"1 1\nthe \xff\n",
     "bad.yaml": "a: b: c",
     "edits": "fairseq-ssl edit dictionary, form 1\nlongest 1\ngram the 2\ntransform CASE_lower\n",
-    "unfit": "KEEP KEEP KEEP KEEP KEEP KEEP KEEP\nKEEP SUFFIX_-s KEEP KEEP\nKEEP KEEP\n",
     "labeled": LABELED,
     "valid": "good\tA Fine, film\nbad\tnumber\n",
     "fair": "fair\ta film\n",
@@ -154,9 +153,6 @@ CASES = """
 1 | latin                        | edits dictionary text other -o out --transforms latin --jobs 1
 1 | gold.m2 is an M2 file        | edits label gold.m2 text --dictionary edits OUT
 1 | text                         | edits label text other -o out --dictionary text --jobs 1
-1 | text:1                       | edits apply other text OUT
-1 | unfit:2                      | edits apply text unfit OUT
-1 | unfit:2                      | edits apply text unfit -o out --dictionary edits --jobs 1
 1 | gold.m2 is an M2 file        | edits tune text gold.m2 --model a.pt
 2 | other is not a checkpoint    | edits tune text other --model a.pt other
 1 | short                        | edits vote text short -o out
