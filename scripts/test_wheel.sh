@@ -122,7 +122,7 @@ lines 1 best
 mkdir pairs
 for split in train valid test; do cp clean "pairs/$split.en" && cp noisy "pairs/$split.de"; done
 fairseq-ssl position-data vanilla pairs positions -s en -t de >log 2>&1
-fairseq-ssl report before=noisy after=edited -o page.html --source noisy --reference clean 2>log
+fairseq-ssl report before=noisy after=clean -o page.html --source noisy --reference clean 2>log
 has page.html '</html>'
 [[ -e "$(fairseq-ssl user-dir)/py.typed" ]] || fail "py.typed is not installed"
 fairseq-ssl doctor >shown || fail "doctor: $(grep -B1 PROBLEM shown)"

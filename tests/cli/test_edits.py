@@ -63,7 +63,7 @@ def made(*options: str) -> EditDictionary:
 
 
 def applied(labels: list[str]) -> list[str]:
-    """Return the source lines with their labels applied. An empty line of labels changes nothing."""
+    """Return the source lines with their labels applied, if they have any."""
     pairs = zip(SOURCE, labels, strict=True)
     return [apply(source, names.split()) if names else source for source, names in pairs]
 
