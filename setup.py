@@ -1,7 +1,7 @@
 """A shim for tools that look for a setup.py; everything is declared in pyproject.toml.
 
 `pip install fairseq-ssl` installs the tools for text and files: noise, filter, score, edits,
-tokenize, truecase, subwords, rerank, report and others. The extras add:
+tokenize, subwords, rerank, report and others. The extras add:
 
 | extra       | for                                                                           |
 | ----------- | ----------------------------------------------------------------------------- |

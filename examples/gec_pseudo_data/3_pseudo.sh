@@ -31,7 +31,7 @@ portion() { # METHOD[@VALUE] CORPUS PORTION SSE
 # The following functions use the variables words, bpe, out, seed and value of `portion`.
 noisy() { # METHOD CORPUS PORTION SSE
   if [[ -n "$4" ]]; then
-    into "$out.words" fairseq-ssl subwords decode --subwords subword-nmt "$made/$1-$2/$3.src"
+    into "$out.words" fairseq-ssl postprocess "$made/$1-$2/$3.src" --subwords subword-nmt
     misspell "$out.words" "$out.misspelled"
     encode "$out.misspelled" "$out.src"
     return

@@ -15,7 +15,7 @@ ensemble() { # SEEDS SET OUTPUT
     --path "$(paths "$FINAL" "$1")" --max-tokens 4000 \
     --beam "$BEAM" --nbest "$NBEST" --lenpen "$LENGTH_PENALTY"
   quietly "$3.log" run fairseq-ssl rerank merge "l2r=$3.generate" --subwords none -o "$3.nbest"
-  into "$3.txt" fairseq-ssl detokenize "$3.generate" --field H --subwords subword-nmt
+  into "$3.txt" fairseq-ssl postprocess "$3.generate" --field H --subwords subword-nmt
 }
 
 rerank() { # SEEDS SET INPUT OUTPUT
@@ -26,7 +26,7 @@ rerank() { # SEEDS SET INPUT OUTPUT
     --translation "${models[@]}" --data-dir "$DATA/genuine" --source "$WORK/text/$2.src" \
     --lenpen "$LENGTH_PENALTY" -o "$4.nbest" ${FORCE:+--force}
   into "$4.subwords" fairseq-ssl rerank apply "$4.nbest" --weight l2r=1 --weight r2l=1
-  into "$4.txt" fairseq-ssl detokenize "$4.subwords" --subwords subword-nmt
+  into "$4.txt" fairseq-ssl postprocess "$4.subwords" --subwords subword-nmt
 }
 
 each_set() { # SEEDS SET

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Write text to WORK/text, extract edits, write their coverage of the dev set to WORK/stats, and binarize
-# to WORK/data.
+# Write text to WORK/text, label its edits, and binarize to WORK/data.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -38,14 +37,12 @@ build_data() { # NAME EDITS DICTIONARY-FLAGS...
   run mv "$data.tmp" "$data"
 }
 
-# Extract the edits of WORK/text/NAME to WORK/edits/NAME, and write their coverage of the dev set.
+# Extract the edits of WORK/text/NAME to WORK/edits/NAME.
 count_edits() { # NAME FLAGS...
   local text="$WORK/text/$1" edits="$WORK/edits/$1"
   build "$edits" run fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" \
     -o "$edits/edits.txt" --max-ngram "$EDIT_LONGEST" \
     --label-dict "$edits/labels.txt" "${@:2}"
-  build "$WORK/stats/$1.json" into "$WORK/stats/$1.json" fairseq-ssl edits stats \
-    "$text/valid.src" "$text/valid.trg" --dictionary "$edits/edits.txt" --format json
 }
 
 words() { # TASK FOLD

@@ -5,12 +5,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 decode() { # DATASET KIND SEED SET
   local out beam="$BEAM" text=(--subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"} --drop "$SEPARATOR")
-  [[ "$1" == lines.* ]] && beam="$LINES_BEAM" text=(--subwords none)
+  [[ "$1" == lines.* ]] && beam="$LINES_BEAM" text=()
   out="$(folder "$1" "$2" "$3")/$4"
   quietly "$out.log" into "$out.generate" fairseq-generate "$WORK/data/$1" --user-dir "$USER_DIR" \
     --path "$(model "$1" "$2" "$3")" --gen-subset "$4" --beam "$beam" \
     --max-len-a 1.5 --max-len-b 20 --max-tokens 4000
-  into "$out.txt" fairseq-ssl detokenize "$out.generate" --field H "${text[@]}"
+  into "$out.txt" fairseq-ssl postprocess "$out.generate" --field H "${text[@]}"
 }
 
 headline "3/5 decoding"

@@ -5,12 +5,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 OUT="$WORK/analysis"
 plain=(--subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"})
 
-analyse() { # NAME VERB DATASET OPTIONS...
+analyse() { # NAME KIND DATASET OPTIONS...
   local kind seed chosen=()
   for kind in $(kinds "$3"); do
     for seed in $SEEDS; do chosen+=(-c "$kind=$(model "$3" "$kind" "$seed")"); done
   done
-  rebuild "$OUT/$1.json" run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
+  rebuild "$OUT/$1.json" run fairseq-ssl analyze "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
 }
 
 for dataset in $TRANSLATED; do

@@ -53,7 +53,7 @@ plain() { # LANGUAGE FILE OUTPUT
   if [[ "$1" == ja ]]; then
     into "$3" sed 's/ //g' "$2"
   else
-    into "$3" fairseq-ssl detokenize "$2" --subwords none --moses "$1"
+    into "$3" fairseq-ssl postprocess "$2" --moses "$1"
   fi
 }
 
@@ -173,8 +173,8 @@ build "$WORK/filtered" filtered
 headline "1/9 truecased"
 for language in "$SOURCE" "$TARGET"; do
   if cased "$language"; then
-    build "$WORK/case.$language" quietly "$WORK/case.log" run fairseq-ssl truecase train \
-      "$WORK/filtered/genuine.$language" -o "$WORK/case.$language"
+    build "$WORK/case.$language" quietly "$WORK/case.log" run fairseq-ssl tokenize \
+      "$WORK/filtered/genuine.$language" --train-truecase "$WORK/case.$language"
   fi
   for set in genuine mono subwords $HELD_OUT; do
     build "$WORK/true/$set.$language" truecased "$language" "$WORK/filtered/$set.$language" \

@@ -123,7 +123,7 @@ best_of() { # PERCENT
   local name="bt@$1" language all=()
   for language in "$SOURCE" "$TARGET"; do
     all+=("$WORK/best/bt.$language")
-    build "${all[-1]}" into "${all[-1]}" fairseq-ssl detokenize "$(pairs_of bt).$language" \
+    build "${all[-1]}" into "${all[-1]}" fairseq-ssl postprocess "$(pairs_of bt).$language" \
       --subwords sentencepiece
   done
   build "$WORK/best/$name" best "$1" "${all[@]}"

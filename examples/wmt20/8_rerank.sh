@@ -18,9 +18,7 @@ best() { # SET l2r|r2l
 }
 
 ensembled() { # SET
-  local out="$OUT/d.1/$1"
-  into "$out.subwords" fairseq-ssl detokenize "$LISTS/$1.l2r.generate" --field H --subwords none
-  finish "$out" "$1"
+  finish "$OUT/d.1/$1" "$1" "$LISTS/$1.l2r.generate" --field H
 }
 
 # Merge the n-best lists of both orders without duplicates, in the subwords of the models.
@@ -73,7 +71,7 @@ both_orders() { # SET
   local out="$OUT/e.1/$1"
   into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.both.nbest"
   into "$out.subwords" fairseq-ssl rerank apply "$out.nbest" --weight s2t=1 --weight s2t-r2l=1
-  finish "$out" "$1"
+  finish "$out" "$1" "$out.subwords"
 }
 
 # Tune the weights of all scores on the set valid (5.3.7).
@@ -94,7 +92,7 @@ weights() {
 reranked() { # SET
   local out="$OUT/f.1/$1"
   into "$out.subwords" fairseq-ssl rerank apply "$LISTS/$1.all.nbest" --weights "$WORK/weights.json"
-  finish "$out" "$1"
+  finish "$out" "$1" "$out.subwords"
 }
 
 post_ensemble() { # SET

@@ -167,7 +167,7 @@ cased() { # LANGUAGE
 }
 truecased() { # LANGUAGE FILE OUTPUT
   if cased "$1"; then
-    into "$3" fairseq-ssl truecase apply "$WORK/case.$1" "$2"
+    into "$3" fairseq-ssl tokenize "$2" --truecase "$WORK/case.$1"
   else
     into "$3" cat "$2"
   fi

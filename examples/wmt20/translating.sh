@@ -3,7 +3,7 @@
 #
 #   search OUT SET MODELS FLAGS...     run fairseq-generate to OUT.generate; several MODELS, separated by
 #                                      colons, are an ensemble (5.3.5)
-#   finish OUT SET                     detokenize OUT.subwords to OUT.txt (5.3.8)
+#   finish OUT SET FILE FLAGS...       post-process FILE, in subwords, to OUT.txt (5.3.8)
 #   translated OUT SET MODELS FLAGS... build both
 
 search() { # OUT SET MODELS FLAGS...
@@ -13,7 +13,7 @@ search() { # OUT SET MODELS FLAGS...
 }
 
 # Post-process by the rules of the target language (5.3.8).
-finish() { # OUT SET
+finish() { # OUT SET FILE FLAGS...
   local flags=()
   case "$SOURCE-$TARGET" in
     *-ja) flags=(--japanese-punctuation) ;;
@@ -25,7 +25,7 @@ finish() { # OUT SET
       ;;
   esac
   if cased "$TARGET"; then flags+=(--detruecase); fi
-  into "$1.txt" fairseq-ssl postprocess "$1.subwords" --subwords sentencepiece "${flags[@]}"
+  into "$1.txt" fairseq-ssl postprocess "$3" "${@:4}" --subwords sentencepiece "${flags[@]}"
 }
 
 translated() { # OUT SET MODELS FLAGS...
@@ -34,6 +34,5 @@ translated() { # OUT SET MODELS FLAGS...
 
 translate() { # OUT SET MODELS FLAGS...
   search "$1" "$2" "$3" "${@:4}"
-  into "$1.subwords" fairseq-ssl detokenize "$1.generate" --field H --subwords none
-  finish "$1" "$2"
+  finish "$1" "$2" "$1.generate" --field H
 }

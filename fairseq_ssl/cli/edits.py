@@ -1,9 +1,8 @@
-"""``fairseq-ssl edits``: extract edit labels from parallel text, and apply them."""
+"""``fairseq-ssl edits``: extract edit labels from parallel text, combine and tune corrections."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import fairseq_ssl
@@ -14,10 +13,8 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
     SIZE,
-    apply_file,
     build_dictionary_file,
     label_file,
-    measure_coverage,
 )
 from fairseq_ssl.edits.extraction import vote_files
 from fairseq_ssl.edits.transforms import GROUPS
@@ -28,9 +25,7 @@ EXAMPLES = """\
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt --size 5000 --groups all
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt --label-dict dict.labels.txt
-  fairseq-ssl edits stats valid.src valid.trg --dictionary edits.txt
   fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
-  fairseq-ssl edits apply test.src test.labels -o test.out
   fairseq-ssl edits vote test.src first.out second.out third.out --min-votes 2 -o test.out
   fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin
   fairseq-ssl edits tune valid.src valid.trg --model one.pt two.pt --weights 2,1"""
@@ -43,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps = Steps(parser)
     _add_prepare(steps)
     _add_dictionary(steps)
-    label = steps.add("label", "write edit labels for the start and each token of SOURCE", _label)
+    summary = "write edit labels for the start and each token of SOURCE, and print their coverage"
+    label = steps.add("label", summary, _label)
     _add_files(label)
     options.add_output(label)
     label.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
@@ -57,22 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exact", action="store_true", help="drop pairs whose labels do not reproduce TARGET"
     )
     options.add_jobs(label)
-    apply = steps.add("apply", "apply edit labels to SOURCE", _apply)
-    options.add_files(
-        apply,
-        source="text to edit, the SOURCE of label",
-        labels="edit labels of each line, output of label; an empty line is not edited",
-    )
-    options.add_output(apply)
-    apply.add_argument(
-        "--dictionary", type=Path, metavar="FILE", help=f"{DICTIONARY}, to reject other labels"
-    )
-    options.add_jobs(apply)
-    stats = steps.add("stats", "print the coverage of a dictionary and the oracle scores", _stats)
-    _add_files(stats)
-    stats.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
-    options.add_format(stats)
-    options.add_jobs(stats)
     votes = steps.add("vote", "combine corrections: keep edits of at least N systems", _vote)
     options.add_files(votes, source="text in tokens separated by spaces")
     votes.add_argument(
@@ -251,45 +231,12 @@ def _label(args: argparse.Namespace) -> None:
         executor=options.local_executor(args),
         progress=progress,
     )
-    coverage = summary.coverage
-    share = _percent(coverage.kept.total(), coverage.edits)
     print_lines(
-        f"{summary.lines} pairs, {summary.without_labels} dropped; {coverage.edits} edits"
-        f"{f', {share} with a label' if coverage.edits else ''}"
-        f"{_incomparable(coverage.incomparable)}",
+        *summary.coverage.lines(),
+        f"dropped         {summary.dropped} pairs",
         summary.signature,
         f"wrote {args.output}",
     )
-
-
-def _apply(args: argparse.Namespace) -> None:
-    summary = apply_file(
-        args.source,
-        args.labels,
-        args.output,
-        args.dictionary,
-        executor=options.local_executor(args),
-        progress=progress,
-    )
-    counts = f"{summary.lines} lines, {summary.without_labels} without labels unchanged"
-    print_lines(counts, summary.signature, f"wrote {args.output}")
-
-
-def _stats(args: argparse.Namespace) -> None:
-    summary = measure_coverage(
-        args.source,
-        args.target,
-        args.dictionary,
-        executor=options.local_executor(args),
-        progress=progress,
-    )
-    if args.format == "json":
-        files = {"source": str(args.source), "target": str(args.target)}
-        report = {**summary.coverage.report(), "signature": str(summary.signature), **files}
-        print(json.dumps(report, indent=2, ensure_ascii=False))
-    else:
-        print("\n".join(summary.coverage.lines()))
-        print_lines(summary.signature)
 
 
 def _vote(args: argparse.Namespace) -> None:

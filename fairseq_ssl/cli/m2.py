@@ -1,4 +1,4 @@
-"""``fairseq-ssl m2``: convert M2 files to text and back; merge, count and apply edits."""
+"""``fairseq-ssl m2``: convert M2 files to text and back, merge them, and count their edits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fairseq_ssl.text.m2.statistics import M2Statistics
 EXAMPLES = """\
   fairseq-ssl m2 to-text ABCN.dev.gold.bea19.m2 -o dev          (writes dev.src and dev.trg)
   fairseq-ssl m2 to-text conll14.m2 -o test --annotator all     (test.src, test.trg.0, test.trg.1)
+  fairseq-ssl m2 to-text dev.m2 -o verbs --types 'VERB*,NOUN*' --exclude-types U
   fairseq-ssl m2 from-text dev.src dev.ref0 dev.ref1 -o dev.m2 --jobs 8
   fairseq-ssl m2 merge first.m2 second.m2 -o both.m2
-  fairseq-ssl m2 stats both.m2 --format json
-  fairseq-ssl m2 apply both.m2 --types 'VERB*,NOUN*' --exclude-types U -o corrected.txt"""
+  fairseq-ssl m2 stats both.m2 --format json"""
 M2_FILE = "M2 file"
 RECORDED = "step annotator drop_overlaps types exclude_types spacy_model untyped"
 
@@ -33,7 +33,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_files(step, file=M2_FILE)
     options.add_output(step, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX")
     options.add_sides(step)
-    _add_annotator(step, "; all: every annotator, N into PREFIX.trg.N")
+    step.add_argument(
+        "--annotator",
+        type=lambda word: None if word == "all" else options.integer(0)(word),
+        default=0,
+        metavar="N",
+        help="id of the annotator, 0 or more; all: every annotator, N into PREFIX.trg.N (default: "
+        "0)",
+    )
+    step.add_argument(
+        "--drop-overlaps",
+        action="store_true",
+        help="drop an edit that overlaps an earlier one (default: an error)",
+    )
+    for name, what in (("", "apply"), ("exclude-", "leave out")):
+        step.add_argument(
+            f"--{name}types",
+            type=lambda words: words.split(","),
+            default=[],
+            metavar="TYPE,...",
+            help=f"types of edits to {what}: full as R:VERB:SVA, without operation as VERB:SVA, or "
+            "operations as R; * matches any text, as in VERB*",
+        )
     step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
     options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
     step.add_argument(
@@ -52,34 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     step = steps.add("stats", "count sentences, tokens and edits by annotator and type", _stats)
     options.add_input(step, M2_FILE)
     options.add_format(step)
-    step = steps.add("apply", "print the sentences, corrected by the edits of some types", _apply)
-    options.add_input(step, M2_FILE)
-    options.add_output_or_stdout(step)
-    _add_annotator(step)
-    for name, what in (("", "apply"), ("exclude-", "leave out")):
-        step.add_argument(
-            f"--{name}types",
-            type=lambda words: words.split(","),
-            default=[],
-            metavar="TYPE,...",
-            help=f"types of edits to {what}: full as R:VERB:SVA, without operation as VERB:SVA, or "
-            "operations as R; * matches any text, as in VERB*",
-        )
-
-
-def _add_annotator(step: argparse.ArgumentParser, more: str = "") -> None:
-    step.add_argument(
-        "--annotator",
-        type=lambda word: None if more and word == "all" else options.integer(0)(word),
-        default=0,
-        metavar="N",
-        help=f"id of the annotator, 0 or more{more} (default: 0)",
-    )
-    step.add_argument(
-        "--drop-overlaps",
-        action="store_true",
-        help="drop an edit that overlaps an earlier one (default: an error)",
-    )
 
 
 def add_pipeline(step: options.Options, untyped: str) -> None:
@@ -104,19 +97,12 @@ def _text(args: argparse.Namespace) -> None:
         args.output.with_name(f"{args.output.name}.{lang}")
         for lang in (args.source_lang, args.target_lang)
     )
-    done = m2.m2_to_text(args.file, source, target, args.annotator, None, args.drop_overlaps)
-    _signature(args, {"file": str(args.file)}).write_beside(source)
-    print_lines(f"wrote {source}", *(f"wrote {path}: {_counts(by)}" for path, by in done.items()))
-
-
-def _apply(args: argparse.Namespace) -> None:
-    options.check_output(args.output, args.input)
-    name = str(args.input or "stdin")
     chosen = m2.EditFilter(args.types, args.exclude_types)
-    applier = m2.EditApplier(name, args.annotator, chosen, args.drop_overlaps)
-    lines = map(applier, m2.parse_m2(options.input_lines(args.input), name))
-    options.write_lines(lines, args.output, _signature(args, {"file": name}))
-    print_lines(_counts(applier))
+    done = m2.m2_to_text(args.file, source, target, args.annotator, chosen, args.drop_overlaps)
+    signature = _signature(args, {"file": str(args.file)})
+    signature.write_beside(source)
+    counts = (f"wrote {path}: {_counts(by)}" for path, by in done.items())
+    print_lines(signature, f"wrote {source}", *counts)
 
 
 def _signature(args: argparse.Namespace, files: dict[str, object]) -> Signature:

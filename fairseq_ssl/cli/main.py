@@ -21,47 +21,53 @@ from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, needs
 from fairseq_ssl.io.executors import silence_library_warnings
 
 VERBS = {
+    "analyze": "compare checkpoints by their translations, scores and encoder states",
     "average": "average checkpoints of a run, or extract its moving average",
     "back-translate": "translate monolingual text into synthetic pairs",
     "classify": "prepare data for text classifiers, label, predict and score",
     "completion": "print a completion script for bash or zsh",
     "confusion-sets": "list the words that each word can be confused with, by a spell checker",
     "correct": "correct the grammar of text, raw or tokenized, with an edit tagger",
-    "detokenize": "join subwords, undo Moses tokenization, extract text from fairseq-generate",
     "doctor": "check the installation and print versions for bug reports",
-    "edits": "convert corrected text to edit labels of its tokens, and back",
+    "edits": "convert corrected text to edit labels, combine and tune corrections",
     "export": "convert a checkpoint to fairseq's architecture, one direction, or CTranslate2",
     "filter": "drop bad lines or pairs: wrong language, length, duplicates, copies",
     "filter learned": "train a classifier of clean and noisy pairs, and keep the best pairs",
     "learner-errors": "count the words that learners add, omit and confuse",
-    "length-bleu": "BLEU by source length, and the gain over a baseline checkpoint",
-    "m2": "convert M2 files to text and back, and merge, count and apply their edits",
+    "m2": "convert M2 files to text and back, merge them, and count their edits",
     "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
     "position-data": "create data sets that compare positions: short, joined, swapped",
-    "postprocess": "copy unknown words, join subwords, detruecase, fix Japanese punctuation",
+    "postprocess": "convert model output to text: join subwords, detokenize, detruecase",
     "report": "write an HTML page of scores, figures and sentences",
     "rerank": "rerank n-best lists by weighted scores, and combine systems",
     "score": "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
     "serve": "correct text over HTTP with an edit tagger, with a page to type into",
-    "shift-similarity": "cosine similarity of encoder states under shifted positions",
     "spelling": "correct misspelled words and missing capitals, with counts of English text",
-    "subwords": "train a subword model, encode, decode, and create its dictionary",
-    "swapped-bleu": "BLEU of the first of joined sentences, in place and moved to the end",
+    "subwords": "train a subword model, encode text, and create its dictionary",
     "tag": "add a tag such as <BT> to each line, and to fairseq's dictionaries",
-    "token-wins": "share of gold tokens that score higher than with a baseline checkpoint",
-    "tokenize": "tokenize text as Moses does",
-    "truecase": "truecase text as Moses does, and undo it",
+    "tokenize": "tokenize and truecase text as Moses does",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
 """Summaries by verb. The module of a verb has its name, with _ for spaces and hyphens."""
 
 MOVED = {
     "--debug": "fairseq-ssl --debug VERB",
+    "detokenize": "postprocess",
+    "length-bleu": "analyze length-bleu",
+    "edits stats": "edits label",
+    "m2 apply": "m2 to-text",
+    "score chrf++": "score chrf --word-order 2",
+    "shift-similarity": "analyze shift-similarity",
+    "subwords decode": "postprocess --subwords",
+    "swapped-bleu": "analyze swapped-bleu",
+    "token-wins": "analyze token-wins",
+    "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
 OUTPUT_OPTIONS = (
     *("output", "clean", "source_output", "changed_positions", "label_dict", "figure", "scores"),
+    "train_truecase",
 )
 
 

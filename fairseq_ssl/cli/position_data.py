@@ -8,7 +8,7 @@ from typing import Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.text.parallel_folder import ParallelFolder, TextFolder
 from fairseq_ssl.text.position_data import (
     EXTRAPOLATE,
@@ -23,74 +23,86 @@ EXAMPLES = """\
   fairseq-ssl position-data extrapolate data-bin data-bin-extrapolate
   fairseq-ssl position-data interpolate text text-joined --sentences 10 --separator '<sep>'
   fairseq-ssl position-data swapped text-joined text-swapped"""
-KINDS = {
-    VANILLA: "copy all splits unchanged",
-    EXTRAPOLATE: "keep training pairs of at most --limit tokens, and other splits unchanged",
-    INTERPOLATE: "join adjacent sentences in all splits",
-    SWAPPED: "move the first of joined sentences to the end",
+KINDS = (VANILLA, EXTRAPOLATE, INTERPOLATE, SWAPPED)
+KINDS_OF = {
+    "limit": (EXTRAPOLATE,),
+    "sentences": (INTERPOLATE,),
+    "separator": (INTERPOLATE, SWAPPED),
 }
+"""Kinds of data that an option belongs to."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add a subcommand for each kind of data set."""
-    steps = Steps(parser, "KIND", "kinds of data")
-    for kind, summary in KINDS.items():
-        step = steps.add(kind, summary, options.one_writer(_write))
-        step.set_defaults(kind=kind)
-        step.add_argument(
-            "input",
-            type=Path,
-            metavar="INPUT",
-            help="folder with the splits train*, valid* and test*: tokenized text (train.en, "
-            "train.de or train.en.gz, ...), or a folder of fairseq-preprocess",
+    """Add the arguments of ``position-data`` to the parser."""
+    parser.add_argument(
+        "kind",
+        choices=KINDS,
+        metavar="KIND",
+        help="vanilla: copy all splits unchanged; extrapolate: keep training pairs of at most "
+        "--limit tokens, and other splits unchanged; interpolate: join adjacent sentences in all "
+        "splits; swapped: move the first of joined sentences to the end",
+    )
+    parser.add_argument(
+        "input",
+        type=Path,
+        metavar="INPUT",
+        help="folder with the splits train*, valid* and test*: tokenized text (train.en, train.de "
+        "or train.en.gz, ...), or a folder of fairseq-preprocess",
+    )
+    parser.add_argument(
+        "output", type=Path, metavar="OUTPUT", help="output folder, in the format of INPUT"
+    )
+    for short, side in (("-s", "source"), ("-t", "target")):
+        parser.add_argument(
+            *(short, f"--{side}-lang"),
+            metavar="LANG",
+            help=f"{side} language, required if INPUT has several language pairs",
         )
-        step.add_argument(
-            "output", type=Path, metavar="OUTPUT", help="output folder, in the format of INPUT"
-        )
-        for short, side in (("-s", "source"), ("-t", "target")):
-            step.add_argument(
-                *(short, f"--{side}-lang"),
-                metavar="LANG",
-                help=f"{side} language, required if INPUT has several language pairs",
-            )
-        if kind == EXTRAPOLATE:
-            options.add_integer(
-                step,
-                "--limit",
-                "max length of a side of a training pair in tokens, without </s>",
-                50,
-            )
-        if kind == INTERPOLATE:
-            options.add_integer(
-                step, "--sentences", "number of adjacent sentences to join", 10, minimum=2
-            )
-        if kind in (INTERPOLATE, SWAPPED):
-            step.add_argument(
-                "--separator",
-                default=SEPARATOR,
-                metavar="TOKEN",
-                help="token between joined sentences, added to dictionaries that lack it (default: "
-                "%(default)s)",
-            )
-        options.add_replace(step, "an OUTPUT of this command")
+    parser.add_argument(
+        "--limit",
+        type=options.integer(1),
+        metavar="N",
+        help="for extrapolate: max length of a side of a training pair in tokens, without </s>, 1 "
+        "or more (default: 50)",
+    )
+    parser.add_argument(
+        "--sentences",
+        type=options.integer(2),
+        metavar="N",
+        help="for interpolate: number of adjacent sentences to join, 2 or more (default: 10)",
+    )
+    parser.add_argument(
+        "--separator",
+        metavar="TOKEN",
+        help="for interpolate and swapped: token between joined sentences, added to dictionaries "
+        f"that lack it (default: {SEPARATOR})",
+    )
+    options.add_replace(parser, "an OUTPUT of this command")
 
 
-def _write(args: argparse.Namespace) -> None:
-    names = ("limit", "sentences", "separator", "overwrite")
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
+    """Write the data set, and print the number of pairs of each split."""
+    settings = {name: getattr(args, name) for name in KINDS_OF if getattr(args, name) is not None}
+    for name in settings:
+        if args.kind not in KINDS_OF[name]:
+            raise UsageError(f"{flag(name)} is for {' and '.join(KINDS_OF[name])} only.")
     summary = write_position_data(
         _open(args),
         args.input,
         args.output,
         args.kind,
+        overwrite=args.overwrite,
         progress=progress,
-        **{name: value for name, value in vars(args).items() if name in names},
+        **settings,
     )
+    used = summary.signature.parameters
     for split, (read, written) in summary.splits.items():
         note = ""
         if args.kind == INTERPOLATE:
-            note = f" ({read - written * args.sentences} left over)"
+            note = f" ({read - written * used['sentences']} left over)"
         elif args.kind == EXTRAPOLATE and split.startswith("train"):
-            note = f" (longer than {args.limit}: {read - written})"
+            note = f" (longer than {used['limit']}: {read - written})"
         print_lines(f"{split}: {read} pairs -> {written}{note}")
     print_lines(*summary.notes, summary.signature, f"wrote {args.output}")
 

@@ -1,4 +1,4 @@
-"""``fairseq-ssl postprocess``: convert output of a model to final text (thesis, 5.3.8)."""
+"""``fairseq-ssl postprocess``: convert output of a model to text (thesis, 5.3.8)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature, content_digest
-from fairseq_ssl.text.postprocessing import UnknownCopies, postprocessor
+from fairseq_ssl.text.postprocessing import UnknownCopies, postprocessor, read_generated_lines
 from fairseq_ssl.text.vocabulary import read_counts
 
 EXAMPLES = """\
-  fairseq-ssl detokenize generate.txt --field H --subwords none > hyp.bpe.de
+  fairseq-ssl postprocess generate.txt --field H > hyp.bpe.de
+  fairseq-ssl postprocess generate.txt --field H --subwords subword-nmt --moses de > hyp.de
   fairseq-ssl postprocess hyp.bpe.de --copy-unknown --source test.bpe.en \\
       --source-dict data-bin/dict.en.txt --target-dict data-bin/dict.de.txt \\
       --subwords sentencepiece --detruecase --moses de > hyp.de
@@ -23,26 +24,38 @@ EXAMPLES = """\
   fairseq-ssl postprocess hyp.bpe.en --unknown-to '|' --subwords sentencepiece > hyp.en"""
 
 COPYING = ("source", "source_dict", "target_dict")
-STEPS = (
-    *("copy_unknown", "subwords", "unknown_to", "detruecase", "moses"),
+LINE_STEPS = (
+    *("drop", "subwords", "unknown_to", "detruecase", "moses"),
     *("japanese_punctuation", "remove_brackets"),
 )
-"""Options of post-processing steps, in the order of the steps."""
+"""Options of the steps that `postprocessor` applies to each line, in its order."""
+STEPS = ("field", "copy_unknown", *LINE_STEPS)
+"""Options of all steps, in their order."""
 ORDER = " ".join(flag(step) for step in STEPS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the input, the output and an option for each post-processing step."""
-    options.add_input(parser, "tokenized output of a model, one sentence per line", "file")
+    what = "output of a model, one sentence per line, or with --field output of fairseq-generate"
+    options.add_input(parser, what, "file")
     options.add_output_or_stdout(parser)
     steps = parser.add_argument_group(
         "steps", f"one or more; they are always applied in this order:\n{ORDER}"
+    )
+    steps.add_argument(
+        "--field",
+        choices=("S", "T", "H"),
+        help="extract sources (S), targets (T) or best hypotheses (H) from output of "
+        "fairseq-generate, in the order of the data",
     )
     steps.add_argument(
         "--copy-unknown",
         action="store_true",
         help="replace the n-th <unk> by the n-th source token that is not in both dictionaries; an "
         "<unk> without such a token is kept, and counted on stderr (thesis, En-De)",
+    )
+    steps.add_argument(
+        "--drop", metavar="TOKEN", help="token to remove, such as the <sep> of joined sentences"
     )
     options.add_rewriting(steps, "none")
     steps.add_argument(
@@ -86,13 +99,17 @@ def run(args: argparse.Namespace) -> None:
     chosen = _chosen(args)
     file = args.file or Path(options.STDIN)
     options.check_output(args.output, file, *(getattr(args, name) for name in COPYING))
-    steps = {name: getattr(args, name) for name in STEPS if name != "copy_unknown"}
-    process = postprocessor(**steps)
+    process = postprocessor(**{name: getattr(args, name) for name in LINE_STEPS})
     copies = _copies(args) if args.copy_unknown else None
     if copies:
         chosen["dictionary_digest"] = content_digest(args.source_dict, args.target_dict)
     signature = Signature("postprocess", chosen)
-    lines = _copied(args, copies) if copies else options.input_lines(args.file)
+    lines = options.input_lines(args.file)
+    name = "stdin" if str(file) == options.STDIN else str(file)
+    if args.field:
+        lines = read_generated_lines(lines, args.field, name)
+    if copies:
+        lines = _copied(lines, name, args.source, copies)
     options.write_lines(map(process, lines), args.output, signature)
     if copies:
         print_lines(f"{copies.copied} <unk> replaced by source tokens, {copies.left} <unk> kept")
@@ -101,9 +118,10 @@ def run(args: argparse.Namespace) -> None:
 def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
     """Return the options of the selected steps. Raise UsageError for incompatible options."""
     given = {step: getattr(args, step) for step in STEPS}
-    idle = {"subwords": "none"}
     chosen = {
-        step: value for step, value in given.items() if value not in (False, None, idle.get(step))
+        step: value
+        for step, value in given.items()
+        if value not in (False, None) and (step, value) != ("subwords", "none")
     }
     if not chosen:
         raise UsageError(f"No step is selected. Pass one or more of {ORDER}.")
@@ -122,14 +140,11 @@ def _copies(args: argparse.Namespace) -> UnknownCopies:
     )
 
 
-def _copied(args: argparse.Namespace, copies: UnknownCopies) -> Iterator[str]:
+def _copied(lines: Iterator[str], name: str, sources: Path, copies: UnknownCopies) -> Iterator[str]:
     """Yield lines with source tokens in place of <unk>. Both files must have as many lines."""
-    name = "stdin" if args.file is None or str(args.file) == options.STDIN else args.file
-    for number, (line, source) in enumerate(
-        zip_longest(options.input_lines(args.file), options.input_lines(args.source))
-    ):
+    for number, (line, source) in enumerate(zip_longest(lines, options.input_lines(sources))):
         if line is None or source is None:
-            ended, longer = (name, args.source) if line is None else (args.source, name)
+            ended, longer = (name, sources) if line is None else (sources, name)
             raise DataError(
                 f"{ended} has {number} lines, but {longer} has more. Output and source must have "
                 "the same number of lines."

@@ -27,10 +27,10 @@ EXAMPLES = """\
       --baseline before.txt --by level --sections A=1037,B=1290,C=1069,N=988 --figure levels.png
   fairseq-ssl score gleu corrected.txt --source dev.src --reference dev.ref0 --reference dev.ref1
   fairseq-ssl score rouge summaries.txt --reference test.trg --stem --sentence-mark '<q>'
-  fairseq-ssl detokenize test.generate --field H --subwords none \\
+  fairseq-ssl postprocess test.generate --field H \\
       | fairseq-ssl score rouge - --reference test.trg --format json
-  fairseq-ssl score chrf++ ours=seed1.de ours=seed2.de theirs=other.de --reference test.de \\
-      --baseline before.de"""
+  fairseq-ssl score chrf ours=seed1.de ours=seed2.de theirs=other.de --reference test.de \\
+      --word-order 2 --baseline before.de"""
 TYPED = ("operation", "type", "full-type", "share")
 LEVEL = "level"
 FIGURE = "thesis, figures 4.5 to 4.10"
@@ -52,11 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     step.add_argument(
         "--tokenize", default="13a", metavar="NAME", help="tokenizer of sacreBLEU (default: 13a)"
     )
-    for name, summary in (
-        ("chrf", "chrF2 by sacreBLEU (Popovic, 2015)"),
-        ("chrf++", "chrF2++ by sacreBLEU (Popovic, 2017)"),
-    ):
-        options.add_references(_add(metrics, name, summary, _chrf))
+    step = _add(metrics, "chrf", "chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017)", _chrf)
+    options.add_references(step)
+    what = "max order of word n-grams, 2 for chrF++"
+    options.add_integer(step, "--word-order", what, 0, minimum=0, maximum=6)
     _add_rouge(metrics)
     summary = "percentage of lines equal to a reference"
     options.add_references(_add(metrics, "accuracy", summary, _accuracy))
@@ -235,7 +234,7 @@ def _bleu(args: argparse.Namespace) -> Metric:
 def _chrf(args: argparse.Namespace) -> Metric:
     from fairseq_ssl.metrics import Chrf
 
-    return Chrf(args.reference, 2 if args.step == "chrf++" else 0)
+    return Chrf(args.reference, args.word_order)
 
 
 def _add_rouge(metrics: Steps) -> None:

@@ -1,4 +1,4 @@
-"""``fairseq-ssl subwords``: train a subword model, encode and decode text, write its dictionary."""
+"""``fairseq-ssl subwords``: train a subword model, encode text, and write its dictionary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from fairseq_ssl.text.subwords.model import (
     subword_encoder,
     train_subwords,
 )
-from fairseq_ssl.text.tokenization import subword_joiner
 from fairseq_ssl.text.vocabulary import check_tag
 
 EXAMPLES = """\
@@ -30,7 +29,7 @@ EXAMPLES = """\
       --sample-lines 10000000
   fairseq-ssl subwords encode bpe.en train.en.gz -o train.bpe.en
   fairseq-ssl subwords dictionary bpe.en > dict.en.txt
-  fairseq-ssl subwords decode < output.bpe.en > output.en"""
+  fairseq-ssl postprocess output.bpe.en --subwords sentencepiece > output.en"""
 
 TAGS = "tags that are never split, such as <BT> <FT>"
 
@@ -45,14 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_tags(encode)
     options.add_output_or_stdout(encode)
     options.add_line_jobs(encode)
-    decode = steps.add("decode", "join subwords to words; see also fairseq-ssl detokenize", _decode)
-    options.add_input(decode, "text in subwords", "file")
-    decode.add_argument(
-        "--subwords",
-        choices=[*SUBWORD_KINDS, "none"],
-        help=f"kind of subwords (default: {SENTENCEPIECE}, which the text must have)",
-    )
-    options.add_output_or_stdout(decode)
     entries = steps.add(
         "dictionary",
         "print a dictionary of all subwords and tags, for fairseq-preprocess --srcdict or "
@@ -173,13 +164,6 @@ def _encode(args: argparse.Namespace) -> None:
         options.input_lines(args.file), args.jobs, subword_encoder, args.model, tuple(args.tags)
     )
     options.write_lines(lines, args.output, _signature("subwords-encode", args))
-
-
-def _decode(args: argparse.Namespace) -> None:
-    options.check_output(args.output, args.file)
-    lines = map(subword_joiner(args.subwords), options.input_lines(args.file))
-    kind = args.subwords or SENTENCEPIECE
-    options.write_lines(lines, args.output, Signature("subwords-decode", {"kind": kind}))
 
 
 def _dictionary(args: argparse.Namespace) -> None:

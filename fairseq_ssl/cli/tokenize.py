@@ -1,27 +1,37 @@
-"""``fairseq-ssl tokenize``: Moses tokenization, the inverse of ``detokenize --moses``."""
+"""``fairseq-ssl tokenize``: tokenize and truecase text as Moses does, and train a truecaser."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from pathlib import Path
 
 from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines, watched
+from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.io.jobs import parallel_map
-from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import moses_tokenizer
+from fairseq_ssl.io.outputs import exclusive
+from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.text.tokenization import preprocessor, train_truecaser
 
 EXAMPLES = """\
   fairseq-ssl tokenize --moses de < train.de > train.tok.de
-  fairseq-ssl tokenize train.en.gz --moses en --normalize --jobs 8 -o train.tok.en.gz"""
+  fairseq-ssl tokenize train.en.gz --moses en --normalize --jobs 8 -o train.tok.en.gz
+  fairseq-ssl tokenize train.en --moses en --train-truecase case.en
+  fairseq-ssl tokenize train.en --moses en --truecase case.en -o train.true.en
+  cat train.tok.de news.tok.de | fairseq-ssl tokenize --train-truecase case.de
+  fairseq-ssl tokenize train.tok.de --truecase case.de -o train.true.de"""
+RULES = ("aggressive_dash_splits", "no_escape", "normalize")
+"""Options of --moses."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tokenize`` to the parser."""
-    options.add_input(parser, "untokenized text", "file")
+    options.add_input(parser, "text; tokenized text without --moses", "file")
     parser.add_argument(
         "--moses",
-        required=True,
         metavar="LANG",
-        help="language of the Moses tokenizer, such as de; languages without a list of "
+        help="tokenize with the rules of this language, such as de; languages without a list of "
         "abbreviations use the English list",
     )
     parser.add_argument(
@@ -39,25 +49,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="normalize quotes, dashes and spaces with Moses' punctuation normalizer first",
     )
+    truecasing = parser.add_argument_group("truecasing").add_mutually_exclusive_group()
+    truecasing.add_argument(
+        "--truecase",
+        type=Path,
+        metavar="MODEL",
+        help="write the first word of each sentence, and words in an unseen case, in their most "
+        "frequent case; MODEL is an output of --train-truecase or of Moses",
+    )
+    truecasing.add_argument(
+        "--train-truecase",
+        type=Path,
+        metavar="MODEL",
+        help="count the case of words that do not start a sentence, and write the counts to MODEL, "
+        "in the format of Moses' truecaser; no text is written",
+    )
     options.add_output_or_stdout(parser)
     options.add_line_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the tokenized input, line by line."""
-    options.check_output(args.output, args.file)
+    """Write the tokenized and truecased input, line by line, or a truecasing model."""
+    _check(args)
+    options.check_output(args.output or args.train_truecase, args.file, args.truecase)
     rules = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalize)
-    signature = Signature(
-        "tokenize",
-        {
-            "moses": args.moses,
-            "dashes": args.aggressive_dash_splits,
-            "escape": not args.no_escape,
-            "normalize": args.normalize,
-        },
-    )
-    options.write_lines(
-        parallel_map(options.input_lines(args.file), args.jobs, moses_tokenizer, *rules),
-        args.output,
-        signature,
-    )
+    parameters: dict[str, object] = {}
+    if args.moses:
+        parameters |= zip(("moses", "dashes", "escape", "normalize"), rules, strict=True)
+    lines = options.input_lines(args.file)
+    if args.moses or args.truecase:
+        lines = parallel_map(lines, args.jobs, preprocessor, *rules, args.truecase)
+    if args.train_truecase:
+        with exclusive(args.train_truecase):
+            _train(args, lines, parameters)
+        return
+    files = {}
+    if args.truecase:
+        parameters["truecase_digest"] = content_digest(args.truecase)
+        files["truecase"] = str(args.truecase)
+    options.write_lines(lines, args.output, Signature("tokenize", parameters, files))
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for incompatible options, and if nothing is to be done."""
+    for name in RULES:
+        if getattr(args, name) and not args.moses:
+            raise UsageError(f"{flag(name)} needs --moses.")
+    if not (args.moses or args.truecase or args.train_truecase):
+        raise UsageError("Pass --moses, --truecase or --train-truecase.")
+    if args.train_truecase and args.output:
+        raise UsageError("--train-truecase writes a model and no text. Drop --output.")
+
+
+def _train(args: argparse.Namespace, lines: Iterator[str], rules: dict[str, object]) -> None:
+    name = str(args.file or "stdin")
+    model = args.train_truecase
+    count, words = train_truecaser(watched(lines, "train-truecase", "lines"), model, name)
+    signature = Signature("truecase", {**rules, "lines": count, "words": words}, {"input": name})
+    signature.write_beside(model)
+    print_lines(signature, f"wrote {words} words to {model}")

@@ -1,8 +1,8 @@
 """Edit labels of source tokens (PIE, section 2).
 
 `extract` returns the labels of a sentence pair, `apply` applies labels to a sentence, and
-`build_dictionary` builds the label vocabulary of a model. `build_dictionary_file`, `label_file`,
-`apply_file` and `measure_coverage` work on files of any size. `vote` combines corrections.
+`build_dictionary` builds the label vocabulary of a model. `build_dictionary_file` and `label_file`
+work on files of any size. `vote` combines corrections.
 
 >>> from fairseq_ssl.edits import apply, extract
 >>> labels = extract("Bolt can have run race", "Bolt could have run the race")
@@ -15,11 +15,9 @@
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.edits_job import (
-    apply_file,
     build_dictionary,
     build_dictionary_file,
     label_file,
-    measure_coverage,
 )
 from fairseq_ssl.edits.extraction import apply, extract, vote
 
@@ -27,11 +25,9 @@ __all__ = [
     "Coverage",
     "EditDictionary",
     "apply",
-    "apply_file",
     "build_dictionary",
     "build_dictionary_file",
     "extract",
     "label_file",
-    "measure_coverage",
     "vote",
 ]

@@ -1,10 +1,9 @@
-"""Processing of blocks of pairs: counting q-grams, labeling pairs, applying labels."""
+"""Processing of blocks of pairs: counting q-grams and labeling pairs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
@@ -12,13 +11,11 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import (
     ExtractedLabels,
     LabelExtractor,
-    apply_labels,
     join_changes,
     transform_index,
 )
-from fairseq_ssl.edits.labels import Gram, Label, parse_label
+from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import Transforms
-from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import RowBlock
 
 
@@ -87,16 +84,16 @@ class GramCounter:
 
 @dataclass(frozen=True)
 class LabeledBlock:
-    """Output lines and counts of a block."""
+    """Labels and counts of a block."""
 
     pairs: int
     share: float
     """Share of the input that is read after this block, 0 to 1."""
     lines: str
     """Text with one line per pair."""
-    without_labels: int = 0
-    """Number of pairs without labels: dropped when labeling, unchanged when applying labels."""
-    coverage: Coverage = field(default_factory=Coverage)
+    dropped: int
+    """Number of pairs without labels."""
+    coverage: Coverage
 
 
 @dataclass(frozen=True)
@@ -128,38 +125,3 @@ class BlockLabeler:
             return bool(found.lost)
         max_ngram = self.dictionary.max_ngram
         return self.strict and any(len(change.inserted) > max_ngram for change in found.lost)
-
-
-@dataclass(frozen=True)
-class LabelApplier:
-    """Picklable function that applies labels. Source lines with empty labels stay unchanged."""
-
-    dictionary: EditDictionary | None
-    """Reject labels that are not in this dictionary (None: allow all labels)."""
-
-    def __call__(self, block: RowBlock) -> LabeledBlock:
-        """Return the edited source lines of a block of source and label lines."""
-        lines, unchanged = [], 0
-        for row, (source, names) in enumerate(block.pairs()):
-            tokens = source.split()
-            if names and not names.isspace():
-                try:
-                    tokens = apply_labels(tokens, [self._label(name) for name in names.split()])
-                except DataError as error:
-                    raise DataError(f"{block.place(1, row)}: {error}") from None
-            else:
-                unchanged += 1
-            lines.append(" ".join(tokens) + "\n")
-        return LabeledBlock(len(lines), block.share, "".join(lines), unchanged)
-
-    def _label(self, name: str) -> Label:
-        label = _parse_cached(name)
-        if self.dictionary is not None and name not in self.dictionary.ids:
-            raise DataError(
-                f"The label {name} is not in the dictionary. Expected the dictionary that the "
-                "labels were created with."
-            )
-        return label
-
-
-_parse_cached = lru_cache(maxsize=100_000)(parse_label)

@@ -1,19 +1,13 @@
-"""Building of edit dictionaries, labeling, and application of labels, for files of any size."""
+"""Building of edit dictionaries and labeling, for files of any size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from fairseq_ssl.edits.block_labeling import (
-    BlockLabeler,
-    GramCounter,
-    GramCounts,
-    LabelApplier,
-    LabeledBlock,
-)
+from fairseq_ssl.edits.block_labeling import BlockLabeler, GramCounter, GramCounts
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
@@ -45,15 +39,13 @@ class DictionarySummary:
 
 @dataclass(frozen=True)
 class EditLabelSummary:
-    """Result of `label_file`, `apply_file` and `measure_coverage`."""
+    """Result of `label_file`."""
 
     signature: Signature
-    lines: int
-    """Number of pairs, or of edited lines."""
-    without_labels: int
-    """Number of pairs without labels: dropped when labeling, unchanged when applying labels."""
+    dropped: int
+    """Number of pairs without labels."""
     coverage: Coverage
-    """Coverage of the pairs by the dictionary; empty for `apply_file`."""
+    """Coverage of the pairs by the dictionary, and the scores that its labels can reach."""
 
 
 def build_dictionary(
@@ -180,95 +172,26 @@ def label_file(
     _check_outputs({"output": output}, source, target, dictionary)
     loaded = EditDictionary.read(dictionary)
     work = BlockLabeler(loaded, strict, exact)
-    drop = "lost" if exact else "long" if strict else "never"
-    options = {"dictionary": str(dictionary), "strict": strict, "exact": exact}
-    options |= {"fingerprint": loaded.fingerprint, "drop": drop}
-    return _write_lines("label", source, target, output, work, options, executor, progress)
-
-
-def apply_file(
-    source: str | Path,
-    labels: str | Path,
-    output: str | Path,
-    dictionary: str | Path | None = None,
-    *,
-    executor: Executor | None = None,
-    progress: ProgressFactory = silent_progress,
-) -> EditLabelSummary:
-    """Apply labels to a text file.
-
-    Args:
-        source: text file to edit, gzip if the name ends with ``.gz``
-        labels: file with the labels of one source line per line; empty lines change nothing
-        output: file for the edited text
-        dictionary: dictionary file; reject labels that are not in it (default: allow all labels)
-        executor: `Executor` for the blocks (default: this process)
-        progress: called with the number of lines done
-    """
-    source, labels, output = Path(source), Path(labels), Path(output)
-    dictionary = optional_path(dictionary)
-    _check_outputs({"output": output}, source, labels, dictionary)
-    loaded = EditDictionary.read(dictionary) if dictionary else None
-    options: dict[str, Any] = {"dictionary": str(dictionary) if dictionary else None}
-    options |= {"fingerprint": loaded.fingerprint} if loaded else {}
-    work = LabelApplier(loaded)
-    return _write_lines("apply", source, labels, output, work, options, executor, progress)
-
-
-def measure_coverage(
-    source: str | Path,
-    target: str | Path,
-    dictionary: str | Path,
-    *,
-    executor: Executor | None = None,
-    progress: ProgressFactory = silent_progress,
-) -> EditLabelSummary:
-    """Measure the share of edits that have a label, and the max scores possible with the labels.
-
-    Args:
-        source: text file to correct, gzip if the name ends with ``.gz``
-        target: corrected text file
-        dictionary: file of `build_dictionary_file`
-        executor: `Executor` for the blocks (default: this process)
-        progress: called with the number of pairs done
-    """
-    source, target = Path(source), Path(target)
-    loaded = EditDictionary.read(dictionary)
-    work = BlockLabeler(loaded, strict=False, exact=False)
-    coverage = Coverage()
-    for done in _map_blocks(source, target, work, executor, progress):
-        coverage.update(done.coverage)
-    files = {"source": str(source), "target": str(target)}
-    signature = Signature("edits-stats", {"fingerprint": loaded.fingerprint}, files)
-    return EditLabelSummary(signature, coverage.pairs, 0, coverage)
-
-
-def _write_lines(
-    name: str,
-    source: Path,
-    target: Path,
-    output: Path,
-    work: Callable[[RowBlock], LabeledBlock],
-    options: dict[str, Any],
-    executor: Executor | None,
-    progress: ProgressFactory,
-) -> EditLabelSummary:
-    """Write the output lines of all blocks, and a signature next to the output."""
-    counts = {"lines": 0, "without_labels": 0}
-    coverage = Coverage()
+    coverage, dropped = Coverage(), 0
     with exclusive(output):
         with atomic_lines(output) as file:
             for done in _map_blocks(source, target, work, executor, progress):
                 file.write(done.lines)
-                counts["lines"] += done.pairs
-                counts["without_labels"] += done.without_labels
+                dropped += done.dropped
                 coverage.update(done.coverage)
-        details = {"dictionary": options.pop("dictionary")}
-        details |= {"coverage": coverage.report()} if name == "label" else {}
+        parameters = {
+            "strict": strict,
+            "exact": exact,
+            "fingerprint": loaded.fingerprint,
+            "drop": "lost" if exact else "long" if strict else "never",
+            "lines": coverage.pairs,
+            "without_labels": dropped,
+        }
+        details = {"dictionary": str(dictionary), "coverage": coverage.report()}
         details |= {"source": str(source), "target": str(target)}
-        signature = Signature(f"edits-{name}", {**options, **counts}, details)
+        signature = Signature("edits-label", parameters, details)
         signature.write_beside(output)
-    return EditLabelSummary(signature, counts["lines"], counts["without_labels"], coverage)
+    return EditLabelSummary(signature, dropped, coverage)
 
 
 class _PairResult(Protocol):

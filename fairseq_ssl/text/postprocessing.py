@@ -12,6 +12,7 @@ from fairseq_ssl.text.specs import MAX_DIGITS
 from fairseq_ssl.text.tokenization import (
     LineRewriter,
     detruecaser,
+    drop_token,
     moses_detokenizer,
     subword_joiner,
 )
@@ -144,7 +145,8 @@ def remove_latin_brackets(line: str) -> str:
 
 
 def postprocessor(
-    subwords: str | None = None,
+    drop: str | None = None,
+    subwords: str = "none",
     unknown_to: str | None = None,
     detruecase: bool = False,
     moses: str | None = None,
@@ -154,14 +156,18 @@ def postprocessor(
     """Return a function that postprocesses a line of output, in the order of the arguments.
 
     Args:
-        subwords: subword scheme to join, or ``none`` (default: sentencepiece).
+        drop: token to remove.
+        subwords: subword scheme to join, or ``none``.
         unknown_to: text that replaces each ``<unk>``.
         detruecase: whether to capitalize the first word of each sentence.
         moses: language of the Moses detokenizer.
         japanese_punctuation: whether to replace English punctuation in Japanese text.
         remove_brackets: whether to remove brackets with Latin text after katakana.
     """
-    steps: list[LineRewriter] = [subword_joiner(subwords)]
+    steps: list[LineRewriter] = []
+    if drop is not None:
+        steps.append(partial(drop_token, token=drop))
+    steps.append(subword_joiner(subwords))
     if unknown_to is not None:
         steps.append(partial(replace_unknown, text=unknown_to))
     if detruecase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +240,28 @@ class CaseCounts:
         return len(forms_of)
 
 
+def train_truecaser(
+    lines: Iterable[str], model: str | Path, name: str = "the text"
+) -> tuple[int, int]:
+    """Write a truecasing model of tokenized text. Return the number of lines and of words in it.
+
+    Args:
+        lines: tokenized text, one sentence per line.
+        model: output, in the format of Moses' truecaser.
+        name: name of the text in messages.
+    """
+    counts = CaseCounts()
+    number = 0
+    for number, line in enumerate(lines, 1):  # noqa: B007
+        counts.add(line)
+    if not counts.counts:
+        raise DataError(
+            f"No line of {name} has two or more words. Expected tokenized text, one sentence per "
+            "line."
+        )
+    return number, counts.write(model)
+
+
 def truecaser(model: str | Path) -> LineRewriter:
     """Return a function that truecases a line.
 
@@ -257,6 +279,29 @@ def truecaser(model: str | Path) -> LineRewriter:
         return str(text).translate(SPACES_OF_MARKS)
 
     return BuiltRewriter(truecase, truecaser, model)
+
+
+def preprocessor(
+    moses: str | None = None,
+    dashes: bool = False,
+    escape: bool = True,
+    normalize: bool = False,
+    truecase: str | Path | None = None,
+) -> LineRewriter:
+    """Return a function that tokenizes a line, if `moses` is a language, and then truecases it.
+
+    Args:
+        moses: language of the Moses tokenizer.
+        dashes: see `moses_tokenizer`.
+        escape: see `moses_tokenizer`.
+        normalize: see `moses_tokenizer`.
+        truecase: truecasing model.
+    """
+    tokenize = moses_tokenizer(moses, dashes, escape, normalize) if moses else str
+    if truecase is None:
+        return tokenize
+    cased = truecaser(truecase)
+    return lambda line: cased(tokenize(line))
 
 
 def detruecaser() -> LineRewriter:
@@ -297,7 +342,7 @@ def _read_case_counts(path: str | Path) -> dict[str, Any]:
         if not words or len(words) != len(counts) or not all(map(COUNT.fullmatch, counts)):
             raise DataError(
                 f"{path}:{number} is {line[:80]!r}; expected words and their counts, such as "
-                "'the (70/75) The (5)'. Is this a model of `fairseq-ssl truecase train` or Moses?"
+                "'the (70/75) The (5)'. Is this a truecasing model of Moses?"
             )
         best[words[0].lower()] = words[0]
         known.update(words[1:])

@@ -11,6 +11,7 @@ from fairseq_ssl.cli.main import VERBS, load_verb, verb_parser
 
 USAGE_WIDTH = 88
 GUIDES = {
+    "analyze": "positions",
     "average": "export",
     "back-translate": "back_translation",
     "classify": "classification",
@@ -21,7 +22,6 @@ GUIDES = {
     "filter": "filters",
     "filter learned": "filters",
     "learner-errors": "noise",
-    "length-bleu": "positions",
     "m2": "scoring",
     "noise": "noise",
     "position-data": "positions",
@@ -29,10 +29,7 @@ GUIDES = {
     "rerank": "reranking",
     "score": "scoring",
     "serve": "correction_server",
-    "shift-similarity": "positions",
     "spelling": "correction",
-    "swapped-bleu": "positions",
-    "token-wins": "positions",
 }
 """The guide that explains a verb."""
 GROUPS = {"positional arguments": "Arguments", "options": "Options"}

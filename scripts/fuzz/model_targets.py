@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from targets import EDITS, JOINED, LABELED, NBEST, OTHER, TEXT, TWO_LINES, Target
+from targets import JOINED, LABELED, NBEST, TEXT, TWO_LINES, Target
 
 READ = b"a b c\nd e\n\nf g a b\n"
 WRITTEN = b"u v\nw x y\n\nz\n"
@@ -89,20 +89,20 @@ MODEL_TARGETS = {
         {"one": READ, "two": WRITTEN, "three": READ * 9, "four": WRITTEN * 9, **WORD_VECTORS},
         ("--sif", "--copies", "--penalty"),
     ),
-    "length-bleu": Target(
-        "length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
+    "analyze.length-bleu": Target(
+        "analyze length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
         "--subwords none --device cpu -o {out}",
         BINARIZED,
         ("--ends", "--max-tokens"),
     ),
-    "token-wins": Target(
-        "token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
+    "analyze.token-wins": Target(
+        "analyze token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
         "--device cpu -o {out}",
         BINARIZED,
         ("--ranks", "--positions"),
     ),
-    "swapped-bleu": Target(
-        "swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
+    "analyze.swapped-bleu": Target(
+        "analyze swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
         "--subwords none --device cpu -o {out}",
         BINARIZED,
         ("--lines", "--seed"),
@@ -121,10 +121,6 @@ MODEL_TARGETS = {
     ),
     "export.ctranslate2": Target(
         f"export {{one.pt}} --to ctranslate2 {DATA} -o {{out}}", {"one.pt": "t.pt"}
-    ),
-    "edits.stats": Target(
-        "edits stats {one} {two} --dictionary {edits} --jobs 1",
-        {"one": TEXT, "two": OTHER, "edits": EDITS},
     ),
     "edits.tune": Target(
         "edits tune {one} {two} --model {models}/tagger.pt --data-dir {models}/data --iterations 1 "
@@ -175,8 +171,9 @@ MODEL_TARGETS = {
         "--tokenizer bert:{folder} -o {out}",
         {"one": LABELED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
     ),
-    "shift-similarity": Target(
-        "shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu -o {out}",
+    "analyze.shift-similarity": Target(
+        "analyze shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu "
+        "-o {out}",
         BINARIZED,
         ("--offsets", "--max-tokens"),
     ),

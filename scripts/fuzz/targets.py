@@ -105,7 +105,7 @@ TARGETS |= {
             ("--samples=2", "--baseline={two}"),
         ),
         ("bleu", "bleu {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
-        ("chrf", "chrf++ {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
+        ("chrf", "chrf {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--word-order=2",)),
         ("accuracy", "accuracy {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
         ("rouge", "rouge {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--stem",)),
     )
@@ -127,7 +127,12 @@ TARGETS |= {
 TARGETS |= {
     f"m2.{name}": Target(f"m2 {name} {words}", files, (), extras)
     for name, words, files, extras in (
-        ("to-text", "{gold} -o {out}", {"gold": M2}, ("--annotator=all", "--drop-overlaps")),
+        (
+            "to-text",
+            "{gold} -o {out}",
+            {"gold": M2},
+            ("--annotator=all", "--drop-overlaps", "--types=R*,M", "--exclude-types=VERB*"),
+        ),
         (
             "from-text",
             "{one} {two} --untyped -o {out}",
@@ -136,7 +141,6 @@ TARGETS |= {
         ),
         ("merge", "{gold} {more} -o {out}", {"gold": M2, "more": M2}, ()),
         ("stats", "{gold}", {"gold": M2}, ("--format=json",)),
-        ("apply", "{gold} -o {out}", {"gold": M2}, ("--types=R*,M", "--exclude-types=VERB*")),
     )
 }
 TARGETS |= {
@@ -146,9 +150,15 @@ TARGETS |= {
         ("--jobs",),
         ("--normalize", "--no-escape", "--aggressive-dash-splits"),
     ),
-    "detokenize": Target(
-        "detokenize {text} --field H --subwords subword-nmt --moses de -o {out}",
+    "postprocess.field": Target(
+        "postprocess {text} --field H --subwords subword-nmt --moses de -o {out}",
         {"text": FOUND},
+    ),
+    "postprocess.subwords": Target(
+        "postprocess {one} --subwords sentencepiece -o {out}",
+        {"one": "\u2581The \u2581cat s \u2581sit .\n\u2581Dog s\n".encode()},
+        (),
+        ("--subwords=subword-nmt", "--subwords=none", "--drop=."),
     ),
     "postprocess": Target(
         "postprocess {text} --copy-unknown --source {source} --source-dict {one} "
@@ -159,11 +169,15 @@ TARGETS |= {
     ),
     "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}, (), ("--undo",)),
     "tag.dictionary": Target("tag <BT> --dictionary {one}", {"one": COUNTS}),
-    "truecase.train": Target("truecase train {text} -o {out}", {"text": TEXT}),
-    "truecase.apply": Target(
-        "truecase apply {case} {text} -o {out}", {"case": CASE, "text": TEXT}
+    "tokenize.train": Target(
+        "tokenize {text} --train-truecase {out}", {"text": TEXT}, (), ("--moses=en",)
     ),
-    "truecase.undo": Target("truecase undo {text} -o {out}", {"text": TEXT}),
+    "tokenize.truecase": Target(
+        "tokenize {text} --truecase {case} -o {out}",
+        {"text": TEXT, "case": CASE},
+        (),
+        ("--moses=en",),
+    ),
     "confusion-sets": Target(
         "confusion-sets {text} -o {out} --jobs 1",
         {"text": TEXT},
@@ -198,10 +212,6 @@ TARGETS |= {
     "edits.label": Target(
         "edits label {one} {two} --dictionary {edits} -o {out} --jobs 1",
         {"one": TEXT, "two": TEXT, "edits": EDITS},
-    ),
-    "edits.apply": Target(
-        "edits apply {one} {two} -o {out} --jobs 1",
-        {"one": b"a b\nc\n", "two": b"KEEP DELETE APPEND_,\nAPPEND_x REPLACE_a\n"},
     ),
     "edits.vote": Target(
         "edits vote {one} {two} {one} -o {out}", {"one": TEXT, "two": TEXT}, ("--min-votes",)
@@ -242,12 +252,6 @@ TARGETS |= {
     "subwords.dictionary": Target(
         "subwords dictionary {model.model}", {"model.model": "pieces.model"}
     ),
-    "subwords.decode": Target(
-        "subwords decode {one} -o {out}",
-        {"one": "\u2581The \u2581cat s \u2581sit .\n\u2581Dog s\n".encode()},
-        (),
-        ("--kind=subword-nmt", "--kind=none"),
-    ),
     "subwords.encode": Target(
         "subwords encode {model.model} {text} -o {out}",
         {"model.model": "pieces.model", "text": TEXT},
@@ -270,10 +274,6 @@ TARGETS |= {
         "average {one.pt} {two.pt} -o {out}", {"one.pt": "t.pt", "two.pt": "t.pt"}, ("--last",)
     ),
     "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": "t.pt"}),
-    "edits.apply.dictionary": Target(
-        "edits apply {one} {two} --dictionary {edits} -o {out} --jobs 1",
-        {"one": b"a b\nc\n", "two": b"KEEP DELETE KEEP\nKEEP REPLACE_the\n", "edits": EDITS},
-    ),
     "edits.dictionary.transforms": Target(
         "edits dictionary {one} {two} --transforms {suffixes} --groups all --label-dict {out}2 "
         "-o {out} --jobs 1",

@@ -23,7 +23,7 @@ from fairseq_ssl.cli.main import VERBS, main, verb_parser
 ALL = TARGETS | MODEL_TARGETS
 """Commands of the fuzzer, with valid samples of their files."""
 WITHOUT_FILES = {"completion", "doctor", "user-dir"}
-SAME_FILES = {"position-data vanilla": "position-data swapped", "serve": "correct"}
+SAME_FILES = {"serve": "correct"}
 """Commands that read the files of another command."""
 PICKLES = {".pt": as_checkpoint, ".npz": as_array}
 """Contents with a pickle by suffix, for readers that read a bare pickle as a damaged file."""

@@ -41,7 +41,7 @@ SMALL = (
     "tokenize {text} --moses en -o {out}",
     "noise {text} --method direct --changed-positions {out} -o {other}.noisy",
     "filter {text} {other} --filter clean -o {other}.clean {out}",
-    "truecase train {text} -o {out}",
+    "tokenize {text} --train-truecase {out}",
     "edits dictionary {text} {other} --jobs 1 -o {out}",
     "m2 to-text {gold} -o {out}",
     "edits prepare {text} {other} --jobs 1 -o {out}",

@@ -19,7 +19,7 @@ from tests.cli.rewriting import shown
 LINES = 30_000
 WRONG, RIGHT = "the cats sits on mat , and sleep .\n", "the cats sit on a mat and sleep .\n"
 COMMANDS = {
-    "detokenize": "detokenize {wrong} --subwords none --moses en -o {out}",
+    "postprocess": "postprocess {wrong} --moses en -o {out}",
     "dictionary": "edits dictionary {wrong} {right} -o {out} --jobs 1",
     "edits-prepare": "edits prepare {few} {some} -o {out} --jobs 1",
     "m2-from-text": "m2 from-text {few} {some} --untyped -o {out}",

@@ -1,4 +1,4 @@
-"""``fairseq-ssl m2``: to text and back, merged, counted and applied, and what is rejected."""
+"""``fairseq-ssl m2``: to text and back, merged and counted, and what is rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from tests.cli.rewriting import given, refused, shown
+from tests.cli.rewriting import refused, shown
 from tests.unit.metrics.small_pipeline import small_pipeline
 
 GOLD = """\
@@ -77,21 +77,16 @@ def test_overlapping_edits_can_be_dropped(folder: Path, capsys: pytest.CaptureFi
     assert (folder / "dev.trg").read_text() == FIRST.replace("on the mat", "on mat")
 
 
-def test_applied_edits_of_some_types(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    apply = ("m2", "apply", "gold.m2")
-    assert shown(capsys, *apply) == FIRST
-    assert shown(capsys, *apply, "--annotator", "1") == SECOND
+def test_text_with_edits_of_some_types(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verbs = SOURCE.replace("sit ", "sits ")
-    assert shown(capsys, *apply, "--types", "VERB:*") == verbs
-    assert shown(capsys, *apply, "--types", "R,U", "--exclude-types", "NOUN") == verbs
-    assert shown(capsys, *apply, "--exclude-types", "R:VERB:SVA,M:DET,U") == SOURCE
-    given(monkeypatch, GOLD)
-    assert shown(capsys, "m2", "apply") == FIRST
-    assert shown(capsys, *apply, "-o", "out", "--drop-overlaps") == ""
-    assert json.loads((folder / "out.json").read_text())["drop_overlaps"] is True
-    assert (folder / "out").read_text() == FIRST
+    for words, wanted in {
+        ("--types", "VERB:*"): verbs,
+        ("--types", "R,U", "--exclude-types", "NOUN"): verbs,
+        ("--exclude-types", "R:VERB:SVA,M:DET,U"): SOURCE,
+    }.items():
+        shown(capsys, "m2", "to-text", "gold.m2", "-o", "dev", *words)
+        assert (folder / "dev.trg").read_text() == wanted
+    assert json.loads((folder / "dev.src.json").read_text())["exclude_types"]
 
 
 def test_merged_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,4 +145,5 @@ def test_text_that_m2_cannot_hold(folder: Path, capsys: pytest.CaptureFixture[st
         assert repr(token) in refused(capsys, 1, *words)
     Path("bars").write_text(FIRST.replace("a mat", "a | x mat"))
     shown(capsys, *words)
-    assert shown(capsys, "m2", "apply", "new.m2").endswith("\na | x mat .\n")
+    shown(capsys, "m2", "to-text", "new.m2", "-o", "new")
+    assert Path("new.trg").read_text().endswith("\na | x mat .\n")

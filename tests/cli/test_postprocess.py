@@ -10,6 +10,18 @@ import pytest
 from fairseq_ssl.cli.main import main
 from tests.cli.rewriting import given, shown
 
+GENERATED = """\
+S-1\t▁A ▁dog .
+T-1\t▁Ein ▁H und .
+H-1\t-0.5\t▁Ein ▁Hund ▁.
+D-1\t-0.5\t▁Ein ▁Hund ▁.
+H-1\t-0.9\t▁second ▁best
+S-0\t▁Yes
+T-0\t▁Ja
+H-0\t-0.1\t▁Ja <sep> ▁J <unk>
+P-0\t-0.1
+"""
+
 
 @pytest.fixture
 def copying(tmp_path: Path) -> list[str]:
@@ -49,6 +61,7 @@ def test_each_step_alone(
         ("--unknown-to", ""): line.replace("<unk>", ""),
         ("--subwords", "subword-nmt"): line.replace("@@ ", ""),
         ("--subwords", "sentencepiece"): "das<unk> Haus@@tor,マダム(Madam).ja.nein",
+        ("--drop", "<unk>"): line.replace("<unk> ", ""),
         ("--detruecase",): line.replace("das", "Das").replace("nein", "Nein"),
         ("--moses", "de"): line.replace(" ,", ",").replace(" .", "."),
         ("--japanese-punctuation",): "das <unk> ▁Haus@@ tor、マダム (Madam)。ja。nein",
@@ -63,3 +76,41 @@ def test_japanese(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     given(monkeypatch, "▁マダム (M ad am ▁Nee djan )は,\u2028 3.14 です .\n")
     words = ("--japanese-punctuation", "--remove-brackets", "--subwords", "sentencepiece")
     assert shown(capsys, "postprocess", *words) == "マダムは、\u20283.14です。\n"
+
+
+def test_hypotheses_come_best_first_and_in_order(
+    copying: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "generate.txt"
+    file.write_text(GENERATED, encoding="utf-8")
+    words = ("postprocess", file, "--field")
+    assert shown(capsys, *words, "S") == "▁Yes\n▁A ▁dog .\n"
+    joined = ("--subwords", "sentencepiece")
+    assert shown(capsys, *words, "T", *joined) == "Ja\nEin Hund.\n"
+    assert (
+        shown(capsys, *words, "H", *joined, *copying, "--drop", "<sep>") == "Ja J δ\nEin Hund .\n"
+    )
+
+
+def test_subword_nmt_and_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bpe"
+    file.write_text("Er sag@@ te : &quot; Ja , so@@ fort . &quot;\nein Rand @-@ Fall@@\n")
+    words = ("postprocess", file, "--subwords", "subword-nmt", "--moses", "de")
+    assert shown(capsys, *words) == 'Er sagte: "Ja, sofort."\nein Rand-Fall\n'
+
+
+def test_a_dropped_token_leaves_one_space(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "▁a ▁ <sep> ▁ <sep> ▁b\n▁ <sep> ▁a ▁ <sep> b ▁ <sep>\n▁a <sep> ▁b\n"
+    given(monkeypatch, lines)
+    words = ("--subwords", "sentencepiece", "--drop", "<sep>")
+    assert shown(capsys, "postprocess", *words) == "a b\n" * 3
+
+
+def test_no_break_spaces_are_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, wanted in (((), "10\u00a0000 Kč .\n"), (("--moses", "cs"), "10\u00a0000 Kč.\n")):
+        given(monkeypatch, " 10\u00a0000  <sep> Kč .\n")
+        assert shown(capsys, "postprocess", "--drop", "<sep>", *words) == wanted

@@ -263,7 +263,8 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
     lines = (files / "second").read_text("utf-8").splitlines()
     for kind, headline, order in (("chrf", "chrF2", 0), ("chrf++", "chrF2++", 2)):
         expected = CHRF(word_order=order).corpus_score(lines, [RIGHT, SOURCE])
-        content = found(capsys, kind, "second", "--reference", "right", "--reference", "source")
+        words = ("second", "--reference", "right", "--reference", "source")
+        content = found(capsys, "chrf", *words, "--word-order", str(order))
         assert content[headline] == expected.score
         signature = f"{kind}|lines:4|references:2|case:mixed|eff:yes|nc:6|nw:{order}|"
         assert str(content["signature"]).startswith(signature)

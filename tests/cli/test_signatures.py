@@ -76,22 +76,21 @@ CASES = {
     "tokenize text --moses": (
         *("en", "fr", "en --no-escape", "en --normalize", "en --aggressive-dash-splits"),
     ),
-    "detokenize bpe": ("", "--subwords none", "--moses en", "--drop <sep>"),
     "tag": ("<BT> text", "<FT> text", "<BT> text --undo"),
-    "truecase apply": ("case text", "case2 text"),
+    "tokenize text --truecase": ("case", "case2", "case --moses en"),
     "spelling correct typos --counts": ("spell", "spell2"),
     "subwords train text --size": (
         *("80", "70", "80 --tags <BT>", "60 --model-type unigram", "80 --character-coverage 0.99"),
         *("40 --kind subword-nmt", "80 --sample-lines 5", "80 --sample-lines 5 --seed 2"),
     ),
     "subwords encode": ("spm.model text", "spm2.model text"),
-    "m2 apply gold.m2": (
+    "m2 to-text gold.m2": (
         *("", "--annotator 1", "--annotator 1 --types R:ORTH"),
         "--annotator 1 --exclude-types R:ORTH",
     ),
     "postprocess bpe --subwords": (
         *("sentencepiece", "sentencepiece --unknown-to X", "sentencepiece --moses en"),
-        *("none --detruecase", "sentencepiece --detruecase"),
+        *("none --detruecase", "sentencepiece --detruecase", "sentencepiece --drop <sep>"),
     ),
     "rerank apply nbest": ("--weight s=1", "--weight t=1", "--weight s=1 --nbest"),
     "rerank post-ensemble s1 s2 s3 s4 --vectors": (
@@ -107,7 +106,7 @@ CASES = {
 }
 """Options of each command."""
 PREPARED = (
-    *("truecase train text -o case", "truecase train other -o case2"),
+    *("tokenize text --train-truecase case", "tokenize other --train-truecase case2"),
     *("spelling count english -o spell", "spelling count corrected -o spell2"),
     *("subwords train text --size 80 -o spm", "subwords train text --size 70 -o spm2"),
     "edits dictionary text corrected -o edits --jobs 1",

@@ -20,7 +20,7 @@ PRINTING = (
     "tokenize --moses en",
     "noise - --method spelling --jobs 1",
     "noise {wrong} --method spelling --jobs 2",
-    "edits stats {wrong} {right} --dictionary {edits}",
+    "score accuracy {wrong} --reference {right}",
     "rerank merge l2r={list} --subwords none",
     "subwords dictionary {codes}",
     "score bleu {wrong} --reference {right} --format json",

@@ -46,8 +46,7 @@ def test_round_trip(
     assert "<unk>" not in loaded.string(loaded.encode_line(pieces.replace("v", "w"))).split()
     given(monkeypatch, pieces)
     assert (
-        shown(capsys, "subwords", "decode", "--subwords", kind)
-        == "<BT> the cat\n<BT>\n<BT> over Haus\n"
+        shown(capsys, "postprocess", "--subwords", kind) == "<BT> the cat\n<BT>\n<BT> over Haus\n"
     )
 
 

@@ -19,10 +19,9 @@ TEXTS = {
 }
 COMMANDS = (
     "tokenize wrong --moses en -o out",
-    "detokenize wrong --subwords none --moses en -o out",
     "postprocess wrong --remove-brackets -o out",
     "tag <BT> wrong -o out",
-    "truecase train wrong -o out",
+    "tokenize wrong --train-truecase out",
     "confusion-sets --counts counts --checker symspell -o out",
     "edits dictionary wrong right --jobs 1 -o out",
     "learner-errors wrong right -o out",

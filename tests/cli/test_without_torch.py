@@ -56,15 +56,14 @@ score bleu noisy --reference text
 score gleu noisy --source noisy --reference text
 edits dictionary noisy text -o edits
 edits label noisy text --dictionary edits -o labels
-edits apply noisy labels -o edited
-edits vote noisy text edited -o voted
+edits vote noisy text noisy -o voted
 tokenize text --moses en -o tokens
-truecase train text -o cases
+tokenize text --train-truecase cases
 subwords train text -o bpe --size 40
 tag <BT> text -o tagged
 learner-errors noisy text -o errors --min-count 1
 position-data vanilla corpus positions
-report a=noisy b=edited -o page.html --source noisy --reference text
+report a=noisy b=voted -o page.html --source noisy --reference text
 '''.strip().splitlines():
     assert main(line.split()) == 0, line
 """

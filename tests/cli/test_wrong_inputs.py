@@ -53,7 +53,6 @@ FILES: dict[str, str | bytes] = {
     "odd.vec": b"1 1\nthe \xff\n",
     "bad.yaml": "a: b: c",
     "edits": "fairseq-ssl edit dictionary, form 1\nlongest 1\ngram the 2\ntransform CASE_lower\n",
-    "unfit": "KEEP KEEP KEEP KEEP KEEP KEEP KEEP\nKEEP SUFFIX_-s KEEP KEEP\nKEEP KEEP\n",
     "labeled": LABELED,
     "valid": "good\tA Fine, film\nbad\tnumber\n",
     "fair": "fair\ta film\n",
@@ -78,11 +77,11 @@ CASES = """
 2 | is the folder                | tokenize text --moses en -o .
 1 | missing                      | tokenize missing --moses en -o out
 1 | latin:2                      | tokenize latin --moses en -o out
-1 | H-1                          | detokenize gap.gen --field H --subwords none -o out
-1 | H-0                          | detokenize text --field H --subwords none -o out
-1 | cut.gen:2                    | detokenize cut.gen --field H --subwords none -o out
-1 | digits.gen:2                 | detokenize digits.gen --field H --subwords none -o out
-1 | latin:2                      | detokenize latin -o out
+1 | H-1                          | postprocess gap.gen --field H -o out
+1 | H-0                          | postprocess text --field H -o out
+1 | cut.gen:2                    | postprocess cut.gen --field H -o out
+1 | digits.gen:2                 | postprocess digits.gen --field H -o out
+1 | latin:2                      | postprocess latin --subwords sentencepiece -o out
 2 | No step                      | postprocess text --subwords none
 1 | short                        | postprocess text COPY short
 1 | short                        | postprocess short COPY text
@@ -91,10 +90,13 @@ CASES = """
 1 | text:1                       | tag <BT> --dictionary text
 1 | text:1                       | tag <BT> --dictionary dict.txt text
 2 | text is an input             | tag <BT> text -o text
-1 | short                        | truecase train short -o out
-1 | text:1                       | truecase apply text text -o out
-2 | text is an input             | truecase train text -o text
-2 | pipe is a device or a pipe   | truecase apply pipe text --jobs 2
+1 | short                        | tokenize short --train-truecase out
+1 | text:1                       | tokenize other --truecase text -o out
+2 | text is an input             | tokenize text --train-truecase text
+2 | pipe is a device or a pipe   | tokenize text --truecase pipe --jobs 2
+2 | --output                     | tokenize text --train-truecase out -o out
+2 | --normalize                  | tokenize text --truecase dict.txt --normalize
+2 | --moses                      | tokenize text
 1 | empty                        | spelling count empty -o out
 2 | text exists                  | spelling count text -o text
 2 | different files              | spelling count text -o text --force
@@ -151,9 +153,6 @@ CASES = """
 1 | latin                        | edits dictionary text other -o out --transforms latin --jobs 1
 1 | gold.m2 is an M2 file        | edits label gold.m2 text --dictionary edits OUT
 1 | text                         | edits label text other -o out --dictionary text --jobs 1
-1 | text:1                       | edits apply other text OUT
-1 | unfit:2                      | edits apply text unfit OUT
-1 | unfit:2                      | edits apply text unfit -o out --dictionary edits --jobs 1
 1 | gold.m2 is an M2 file        | edits tune text gold.m2 --model a.pt
 2 | other is not a checkpoint    | edits tune text other --model a.pt other
 1 | short                        | edits vote text short -o out
@@ -173,8 +172,7 @@ CASES = """
 2 | different files              | m2 to-text gold.m2 -o out -s en -t en
 2 | pipe is a device or a pipe   | m2 to-text pipe -o out
 1 | text                         | m2 stats text
-1 | bad.m2:6                     | m2 apply bad.m2 -o out
-2 | gold.m2                      | m2 apply gold.m2 -o gold.m2
+1 | bad.m2:6                     | m2 to-text bad.m2 -o out
 1 | other.m2:5                   | m2 merge gold.m2 other.m2 -o out
 1 | short.m2                     | m2 merge gold.m2 short.m2 -o out
 1 | short.m2                     | m2 merge short.m2 gold.m2 -o out
@@ -223,14 +221,16 @@ CASES = """
 2 | fr                           | position-data vanilla pair out -s en -t fr
 1 | missing                      | position-data vanilla missing out
 1 | run                          | position-data vanilla run out
+2 | --limit                      | position-data interpolate pair out --limit 3
+2 | interpolate and swapped only | position-data vanilla pair out --separator x
 2 | is a folder                  | average RUN -o out
 2 | --last                       | average RUN RUN --last 2 -o out
 1 | 99                           | average RUN --last 99 -o out
 1 | missing                      | average missing -o out
-1 | missing                      | token-wins missing -c a=LAST -c b=text -o out
-1 | missing                      | length-bleu DATA -c a=missing -c b=LAST -o out
-1 | dev                          | length-bleu DATA --subset dev -c a=LAST -c b=LAST -o out
-1 | <sep>                        | swapped-bleu DATA --subwords none -c a=LAST -o out
+1 | missing                      | analyze token-wins missing -c a=LAST -c b=text -o out
+1 | missing                      | analyze length-bleu DATA -c a=missing -c b=LAST -o out
+1 | dev                          | analyze length-bleu DATA --subset dev -c a=LAST -c b=LAST -o out
+1 | <sep>                        | analyze swapped-bleu DATA --subwords none -c a=LAST -o out
 """
 """Exit code, culprit and command."""
 

@@ -5,9 +5,15 @@ import os
 import sys
 
 WITH_FAIRSEQ = {
-    *("average", "back-translate", "classify label", "classify predict", "correct"),
-    *("edits prepare", "edits tune", "export", "filter learned", "length-bleu", "position-data"),
-    *("rerank features", "shift-similarity", "swapped-bleu", "token-wins"),
+    *("analyze", "average", "back-translate", "classify label", "classify predict", "correct"),
+    *(
+        "edits prepare",
+        "edits tune",
+        "export",
+        "filter learned",
+        "position-data",
+        "rerank features",
+    ),
 }
 """Verbs of `fairseq-ssl` that load models or binarized data."""
 

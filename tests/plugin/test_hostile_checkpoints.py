@@ -130,7 +130,17 @@ LOADERS = {
         *("-o", "{out}", "--jobs", "1"),
     ),
     "swapped-bleu": (
-        *("swapped-bleu", "{text}", "-c", "one={evil}", "-o", "{out}", "--device", "cpu"),
+        *(
+            "analyze",
+            "swapped-bleu",
+            "{text}",
+            "-c",
+            "one={evil}",
+            "-o",
+            "{out}",
+            "--device",
+            "cpu",
+        ),
         *("--subwords", "none"),
     ),
 }

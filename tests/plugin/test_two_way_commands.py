@@ -49,7 +49,8 @@ def test_two_way_training_decoding_and_export(
     again = ["export", str(plain), "-o", str(tmp_path / "o.pt"), "--to", "translation"]
     assert main(again) == 2
     assert "has one model" in capsys.readouterr().err
-    assert main(["shift-similarity", str(data), "-c", str(two), "-o", str(tmp_path / "o")]) == 1
+    similarity = ["analyze", "shift-similarity", str(data), "-c", str(two)]
+    assert main([*similarity, "-o", str(tmp_path / "o")]) == 1
     assert "is not a translation model of one direction" in capsys.readouterr().err
 
 

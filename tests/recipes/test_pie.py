@@ -80,8 +80,8 @@ def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
     assert list(found) == ["nothing done", "transformer", "tagger", "augmented"]
     assert min(found["tagger"], found["augmented"]) > found["nothing done"] + 5
     assert rows[3][3].endswith("(1.00 x) |")
-    stats = json.loads((tiny[0] / "stats/ocr.0.json").read_text())
-    assert stats["exact_share"] == 1
+    labels = json.loads((tiny[0] / "text/ocr.0/valid.edits.json").read_text())
+    assert labels["coverage"]["exact_share"] == 1
 
 
 @pytest.mark.slow

@@ -119,8 +119,8 @@ def test_figure_6_4_pools_the_validation_and_test_sets_and_figure_6_5_the_valida
     commands = called(dry("paper", "analyse", SEEDS="1"), "fairseq-ssl")
     validation = "valid,valid1,valid2,valid3"
     pooled = {"length-bleu": f"{validation},test,test1,test2", "token-wins": validation}
-    for verb, years in pooled.items():
-        subsets = [words[words.index("--subset") + 1] for words in commands if words[0] == verb]
+    for kind, years in pooled.items():
+        subsets = [words[words.index("--subset") + 1] for words in commands if words[1] == kind]
         assert subsets == [years] * 3
 
 

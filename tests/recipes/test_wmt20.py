@@ -163,7 +163,7 @@ def test_filters_and_subwords_are_those_of_section_5_2() -> None:
     assert ["/true/subwords.ja" in words for words in apart] == [False, True]
     (together,) = [words for words in said(german, "subwords") if "subwords train" in words]
     assert re.search(r"subwords\.en \S+subwords\.de .* --size 32000 ", together)
-    assert all(".ja" not in words for words in said(japanese, "truecase"))
+    assert all(".ja" not in words for words in said(japanese, "tokenize"))
     synthetic = said(dry("paper", "generate", SOURCE="en", TARGET="ja"), "filter")
     assert all(
         "max-length:source=250:target=500:target-unit=characters" in one for one in synthetic
@@ -202,7 +202,7 @@ def test_text_with_capitals_is_detruecased() -> None:
         finished = said(dry(scale, "decode", **asked), "postprocess")
         assert finished
         assert all(("--detruecase" in words) == capitals for words in finished)
-        truecased = said(dry(scale, "prepare", **asked), "truecase")
+        truecased = said(dry(scale, "prepare", **asked), "tokenize")
         assert any(f"/valid.{target}" in words for words in truecased) == capitals
 
 

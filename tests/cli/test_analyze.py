@@ -1,4 +1,4 @@
-"""Verbs that compare checkpoints: output, tables and rejected options."""
+"""``fairseq-ssl analyze``: output, tables and rejected options."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def models(joined: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return {kind: folder / kind / "checkpoint_last.pt" for kind in ("absolute", "relative")}
 
 
-def analyse(verb: str, data: Path, output: Path, *flags: str, **models: Path) -> dict[str, Any]:
-    """Run a verb. Return its JSON output, and assert that there is a figure."""
+def analyze(kind: str, data: Path, output: Path, *flags: str, **models: Path) -> dict[str, Any]:
+    """Run an analysis. Return its JSON output, and assert that there is a figure."""
     chosen = [word for name, path in models.items() for word in ("-c", f"{name}={path}")]
-    words = [verb, str(data), "-o", str(output), "--device", "cpu", *flags, *chosen]
+    words = ["analyze", kind, str(data), "-o", str(output), "--device", "cpu", *flags, *chosen]
     assert main(words) == 0
     assert output.with_name(f"{output.name}.png").read_bytes().startswith(PNG)
     found: dict[str, Any] = json.loads(output.with_name(f"{output.name}.json").read_text())
-    assert found["signature"].startswith(f"{verb}|")
+    assert found["signature"].startswith(f"{kind}|")
     assert list(output.parent.glob("*.tmp*")) == []
     return found
 
@@ -58,7 +58,7 @@ def test_swapped_bleu(
     joined: Path, models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ("--lines", "30", "--subwords", "none", "--beam", "1")
-    found = analyse("swapped-bleu", joined, tmp_path / "new/swapped", *flags, **models)
+    found = analyze("swapped-bleu", joined, tmp_path / "new/swapped", *flags, **models)
     for name, path in models.items():
         (run,) = found["models"][name]["runs"]
         assert (run["checkpoint"], run["lines"]) == (str(path), 30)
@@ -74,7 +74,7 @@ def test_shift_similarity(
 ) -> None:
     path = trained / "checkpoint_last.pt"
     flags = ("--offsets", "0,5,300", "--format", "png")
-    found = analyse("shift-similarity", toy_data, tmp_path / "s", *flags, shifted=path)
+    found = analyze("shift-similarity", toy_data, tmp_path / "s", *flags, shifted=path)
     matrix = found["models"]["shifted"]["similarity"]
     assert [row[i] for i, row in enumerate(matrix)] == pytest.approx([1, 1, 1], abs=1e-3)
     assert matrix[0][1] > matrix[0][2], "5 was within the shifts of training, 300 was not"
@@ -94,7 +94,7 @@ def test_results_do_not_need_matplotlib(tmp_path: Path, monkeypatch: pytest.Monk
 def test_length_bleu_takes_means_over_seeds(toy_data: Path, trained: Path, tmp_path: Path) -> None:
     (first,) = trained.glob("checkpoint_*_50.pt")
     last = trained / "checkpoint_last.pt"
-    words = ("length-bleu", str(toy_data), "-o", str(tmp_path / "l"), *LENGTHS)
+    words = ("analyze", "length-bleu", str(toy_data), "-o", str(tmp_path / "l"), *LENGTHS)
     chosen = ("-c", f"a={first}", "-c", f"b={last}", "-c", f"b={first}")
     assert main([*words, "--subset", "test", *chosen]) == 0
     found = json.loads((tmp_path / "l.json").read_text())
@@ -112,7 +112,7 @@ def test_token_wins(
 ) -> None:
     (early,) = trained.glob("checkpoint_*_50.pt")
     late = trained / "checkpoint_last.pt"
-    found = analyse("token-wins", toy_data, tmp_path / "t", *TOKENS, early=early, late=late)
+    found = analyze("token-wins", toy_data, tmp_path / "t", *TOKENS, early=early, late=late)
     table = found["models"]["late"]
     assert found["positions"] == ["1-2", "3-4", "5-"]
     assert table["all"] > 0.5, "the model trained for longer knows more tokens better"
@@ -127,10 +127,10 @@ def test_several_splits_are_pooled(
     models = {"early": early, "late": trained / "checkpoint_last.pt"}
     tokens, scores = {}, {}
     for subset in ("valid", "test", "valid,test"):
-        for verb, flags in (("token-wins", TOKENS), ("length-bleu", LENGTHS)):
+        for kind, flags in (("token-wins", TOKENS), ("length-bleu", LENGTHS)):
             more = ("--subset", subset)
-            found = analyse(verb, toy_data, tmp_path / verb, *flags, *more, **models)
-            if verb == "token-wins":
+            found = analyze(kind, toy_data, tmp_path / kind, *flags, *more, **models)
+            if kind == "token-wins":
                 tokens[subset] = np.array(found["models"]["late"]["tokens"])
             else:
                 scores[subset] = found["models"]["late"]["bleu"]["mean"]
@@ -146,7 +146,7 @@ def test_damaged_data_is_reported(
     data, last = tmp_path / "data", trained / "checkpoint_last.pt"
     shutil.copytree(toy_data, data)
     index, ids = (data / f"valid.words-digits.digits.{suffix}" for suffix in ("idx", "bin"))
-    words = ("token-wins", data, "-c", f"a={last}", "-c", f"b={last}", "--device", "cpu")
+    words = ("analyze", "token-wins", data, "-c", f"a={last}", "-c", f"b={last}", "--device", "cpu")
     ids.write_bytes(b"\xff\x7f" * (ids.stat().st_size // 2))
     assert str(data) in refused(capsys, 1, *words, "-o", tmp_path / "out")
     index.write_bytes(index.read_bytes()[:20])
