@@ -83,9 +83,9 @@ def _add_annotator(step: argparse.ArgumentParser, more: str = "") -> None:
 
 
 def add_pipeline(step: options.Options, untyped: str) -> None:
-    """Add --spacy-model, with its synonym --model, and --untyped with the help text `untyped`."""
+    """Add --spacy-model, and --untyped with the help text `untyped`."""
     step.add_argument(
-        *("--spacy-model", "--model"),
+        "--spacy-model",
         metavar="NAME",
         help=f"name or folder of a spaCy pipeline (default: {m2.SPACY_MODEL})",
     )

@@ -57,6 +57,7 @@ VERBS = {
 
 MOVED = {
     "--debug": "fairseq-ssl --debug VERB",
+    "score errant --sections": "--levels FILE",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 

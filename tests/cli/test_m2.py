@@ -135,7 +135,7 @@ def test_edits_of_text_are_those_of_errant_parallel(
     assert "A 2 3|||R:VERB:SVA|||sits|||" in expected
     words = ("m2", "from-text", "source", "first", "second")
     assert shown(capsys, *words, "--spacy-model", model) == expected
-    shown(capsys, *words, "--model", model, "--jobs", "2", "-o", "ours.m2")
+    shown(capsys, *words, "--spacy-model", model, "--jobs", "2", "-o", "ours.m2")
     assert (folder / "ours.m2").read_text() == expected
     untyped = shown(capsys, *words, "--untyped")
     main(["m2", *words[1:], "--untyped"])

@@ -188,9 +188,9 @@ CASES = """
 1 | short                        | score m2 short --gold gold.m2
 1 | bad.m2:6                     | score m2 text --gold bad.m2
 2 | text                         | score m2 text text --gold gold.m2
-2 | --sections                   | score m2 text --gold gold.m2 --by level --sections A=2
-1 | short                        | score m2 text --gold gold.m2 --by level --levels short
-1 | levels:2                     | score m2 text --gold gold.m2 --by level --levels levels
+2 | --levels                     | score errant text --gold gold.m2 --by type --levels levels
+1 | short                        | score errant overlap.m2 --gold gold.m2 --by level --levels short
+1 | levels:2                     | score errant overlap.m2 --gold gold.m2 --by level --levels levels
 1 | en_core_web_sm               | score errant text --gold gold.m2
 1 | other.m2:1                   | score errant other.m2 --gold gold.m2
 1 | empty                        | score errant gold.m2 --gold empty
