@@ -167,9 +167,9 @@ EXAMPLES = """\
   fairseq-generate data-bin ... --nbest 10 > l2r.txt
   fairseq-ssl rerank merge l2r=l2r.txt r2l=r2l.txt --right-to-left r2l -o dev.nbest
   fairseq-ssl rerank features dev.nbest --translation 1.pt 2.pt 3.pt 4.pt --source dev.en \\
-      --data-dir data-bin --source-subwords bpe.en --subwords bpe.de -o dev.s2t.nbest
+      --data-dir data-bin --subwords bpe.en bpe.de -o dev.s2t.nbest
   fairseq-ssl rerank features dev.nbest --translation de-en.pt --reverse --source dev.en \\
-      --data-dir data-bin --source-subwords bpe.en --subwords bpe.de -o dev.t2s.nbest
+      --data-dir data-bin --subwords bpe.en bpe.de -o dev.t2s.nbest
   fairseq-ssl rerank features dev.nbest --language-model lm.pt --data-dir lm-bin -o dev.lm.nbest
   fairseq-ssl rerank features dev.nbest --masked-model mlm.pt --data-dir lm-bin -o dev.mlm.nbest
   fairseq-ssl rerank merge s2t=dev.s2t.nbest t2s=dev.t2s.nbest lm=dev.lm.nbest \\

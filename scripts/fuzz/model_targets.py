@@ -73,8 +73,6 @@ MODEL_TARGETS = {
     "rerank.features.masked_model": Target(
         f"rerank features {{list}} --masked-model {{models}}/masked.pt {DATA} {ALONE} -o {{out}}",
         {"list": LIST},
-        ("--alpha",),
-        ("--masked-scores=logits",),
     ),
     "rerank.report": Target(
         "rerank report {list} --reference {text} --jobs 1 --method both --step 0.5 --restarts 1",
