@@ -58,12 +58,22 @@ VERBS = {
 MOVED = {
     "--debug": "fairseq-ssl --debug VERB",
     "rerank features --source-subwords": "--subwords SOURCE_MODEL MODEL",
+    "rerank report": "rerank tune --report FILE",
     "score errant --sections": "--levels FILE",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
 OUTPUT_OPTIONS = (
-    *("output", "clean", "source_output", "changed_positions", "label_dict", "figure", "scores"),
+    *(
+        "output",
+        "clean",
+        "source_output",
+        "changed_positions",
+        "label_dict",
+        "report",
+        "figure",
+        "scores",
+    ),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from targets import EDITS, JOINED, LABELED, NBEST, OTHER, TEXT, TWO_LINES, Target
+from targets import EDITS, JOINED, LABELED, OTHER, TEXT, Target
 
 READ = b"a b c\nd e\n\nf g a b\n"
 WRITTEN = b"u v\nw x y\n\nz\n"
@@ -73,12 +73,6 @@ MODEL_TARGETS = {
     "rerank.features.masked_model": Target(
         f"rerank features {{list}} --masked-model {{models}}/masked.pt {DATA} {ALONE} -o {{out}}",
         {"list": LIST},
-    ),
-    "rerank.report": Target(
-        "rerank report {list} --reference {text} --jobs 1 --method both --step 0.5 --restarts 1",
-        {"list": NBEST, "text": TWO_LINES},
-        ("--step", "--restarts"),
-        ("--format=json", "--metric=chrf"),
     ),
     "filter.learned.fit": Target(
         f"filter learned fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "

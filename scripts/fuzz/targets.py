@@ -202,15 +202,15 @@ TARGETS |= {
     "rerank.merge": Target(
         "rerank merge l2r={one} r2l={two} --subwords none -o {out}",
         {"one": FOUND, "two": NBEST.replace(b"l2r", b"r2l")},
-        ("--best",),
+        (),
         ("--right-to-left=r2l",),
     ),
     "rerank.tune": Target(
-        "rerank tune {list} --reference {text} --jobs 1 --method both --step 0.5 --restarts 1 "
-        "--folds 2 -o {out}",
+        "rerank tune {list} --reference {text} --jobs 1 --method grid --step 0.5 --folds 2 "
+        "--report {out}2 -o {out}",
         {"list": NBEST, "text": TWO_LINES},
-        ("--step", "--restarts", "--folds"),
-        ("--method=grid", "--metric=chrf"),
+        ("--step", "--folds"),
+        ("--method=mert", "--metric=chrf"),
     ),
     "rerank.apply": Target(
         "rerank apply {list} --weights {weights} -o {out}",

@@ -94,10 +94,7 @@ CASES = {
         *("none --detruecase", "sentencepiece --detruecase"),
     ),
     "rerank apply nbest": ("--weight s=1", "--weight t=1", "--weight s=1 --nbest"),
-    "rerank post-ensemble s1 s2 s3 s4 --vectors": (
-        *("v.vec", "v2.vec"),
-        "v.vec --weight 9 --weight 1 --weight 1 --weight 1",
-    ),
+    "rerank post-ensemble s1 s2 s3 s4 --vectors": ("v.vec", "v2.vec"),
     "edits dictionary text corrected --jobs 1": (
         *("", "--size 1", "--max-ngram 1", "--transforms none", "--transforms suffixes"),
     ),
