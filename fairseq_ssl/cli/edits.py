@@ -47,15 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_files(label)
     options.add_output(label)
     label.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
-    label.add_argument(
-        "--strict",
-        action="store_true",
-        help="drop a pair (write an empty line) that inserts more tokens at once than the max "
-        "q-gram, as in the authors' code (default: drop only that edit, as in the paper)",
-    )
-    label.add_argument(
-        "--exact", action="store_true", help="drop pairs whose labels do not reproduce TARGET"
-    )
     options.add_jobs(label)
     apply = steps.add("apply", "apply edit labels to SOURCE", _apply)
     options.add_files(
@@ -64,9 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         labels="edit labels of each line, output of label; an empty line is not edited",
     )
     options.add_output(apply)
-    apply.add_argument(
-        "--dictionary", type=Path, metavar="FILE", help=f"{DICTIONARY}, to reject other labels"
-    )
     options.add_jobs(apply)
     stats = steps.add("stats", "print the coverage of a dictionary and the oracle scores", _stats)
     _add_files(stats)
@@ -126,7 +114,6 @@ def _add_prepare(steps: Steps) -> None:
             metavar=("SOURCE", "TARGET"),
             help=f"text to edit and corrected text of the {split} split (default: none)",
         )
-    options.add_sides(step)
     _add_labels(step, "all")
     options.add_replace(step)
     options.add_jobs(step)
@@ -195,7 +182,6 @@ def _prepare(args: argparse.Namespace) -> None:
     summary = prepare_edit_data(
         splits,
         args.output,
-        languages=(args.source_lang, args.target_lang),
         size=args.size,
         max_ngram=args.max_ngram,
         transforms=args.transforms,
@@ -246,8 +232,6 @@ def _label(args: argparse.Namespace) -> None:
         args.target,
         args.output,
         args.dictionary,
-        strict=args.strict,
-        exact=args.exact,
         executor=options.local_executor(args),
         progress=progress,
     )
@@ -267,7 +251,6 @@ def _apply(args: argparse.Namespace) -> None:
         args.source,
         args.labels,
         args.output,
-        args.dictionary,
         executor=options.local_executor(args),
         progress=progress,
     )

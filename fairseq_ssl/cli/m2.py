@@ -21,9 +21,9 @@ EXAMPLES = """\
   fairseq-ssl m2 from-text dev.src dev.ref0 dev.ref1 -o dev.m2 --jobs 8
   fairseq-ssl m2 merge first.m2 second.m2 -o both.m2
   fairseq-ssl m2 stats both.m2 --format json
-  fairseq-ssl m2 apply both.m2 --types 'VERB*,NOUN*' --exclude-types U -o corrected.txt"""
+  fairseq-ssl m2 apply both.m2 --types 'VERB*,NOUN*' -o corrected.txt"""
 M2_FILE = "M2 file"
-RECORDED = "step annotator drop_overlaps types exclude_types spacy_model untyped"
+RECORDED = "step annotator drop_overlaps types spacy_model untyped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     step = steps.add("to-text", "write sentences and corrected sentences as parallel text", _text)
     options.add_files(step, file=M2_FILE)
     options.add_output(step, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX")
-    options.add_sides(step)
     _add_annotator(step, "; all: every annotator, N into PREFIX.trg.N")
     step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
     options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
@@ -56,15 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_input(step, M2_FILE)
     options.add_output_or_stdout(step)
     _add_annotator(step)
-    for name, what in (("", "apply"), ("exclude-", "leave out")):
-        step.add_argument(
-            f"--{name}types",
-            type=lambda words: words.split(","),
-            default=[],
-            metavar="TYPE,...",
-            help=f"types of edits to {what}: full as R:VERB:SVA, without operation as VERB:SVA, or "
-            "operations as R; * matches any text, as in VERB*",
-        )
+    step.add_argument(
+        "--types",
+        type=lambda words: words.split(","),
+        default=[],
+        metavar="TYPE,...",
+        help="types of edits to apply: full as R:VERB:SVA, without operation as VERB:SVA, or "
+        "operations as R; * matches any text, as in VERB*",
+    )
 
 
 def _add_annotator(step: argparse.ArgumentParser, more: str = "") -> None:
@@ -101,8 +99,7 @@ def pipeline(args: argparse.Namespace) -> str | None:
 
 def _text(args: argparse.Namespace) -> None:
     source, target = (
-        args.output.with_name(f"{args.output.name}.{lang}")
-        for lang in (args.source_lang, args.target_lang)
+        args.output.with_name(f"{args.output.name}.{side}") for side in ("src", "trg")
     )
     done = m2.m2_to_text(args.file, source, target, args.annotator, None, args.drop_overlaps)
     _signature(args, {"file": str(args.file)}).write_beside(source)
@@ -112,7 +109,7 @@ def _text(args: argparse.Namespace) -> None:
 def _apply(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.input)
     name = str(args.input or "stdin")
-    chosen = m2.EditFilter(args.types, args.exclude_types)
+    chosen = m2.EditFilter(args.types)
     applier = m2.EditApplier(name, args.annotator, chosen, args.drop_overlaps)
     lines = map(applier, m2.parse_m2(options.input_lines(args.input), name))
     options.write_lines(lines, args.output, _signature(args, {"file": name}))

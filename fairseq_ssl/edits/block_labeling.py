@@ -10,13 +10,12 @@ from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import (
-    ExtractedLabels,
     LabelExtractor,
     apply_labels,
     join_changes,
     transform_index,
 )
-from fairseq_ssl.edits.labels import Gram, Label, parse_label
+from fairseq_ssl.edits.labels import Gram, parse_label
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import RowBlock
@@ -101,13 +100,12 @@ class LabeledBlock:
 
 @dataclass(frozen=True)
 class BlockLabeler:
-    """Picklable function that labels the pairs of a block. Lines of dropped pairs are empty."""
+    """Picklable function that labels the pairs of a block.
+
+    Lines of pairs that are too long and too different to align are empty.
+    """
 
     dictionary: EditDictionary
-    strict: bool
-    """Drop pairs with an insertion of more than `max_ngram` tokens, as in the authors' code."""
-    exact: bool
-    """Drop pairs whose labels do not restore the target."""
 
     def __call__(self, block: RowBlock) -> LabeledBlock:
         """Return the labels and the coverage of a block of source and target lines."""
@@ -116,50 +114,31 @@ class BlockLabeler:
         for source, target in block.pairs():
             found = extractor(source.split(), target.split())
             coverage.add(self.dictionary, found)
-            if found is None or self._is_dropped(found):
+            if found is None:
                 dropped += 1
                 lines.append("\n")
             else:
                 lines.append(" ".join(map(names, found.ids)) + "\n")
         return LabeledBlock(len(lines), block.share, "".join(lines), dropped, coverage)
 
-    def _is_dropped(self, found: ExtractedLabels) -> bool:
-        if self.exact:
-            return bool(found.lost)
-        max_ngram = self.dictionary.max_ngram
-        return self.strict and any(len(change.inserted) > max_ngram for change in found.lost)
 
+def apply_to_block(block: RowBlock) -> LabeledBlock:
+    """Return the edited source lines of a block of source and label lines.
 
-@dataclass(frozen=True)
-class LabelApplier:
-    """Picklable function that applies labels. Source lines with empty labels stay unchanged."""
-
-    dictionary: EditDictionary | None
-    """Reject labels that are not in this dictionary (None: allow all labels)."""
-
-    def __call__(self, block: RowBlock) -> LabeledBlock:
-        """Return the edited source lines of a block of source and label lines."""
-        lines, unchanged = [], 0
-        for row, (source, names) in enumerate(block.pairs()):
-            tokens = source.split()
-            if names and not names.isspace():
-                try:
-                    tokens = apply_labels(tokens, [self._label(name) for name in names.split()])
-                except DataError as error:
-                    raise DataError(f"{block.place(1, row)}: {error}") from None
-            else:
-                unchanged += 1
-            lines.append(" ".join(tokens) + "\n")
-        return LabeledBlock(len(lines), block.share, "".join(lines), unchanged)
-
-    def _label(self, name: str) -> Label:
-        label = _parse_cached(name)
-        if self.dictionary is not None and name not in self.dictionary.ids:
-            raise DataError(
-                f"The label {name} is not in the dictionary. Expected the dictionary that the "
-                "labels were created with."
-            )
-        return label
+    Source lines with empty labels stay unchanged.
+    """
+    lines, unchanged = [], 0
+    for row, (source, names) in enumerate(block.pairs()):
+        tokens = source.split()
+        if names and not names.isspace():
+            try:
+                tokens = apply_labels(tokens, [_parse_cached(name) for name in names.split()])
+            except DataError as error:
+                raise DataError(f"{block.place(1, row)}: {error}") from None
+        else:
+            unchanged += 1
+        lines.append(" ".join(tokens) + "\n")
+    return LabeledBlock(len(lines), block.share, "".join(lines), unchanged)
 
 
 _parse_cached = lru_cache(maxsize=100_000)(parse_label)

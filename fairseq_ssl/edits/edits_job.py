@@ -11,8 +11,8 @@ from fairseq_ssl.edits.block_labeling import (
     BlockLabeler,
     GramCounter,
     GramCounts,
-    LabelApplier,
     LabeledBlock,
+    apply_to_block,
 )
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
@@ -154,24 +154,19 @@ def label_file(
     output: str | Path,
     dictionary: str | Path,
     *,
-    strict: bool = False,
-    exact: bool = False,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditLabelSummary:
-    """Write the labels of a parallel corpus, one line per pair. Lines of dropped pairs are empty.
+    """Write the labels of a parallel corpus, one line per pair.
 
-    Edits without a label in the dictionary are ignored, as in the paper.
+    Edits without a label in the dictionary are ignored, as in the paper. The line of a pair that is
+    too long and too different to align is empty.
 
     Args:
         source: text file to correct, gzip if the name ends with ``.gz``
         target: corrected text file
         output: label file
         dictionary: file of `build_dictionary_file`
-        strict: drop pairs with an insertion of more than the dictionary's `max_ngram` tokens that
-            has no label, as in the authors' code
-        exact: drop pairs whose labels do not restore the target, up to the joining of word pieces
-            such as ``##s``
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
@@ -179,10 +174,8 @@ def label_file(
     dictionary = Path(dictionary)
     _check_outputs({"output": output}, source, target, dictionary)
     loaded = EditDictionary.read(dictionary)
-    work = BlockLabeler(loaded, strict, exact)
-    drop = "lost" if exact else "long" if strict else "never"
-    options = {"dictionary": str(dictionary), "strict": strict, "exact": exact}
-    options |= {"fingerprint": loaded.fingerprint, "drop": drop}
+    options = {"dictionary": str(dictionary), "fingerprint": loaded.fingerprint}
+    work = BlockLabeler(loaded)
     return _write_lines("label", source, target, output, work, options, executor, progress)
 
 
@@ -190,7 +183,6 @@ def apply_file(
     source: str | Path,
     labels: str | Path,
     output: str | Path,
-    dictionary: str | Path | None = None,
     *,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
@@ -201,18 +193,12 @@ def apply_file(
         source: text file to edit, gzip if the name ends with ``.gz``
         labels: file with the labels of one source line per line; empty lines change nothing
         output: file for the edited text
-        dictionary: dictionary file; reject labels that are not in it (default: allow all labels)
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of lines done
     """
     source, labels, output = Path(source), Path(labels), Path(output)
-    dictionary = optional_path(dictionary)
-    _check_outputs({"output": output}, source, labels, dictionary)
-    loaded = EditDictionary.read(dictionary) if dictionary else None
-    options: dict[str, Any] = {"dictionary": str(dictionary) if dictionary else None}
-    options |= {"fingerprint": loaded.fingerprint} if loaded else {}
-    work = LabelApplier(loaded)
-    return _write_lines("apply", source, labels, output, work, options, executor, progress)
+    _check_outputs({"output": output}, source, labels)
+    return _write_lines("apply", source, labels, output, apply_to_block, {}, executor, progress)
 
 
 def measure_coverage(
@@ -234,7 +220,7 @@ def measure_coverage(
     """
     source, target = Path(source), Path(target)
     loaded = EditDictionary.read(dictionary)
-    work = BlockLabeler(loaded, strict=False, exact=False)
+    work = BlockLabeler(loaded)
     coverage = Coverage()
     for done in _map_blocks(source, target, work, executor, progress):
         coverage.update(done.coverage)
@@ -263,7 +249,7 @@ def _write_lines(
                 counts["lines"] += done.pairs
                 counts["without_labels"] += done.without_labels
                 coverage.update(done.coverage)
-        details = {"dictionary": options.pop("dictionary")}
+        details: dict[str, Any] = {"dictionary": options.pop("dictionary", None)}
         details |= {"coverage": coverage.report()} if name == "label" else {}
         details |= {"source": str(source), "target": str(target)}
         signature = Signature(f"edits-{name}", {**options, **counts}, details)

@@ -129,7 +129,7 @@ TARGETS |= {
         ),
         ("merge", "{gold} {more} -o {out}", {"gold": M2, "more": M2}, ()),
         ("stats", "{gold}", {"gold": M2}, ("--format=json",)),
-        ("apply", "{gold} -o {out}", {"gold": M2}, ("--types=R*,M", "--exclude-types=VERB*")),
+        ("apply", "{gold} -o {out}", {"gold": M2}, ("--types=R*,M",)),
     )
 }
 TARGETS |= {
@@ -263,10 +263,6 @@ TARGETS |= {
         "average {one.pt} {two.pt} -o {out}", {"one.pt": "t.pt", "two.pt": "t.pt"}, ("--last",)
     ),
     "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": "t.pt"}),
-    "edits.apply.dictionary": Target(
-        "edits apply {one} {two} --dictionary {edits} -o {out} --jobs 1",
-        {"one": b"a b\nc\n", "two": b"KEEP DELETE KEEP\nKEEP REPLACE_the\n", "edits": EDITS},
-    ),
     "edits.dictionary.transforms": Target(
         "edits dictionary {one} {two} --transforms {suffixes} --groups all --label-dict {out}2 "
         "-o {out} --jobs 1",

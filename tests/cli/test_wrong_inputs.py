@@ -153,13 +153,11 @@ CASES = """
 1 | text                         | edits label text other -o out --dictionary text --jobs 1
 1 | text:1                       | edits apply other text OUT
 1 | unfit:2                      | edits apply text unfit OUT
-1 | unfit:2                      | edits apply text unfit -o out --dictionary edits --jobs 1
 1 | gold.m2 is an M2 file        | edits tune text gold.m2 --model a.pt
 2 | other is not a checkpoint    | edits tune text other --model a.pt other
 1 | short                        | edits vote text short -o out
 2 | other is an input            | edits vote text other -o other
 1 | short                        | edits prepare text other --valid text short OUT
-2 | en                           | edits prepare text other -s en -t en OUT
 2 | would replace the input      | edits prepare text other -o pair/.. --force --jobs 1
 2 | different files              | learner-errors text other -o text
 1 | text                         | learner-errors text text -o out
@@ -168,9 +166,6 @@ CASES = """
 1 | text                         | m2 to-text text -o out
 1 | text                         | m2 to-text text -o out --annotator all
 1 | overlap.m2:1                 | m2 to-text overlap.m2 -o out
-2 | different files              | m2 to-text gold.m2 -o gold -s m2 -t en
-2 | different files              | m2 to-text gold.m2 -o gold -s en -t m2
-2 | different files              | m2 to-text gold.m2 -o out -s en -t en
 2 | pipe is a device or a pipe   | m2 to-text pipe -o out
 1 | text                         | m2 stats text
 1 | bad.m2:6                     | m2 apply bad.m2 -o out

@@ -119,7 +119,7 @@ def text_tools(path: Callable[[str], Any]) -> list[Any]:
         noise.noise_file(source, path("noisy.gz"), "direct,spell", resources=resources),
         edits.build_dictionary_file(source, target, dictionary, transforms=path("suffixes")),
         edits.label_file(source, target, path("labels"), dictionary),
-        edits.apply_file(source, path("labels"), path("applied"), dictionary),
+        edits.apply_file(source, path("labels"), path("applied")),
         filters.filter_files([source], [path("kept")], filters.read_filters(path("filters.yaml"))),
         score_systems(Accuracy([["he goes"]]), {"ours": [source]}, [target]).values(),
         rerank.read_weights(path("weights")),
