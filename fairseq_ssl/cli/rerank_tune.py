@@ -152,8 +152,9 @@ def _tune(args: argparse.Namespace) -> None:
             file.write(f"{text}\n")
     scores = tuned.content()["scores"].items()
     print_lines(*(f"{name}: {score:.2f}" for name, score in scores), tuned)
-    if args.report or args.figure:
-        analysis = analyze(**data, weights=tuned.weights, search=search)
+    if not (args.report or args.figure):
+        return
+    analysis = analyze(**data, weights=tuned.weights, search=search)
     if args.report:
         with atomic_lines(args.report) as file:
             file.writelines(f"{line}\n" for line in _report_lines(analysis))

@@ -34,6 +34,7 @@ from fairseq_ssl.report.sentences import (
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import read_m2
 
+TITLE = "Systems side by side"
 TEST_SET = "test"
 """Default test set."""
 MAX_NAMES = 10
@@ -126,7 +127,7 @@ def write_report(
             "%s is skipped: it is a link to a file outside the folder. Copy the file.", path
         )
     signature = Signature("report", parameters)
-    page = Page(files, score_table(files.scores), sentences, str(signature))
+    page = Page(TITLE, files, score_table(files.scores), sentences, str(signature))
     with atomic_lines(output) as file:
         file.write(page.html())
     return signature

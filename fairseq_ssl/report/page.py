@@ -356,6 +356,7 @@ MAX_ANALYSIS_CHARS = 20_000
 class Page:
     """Content of the HTML page of a report."""
 
+    title: str
     files: ReportFiles
     scores: ScoreTable
     sentences: Sentences | None
@@ -378,6 +379,7 @@ class Page:
         data = json_text(sentences and sentences.content(), indent=None)
         skip = '<a class="skip" href="#sentences">Skip to sentences</a>' if sentences else ""
         html = Template(_asset("page.html")).substitute(
+            title=escape(self.title),
             style=_asset("page.css"),
             skip=skip,
             script="\n".join(map(_asset, SCRIPTS)),
