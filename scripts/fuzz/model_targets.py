@@ -175,7 +175,7 @@ MODEL_TARGETS = {
     "rerank.vectors": Target(
         "rerank vectors {text} --dimensions 2 --buckets 9 --epochs 1 --min-count 1 -o {out}.vec",
         {"text": TEXT},
-        ("--dimensions", "--epochs", "--min-count", "--window", "--seed"),
+        ("--dimensions", "--epochs", "--min-count"),
         ("--tokenize=13a", "--tokenize=x"),
     ),
     "classify.predict": Target(
