@@ -57,9 +57,7 @@ VERBS = {
 
 MOVED = {
     "--debug": "fairseq-ssl --debug VERB",
-    "rerank features --source-subwords": "--subwords SOURCE_MODEL MODEL",
     "rerank report": "rerank tune --report FILE",
-    "score errant --sections": "--levels FILE",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
