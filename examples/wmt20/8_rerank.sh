@@ -74,19 +74,16 @@ both_orders() { # SET
   finish "$out" "$1" "$out.subwords"
 }
 
-# Tune the weights of all scores on the set valid (5.3.7).
+# Tune the weights of all scores on the set valid (5.3.7), and list the contribution of each score.
 weights() {
   local tokens=() flags
   read -ra flags <<<"$TUNING"
   [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
   flags+=(--features "$FEATURES" --reference "$WORK/true/valid.$TARGET"
     --subwords sentencepiece "${tokens[@]}")
+  [[ "$SCALE" == tiny ]] || flags+=(--report "$WORK/worth.txt" --figure "$WORK/worth.svg")
   rebuild "$WORK/weights.json" quietly "$WORK/tune.log" run fairseq-ssl rerank tune \
     "$LISTS/valid.all.nbest" "${flags[@]}" -o "$WORK/weights.json"
-  if [[ "$SCALE" != tiny ]]; then
-    rebuild "$WORK/worth.txt" into "$WORK/worth.txt" fairseq-ssl rerank report \
-      "$LISTS/valid.all.nbest" "${flags[@]}" --figure "$WORK/worth.svg"
-  fi
 }
 
 reranked() { # SET

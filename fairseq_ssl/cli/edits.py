@@ -43,15 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_files(label)
     options.add_output(label)
     label.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
-    label.add_argument(
-        "--strict",
-        action="store_true",
-        help="drop a pair (write an empty line) that inserts more tokens at once than the max "
-        "q-gram, as in the authors' code (default: drop only that edit, as in the paper)",
-    )
-    label.add_argument(
-        "--exact", action="store_true", help="drop pairs whose labels do not reproduce TARGET"
-    )
     options.add_jobs(label)
     votes = steps.add("vote", "combine corrections: keep edits of at least N systems", _vote)
     options.add_files(votes, source="text in tokens separated by spaces")
@@ -106,7 +97,6 @@ def _add_prepare(steps: Steps) -> None:
             metavar=("SOURCE", "TARGET"),
             help=f"text to edit and corrected text of the {split} split (default: none)",
         )
-    options.add_sides(step)
     _add_labels(step, "all")
     options.add_replace(step)
     options.add_jobs(step)
@@ -175,7 +165,6 @@ def _prepare(args: argparse.Namespace) -> None:
     summary = prepare_edit_data(
         splits,
         args.output,
-        languages=(args.source_lang, args.target_lang),
         size=args.size,
         max_ngram=args.max_ngram,
         transforms=args.transforms,
@@ -226,8 +215,6 @@ def _label(args: argparse.Namespace) -> None:
         args.target,
         args.output,
         args.dictionary,
-        strict=args.strict,
-        exact=args.exact,
         executor=options.local_executor(args),
         progress=progress,
     )

@@ -18,12 +18,12 @@ from fairseq_ssl.text.m2.statistics import M2Statistics
 EXAMPLES = """\
   fairseq-ssl m2 to-text ABCN.dev.gold.bea19.m2 -o dev          (writes dev.src and dev.trg)
   fairseq-ssl m2 to-text conll14.m2 -o test --annotator all     (test.src, test.trg.0, test.trg.1)
-  fairseq-ssl m2 to-text dev.m2 -o verbs --types 'VERB*,NOUN*' --exclude-types U
+  fairseq-ssl m2 to-text dev.m2 -o verbs --types 'VERB*,NOUN*'
   fairseq-ssl m2 from-text dev.src dev.ref0 dev.ref1 -o dev.m2 --jobs 8
   fairseq-ssl m2 merge first.m2 second.m2 -o both.m2
   fairseq-ssl m2 stats both.m2 --format json"""
 M2_FILE = "M2 file"
-RECORDED = "step annotator drop_overlaps types exclude_types spacy_model untyped"
+RECORDED = "step annotator drop_overlaps types spacy_model untyped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     step = steps.add("to-text", "write sentences and corrected sentences as parallel text", _text)
     options.add_files(step, file=M2_FILE)
     options.add_output(step, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX")
-    options.add_sides(step)
     step.add_argument(
         "--annotator",
         type=lambda word: None if word == "all" else options.integer(0)(word),
@@ -46,15 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="drop an edit that overlaps an earlier one (default: an error)",
     )
-    for name, what in (("", "apply"), ("exclude-", "leave out")):
-        step.add_argument(
-            f"--{name}types",
-            type=lambda words: words.split(","),
-            default=[],
-            metavar="TYPE,...",
-            help=f"types of edits to {what}: full as R:VERB:SVA, without operation as VERB:SVA, or "
-            "operations as R; * matches any text, as in VERB*",
-        )
+    step.add_argument(
+        "--types",
+        type=lambda words: words.split(","),
+        default=[],
+        metavar="TYPE,...",
+        help="types of edits to apply: full as R:VERB:SVA, without operation as VERB:SVA, or "
+        "operations as R; * matches any text, as in VERB*",
+    )
     step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
     options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
     step.add_argument(
@@ -76,9 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_pipeline(step: options.Options, untyped: str) -> None:
-    """Add --spacy-model, with its synonym --model, and --untyped with the help text `untyped`."""
+    """Add --spacy-model, and --untyped with the help text `untyped`."""
     step.add_argument(
-        *("--spacy-model", "--model"),
+        "--spacy-model",
         metavar="NAME",
         help=f"name or folder of a spaCy pipeline (default: {m2.SPACY_MODEL})",
     )
@@ -94,10 +92,9 @@ def pipeline(args: argparse.Namespace) -> str | None:
 
 def _text(args: argparse.Namespace) -> None:
     source, target = (
-        args.output.with_name(f"{args.output.name}.{lang}")
-        for lang in (args.source_lang, args.target_lang)
+        args.output.with_name(f"{args.output.name}.{side}") for side in ("src", "trg")
     )
-    chosen = m2.EditFilter(args.types, args.exclude_types)
+    chosen = m2.EditFilter(args.types)
     done = m2.m2_to_text(args.file, source, target, args.annotator, chosen, args.drop_overlaps)
     signature = _signature(args, {"file": str(args.file)})
     signature.write_beside(source)

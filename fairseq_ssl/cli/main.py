@@ -62,12 +62,13 @@ MOVED = {
     "swapped-bleu": "analyze swapped-bleu",
     "token-wins": "analyze token-wins",
     "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
+    "rerank report": "rerank tune --report FILE",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
 OUTPUT_OPTIONS = (
-    *("output", "clean", "source_output", "changed_positions", "label_dict", "figure", "scores"),
-    "train_truecase",
+    *("output", "clean", "source_output", "changed_positions", "label_dict", "report", "figure"),
+    *("scores", "train_truecase"),
 )
 
 

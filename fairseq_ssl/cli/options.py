@@ -253,17 +253,6 @@ def add_rewriting(parser: Options, subwords: str | None = None) -> None:
     )
 
 
-def add_sides(parser: Options) -> None:
-    """Add --source-lang and --target-lang, for the names of the outputs."""
-    for side, lang in (("source", "src"), ("target", "trg")):
-        parser.add_argument(
-            *(f"-{side[0]}", f"--{side}-lang"),
-            default=lang,
-            metavar="LANG",
-            help=f"{side} language, suffix of the outputs (default: {lang})",
-        )
-
-
 def add_data(parser: Options) -> None:
     """Add --data-dir, --source-lang and --target-lang of a translation model."""
     parser.add_argument(

@@ -28,9 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the same NAME are seeds of a system",
     )
     options.add_output(parser, "page, such as report.html")
-    parser.add_argument(
-        "--title", default="Systems side by side", help="title of the page (default: %(default)s)"
-    )
     _add_sentences(parser)
 
 
@@ -94,7 +91,6 @@ def run(args: argparse.Namespace) -> None:
         args.output,
         folders,
         systems,
-        title=args.title,
         test_set=args.test_set,
         comparison=comparison,
         languages=(args.source_lang, args.target_lang),

@@ -14,12 +14,10 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag, nearest
 from fairseq_ssl.signature import Signature, content_digest
 
-CONCENTRATION = 1.0
 NUMBERS = {
     "dimensions": (300, 10_000, "dimensions of a vector, 300 in the thesis"),
     "epochs": (5, 10_000, "epochs"),
     "min_count": (5, 10**9, "minimum number of occurrences of a word"),
-    "window": (5, 1000, "context words on each side of a word"),
     "buckets": (2_000_000, 10**9, "hash buckets for character n-grams of 3 to 6 letters"),
     "jobs": (1, 1024, "threads; results with several threads are not reproducible"),
 }
@@ -49,27 +47,6 @@ def add_post_ensemble(steps: Steps) -> None:
         help="word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
         ".bin, which composes vectors of unknown words from character n-grams",
     )
-    step.add_argument(
-        "--kernel",
-        choices=("cosine", "von-mises-fisher"),
-        default="cosine",
-        help="similarity of mean vectors: cosine (PostCosE) or exp(kappa cos) (PostVmfE) (default: "
-        "cosine)",
-    )
-    step.add_argument(
-        "--concentration",
-        type=float,
-        metavar="KAPPA",
-        help="kappa of von-mises-fisher, above 0; higher values give close neighbors more weight "
-        f"(default: {CONCENTRATION})",
-    )
-    step.add_argument(
-        "--weight",
-        type=float,
-        action="append",
-        metavar="W",
-        help="weight of a system, 0 or more; repeat for each system in order (default: 1)",
-    )
     _add_tokenize(step)
     options.add_output_or_stdout(step)
 
@@ -79,26 +56,12 @@ def _post_ensemble(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank import post_ensemble
 
     options.check_output(args.output, args.vectors, *args.outputs)
-    if args.concentration is not None and args.kernel != "von-mises-fisher":
-        raise UsageError("--concentration needs --kernel von-mises-fisher.")
-    if args.kernel == "von-mises-fisher" and args.concentration is None:
-        args.concentration = CONCENTRATION
-    chosen = post_ensemble(
-        args.outputs,
-        args.vectors,
-        kernel=args.kernel,
-        concentration=CONCENTRATION if args.concentration is None else args.concentration,
-        weights=args.weight,
-        tokenize=args.tokenize,
-        progress=progress,
-    )
+    chosen = post_ensemble(args.outputs, args.vectors, tokenize=args.tokenize, progress=progress)
     parameters = {
-        "kernel": args.kernel,
-        "concentration": args.concentration,
+        "kernel": "cosine",
         "tokenize": args.tokenize,
         "vectors_digest": content_digest(args.vectors),
         "systems": len(args.outputs),
-        "weights": args.weight,
     }
     files = {"vectors": str(args.vectors), "outputs": list(map(str, args.outputs))}
     options.write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters, files))
@@ -128,7 +91,6 @@ def add_vectors(steps: Steps) -> None:
     options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
     for name, (default, maximum, what) in NUMBERS.items():
         options.add_integer(step, flag(name), what, default, 1, maximum)
-    options.add_integer(step, "--seed", "random seed", 1, 0, 2**32 - 1)
     _add_tokenize(step)
 
 
@@ -143,10 +105,8 @@ def _vectors(args: argparse.Namespace) -> None:
         args.dimensions,
         args.epochs,
         args.min_count,
-        args.window,
-        args.buckets,
-        args.seed,
-        args.jobs,
+        buckets=args.buckets,
+        jobs=args.jobs,
     )
     signature = train_vectors(args.text, args.output, training, args.tokenize, progress)
     words = signature.parameters["words"]
@@ -167,16 +127,15 @@ EXAMPLES = """\
   fairseq-generate data-bin ... --nbest 10 > l2r.txt
   fairseq-ssl rerank merge l2r=l2r.txt r2l=r2l.txt --right-to-left r2l -o dev.nbest
   fairseq-ssl rerank features dev.nbest --translation 1.pt 2.pt 3.pt 4.pt --source dev.en \\
-      --data-dir data-bin --source-subwords bpe.en --subwords bpe.de -o dev.s2t.nbest
+      --data-dir data-bin --subwords bpe.en bpe.de -o dev.s2t.nbest
   fairseq-ssl rerank features dev.nbest --translation de-en.pt --reverse --source dev.en \\
-      --data-dir data-bin --source-subwords bpe.en --subwords bpe.de -o dev.t2s.nbest
+      --data-dir data-bin --subwords bpe.en bpe.de -o dev.t2s.nbest
   fairseq-ssl rerank features dev.nbest --language-model lm.pt --data-dir lm-bin -o dev.lm.nbest
   fairseq-ssl rerank features dev.nbest --masked-model mlm.pt --data-dir lm-bin -o dev.mlm.nbest
   fairseq-ssl rerank merge s2t=dev.s2t.nbest t2s=dev.t2s.nbest lm=dev.lm.nbest \\
       mlm=dev.mlm.nbest -o dev.scored.nbest
-  fairseq-ssl rerank tune dev.scored.nbest --reference dev.de -o weights.json
+  fairseq-ssl rerank tune dev.scored.nbest --reference dev.de -o weights.json --report scores.txt
   fairseq-ssl rerank tune dev.scored.nbest --reference dev.de --method grid --step 0.1 --jobs 2
-  fairseq-ssl rerank report dev.scored.nbest --reference dev.de --figure features.pdf
   fairseq-ssl rerank apply test.scored.nbest --weights weights.json > test.de
   fairseq-ssl rerank apply test.nbest --weight l2r=1 --weight r2l=1 > test.de
   fairseq-ssl rerank vectors news.tok.ja.gz -o news.vec
@@ -190,7 +149,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rerank_features.add_features(steps)
     rerank_tune.add_tune(steps)
     _add_apply(steps)
-    rerank_tune.add_report(steps)
     add_post_ensemble(steps)
     add_vectors(steps)
 
@@ -209,13 +167,6 @@ def _add_merge(steps: Steps) -> None:
         help="n-best list in the format of Moses, or output of fairseq-generate --nbest N; NAME is "
         "the name of its score, a natural logarithm divided by length ** lenpen; .gz by suffix; "
         "--subwords and --moses apply to output of fairseq-generate",
-    )
-    merge.add_argument(
-        "--best",
-        type=options.integer(1),
-        metavar="N",
-        help="candidates of each list and sentence, n of 2n in the thesis, 1 or more "
-        "(default: all)",
     )
     merge.add_argument(
         "--right-to-left",
@@ -246,10 +197,9 @@ def _merge(args: argparse.Namespace) -> None:
                 options.input_lines(path), str(path), name, rewrite, name in args.right_to_left
             )
             for name, path in paths.items()
-        },
-        args.best,
+        }
     )
-    named = {name: getattr(args, name) for name in ("best", "right_to_left", "subwords", "moses")}
+    named = {name: getattr(args, name) for name in ("right_to_left", "subwords", "moses")}
     files = {"lists": {name: str(path) for name, path in paths.items()}}
     signature = Signature("rerank-merge", {"names": list(paths), **named}, files)
     options.write_lines(merged, args.output, signature)

@@ -14,7 +14,6 @@ from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
-    PENALTY,
     TRANSLATION,
     ScoringConfig,
 )
@@ -84,12 +83,10 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--subwords",
         type=Path,
+        nargs="+",
         metavar="MODEL",
-        help="subword model of the candidates, of fairseq-ssl subwords (default: tokens separated "
-        "by spaces)",
-    )
-    text.add_argument(
-        "--source-subwords", type=Path, metavar="MODEL", help="subword model of the sources"
+        help="subword model of the text, of fairseq-ssl subwords, or two models, of the sources "
+        "and of the candidates (default: tokens separated by spaces)",
     )
 
 
@@ -118,21 +115,6 @@ def _add_scores(parser: argparse.ArgumentParser) -> None:
         help="for --translation: length penalty, 0 for log P, 0 to 20 (default: %(default)s)",
     )
     scores.add_argument(
-        "--alpha",
-        type=float,
-        default=PENALTY,
-        metavar="X",
-        help="alpha of PenLP = log P / ((5 + length) / (5 + 1)) ** alpha, 0 to 20 (default: "
-        "%(default)s)",
-    )
-    scores.add_argument(
-        "--masked-scores",
-        choices=("log-probabilities", "logits"),
-        default="log-probabilities",
-        help="scores of a masked model: log P, or logits as in the text of Wang and Cho (2019) "
-        "(default: %(default)s)",
-    )
-    scores.add_argument(
         "--unigrams",
         type=Path,
         metavar="FILE",
@@ -156,13 +138,16 @@ def _features(args: argparse.Namespace) -> None:
     path = None if str(args.nbest_list) == options.STDIN else args.nbest_list
     options.check_output(args.output, path, args.source)
     config = _config(args)
+    subwords = args.subwords or [None]
+    if len(subwords) > 1 + (config.kind == TRANSLATION):
+        raise UsageError("--subwords has too many models. Expected one, or two with --translation.")
     summary = score_nbest_file(
         path,
         args.output or sys.stdout.buffer,
         config,
         source=args.source,
-        source_subwords=args.source_subwords,
-        subwords=args.subwords,
+        source_subwords=subwords[0] if args.source else None,
+        subwords=subwords[-1],
         block=args.block,
         executor=options.model_executor(args),
         overwrite=args.overwrite,
@@ -197,8 +182,6 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         reverse=args.reverse,
         right_to_left=args.right_to_left,
         lenpen=args.lenpen,
-        alpha=args.alpha,
-        logits=args.masked_scores == "logits",
         unigrams=args.unigrams,
         max_tokens=options.batch_tokens(args),
         fp16=args.fp16,
@@ -212,14 +195,9 @@ def _check_kind(args: argparse.Namespace, kind: str) -> None:
     kinds = {
         TRANSLATION: {
             "source": args.source,
-            "source_subwords": args.source_subwords,
             "reverse": args.reverse,
             "right_to_left": args.right_to_left,
             "lenpen": args.lenpen != 1.0,
-        },
-        MASKED_MODEL: {
-            "alpha": args.alpha != PENALTY,
-            "masked_scores": args.masked_scores == "logits",
         },
         LANGUAGE_MODEL: {"unigrams": args.unigrams},
     }

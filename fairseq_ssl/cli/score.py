@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.m2 import add_pipeline, pipeline
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.m2 import SPACY_MODEL
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   fairseq-ssl score m2 corrected.txt --gold conll14.m2 --jobs 8
   fairseq-ssl score errant ours=seed1.txt ours=seed2.txt theirs=other.txt --gold ABCN.dev.gold.m2 \\
-      --baseline before.txt --by level --sections A=1037,B=1290,C=1069,N=988 --figure levels.png
+      --baseline before.txt --by level --levels levels.txt --figure levels.png
   fairseq-ssl score gleu corrected.txt --source dev.src --reference dev.ref0 --reference dev.ref1
   fairseq-ssl score rouge summaries.txt --reference test.trg --stem --sentence-mark '<q>'
   fairseq-ssl postprocess test.generate --field H \\
@@ -61,12 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_references(_add(metrics, "accuracy", summary, _accuracy))
 
 
-def _add(
-    metrics: Steps, name: str, summary: str, build: Build, analyses: Sequence[str] = (LEVEL,)
-) -> argparse.ArgumentParser:
+def _add(metrics: Steps, name: str, summary: str, build: Build) -> argparse.ArgumentParser:
     """Add the subcommand of a metric with the options of all metrics. Return its parser."""
     step = metrics.add(name, summary, _run)
-    step.set_defaults(build=build)
+    step.set_defaults(build=build, by=None)
     more = ", or M2 files with the edits of a system" if name == "errant" else ""
     step.add_argument(
         "systems",
@@ -92,32 +90,21 @@ def _add(
         metavar="N",
         help="number of bootstrap samples, 1 or more (default: 1000)",
     )
-    group.add_argument(
-        "--seed",
-        type=options.integer(0),
-        metavar="N",
-        help="random seed of the bootstrap, 0 or more (default: 12345)",
-    )
-    _add_analyses(group, analyses)
     return step
 
 
-def _add_analyses(group: argparse._ArgumentGroup, analyses: Sequence[str]) -> None:
-    explained = "level: score of each level"
-    if analyses != (LEVEL,):
-        explained = (
-            "operation, type, full-type: counts and scores by category of edits, as in "
-            f"errant_compare -cat 1, 2 and 3; {explained}; share: percentages of the ten most "
-            "frequent types in the gold edits of each level"
-        )
-    group.add_argument("--by", choices=analyses, metavar="ANALYSIS", help=f"analysis: {explained}")
+def _add_analyses(step: argparse.ArgumentParser) -> None:
+    group = step.add_argument_group("analyses")
     group.add_argument(
-        "--levels", type=Path, metavar="FILE", help="level of each sentence, such as A, B, C or N"
+        "--by",
+        choices=(*TYPED[:3], LEVEL, TYPED[3]),
+        metavar="ANALYSIS",
+        help="analysis: operation, type, full-type: counts and scores by category of edits, as in "
+        "errant_compare -cat 1, 2 and 3; level: score of each level; share: percentages of the ten "
+        "most frequent types in the gold edits of each level",
     )
     group.add_argument(
-        "--sections",
-        metavar="LEVEL=N,...",
-        help="level and number of sentences of consecutive sections, in place of --levels",
+        "--levels", type=Path, metavar="FILE", help="level of each sentence, such as A, B, C or N"
     )
     group.add_argument(
         "--figure",
@@ -151,24 +138,17 @@ def _add_m2(metrics: Steps) -> None:
         help="M2 file with sources and edits of one or more annotators",
     )
     _add_edit_options(step)
-    what = "max unchanged words in an edit"
-    options.add_integer(step, "--max-unchanged-words", what, 2, minimum=0)
-    step.add_argument(
-        "--ignore-case",
-        action="store_true",
-        help="ignore edits that only change case or spaces, as m2scorer --ignore_whitespace_casing",
-    )
 
 
 def _m2(args: argparse.Namespace) -> Metric:
     from fairseq_ssl.metrics import M2
 
-    return M2(args.gold, args.beta, args.max_unchanged_words, args.ignore_case, args.jobs, progress)
+    return M2(args.gold, args.beta, args.jobs, progress)
 
 
 def _add_errant(metrics: Steps) -> None:
     summary = "F of edits by ERRANT (Bryant et al., 2017), span-based correction"
-    step = _add(metrics, "errant", summary, _errant, (*TYPED[:3], LEVEL, TYPED[3]))
+    step = _add(metrics, "errant", summary, _errant)
     step.add_argument(
         "--gold",
         type=Path,
@@ -179,6 +159,7 @@ def _add_errant(metrics: Steps) -> None:
     step.add_argument("--source", type=Path, metavar="FILE", help="uncorrected text")
     options.add_references(step, required=False)
     _add_edit_options(step)
+    _add_analyses(step)
     what = (
         "extract edits without types, with a blank pipeline; scores are comparable only with each "
         "other, since some edits are merged differently"
@@ -193,6 +174,12 @@ def _errant(args: argparse.Namespace) -> Metric:
         raise UsageError("--gold already has sources and edits. Drop --source and --reference.")
     if not args.gold and not (args.source and args.reference):
         raise UsageError("Pass --gold, or --source and --reference.")
+    if args.by == LEVEL and not args.levels:
+        raise UsageError("--by level needs --levels.")
+    if args.levels and args.by not in (LEVEL, "share"):
+        raise UsageError("--levels needs --by level or --by share.")
+    if args.figure and not args.by:
+        raise UsageError("--figure needs --by.")
     model = pipeline(args)
     if args.by in TYPED and args.untyped and not (args.by == "share" and args.gold):
         raise UsageError(f"--by {args.by} needs types. Drop --untyped.")
@@ -215,14 +202,12 @@ def _add_gleu(metrics: Steps) -> None:
     step = _add(metrics, "gleu", summary, _gleu)
     step.add_argument("--source", type=Path, required=True, metavar="FILE", help="uncorrected text")
     options.add_references(step)
-    what = "iterations, each with a random reference for each sentence"
-    options.add_integer(step, "--samples", what, 500)
 
 
 def _gleu(args: argparse.Namespace) -> Metric:
     from fairseq_ssl.metrics import Gleu
 
-    return Gleu(args.reference, args.source, args.samples)
+    return Gleu(args.reference, args.source)
 
 
 def _bleu(args: argparse.Namespace) -> Metric:
@@ -275,9 +260,10 @@ def _rare_collection() -> Iterator[None]:
 def _run(args: argparse.Namespace) -> None:
     """Score all systems, run the analysis of --by, and print the scores as text or JSON."""
     from fairseq_ssl.metrics import score_systems
-    from fairseq_ssl.metrics.tables import parse_sections, read_levels
+    from fairseq_ssl.metrics.tables import read_levels
 
-    _check(args)
+    if args.resamples is not None and not args.baseline:
+        raise UsageError("--resamples needs --baseline.")
     systems = options.named_files(args.systems)
     for path in args.baseline:
         if str(path) in systems and not path.exists():
@@ -285,38 +271,18 @@ def _run(args: argparse.Namespace) -> None:
             raise UsageError(f"--baseline {path} is the name of a system. Pass its file, {file}.")
     with _rare_collection():
         metric = args.build(args)
-        scores = score_systems(metric, systems, args.baseline, args.resamples, args.seed)
+        scores = score_systems(metric, systems, args.baseline, args.resamples)
     if args.by:
-        levels = None
-        if args.levels:
-            levels = read_levels(args.levels, scores.sentences)
-        elif args.sections:
-            levels = parse_sections(args.sections, scores.sentences)
+        levels = read_levels(args.levels, scores.sentences) if args.levels else None
         scores.analyze(args.by, levels)
     if args.format == "json":
         print(json.dumps(scores.content(), indent=2, ensure_ascii=False))
     else:
         _print(scores)
-    if args.figure and scores.breakdown:
+    if scores.breakdown and args.figure:
         from fairseq_ssl.analysis.figures import draw_breakdown
 
         draw_breakdown(scores.breakdown, args.figure)
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for incompatible options of analyses and comparisons."""
-    if args.levels and args.sections:
-        raise UsageError("--levels and --sections both define levels. Drop one of them.")
-    has_levels = bool(args.levels or args.sections)
-    if args.by == LEVEL and not has_levels:
-        raise UsageError("--by level needs --levels or --sections.")
-    if has_levels and args.by not in (LEVEL, "share"):
-        raise UsageError("--levels and --sections need --by level or --by share.")
-    if args.figure and not args.by:
-        raise UsageError("--figure needs --by.")
-    for name in ("resamples", "seed"):
-        if getattr(args, name) is not None and not args.baseline:
-            raise UsageError(f"{flag(name)} needs --baseline.")
 
 
 def _print(scores: SystemScores) -> None:

@@ -24,7 +24,7 @@ from fairseq_ssl.edits.edits_job import (
     label_file,
 )
 from fairseq_ssl.edits.transforms import GROUPS
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder
@@ -35,8 +35,8 @@ from fairseq_ssl.text.vocabulary import count_line_words
 logger = logging.getLogger(__name__)
 
 EDITS_FILE = "edits.txt"
-EDITS, NONE = "edits", "None"
-"""Languages of labels and of a missing side in the file names of fairseq-preprocess."""
+SOURCE, TARGET, EDITS, NONE = "src", "trg", "edits", "None"
+"""Languages of text, labels and a missing side in the file names of fairseq-preprocess."""
 TRAIN = "train"
 
 
@@ -56,7 +56,6 @@ def prepare_edit_data(
     splits: Mapping[str, tuple[Path, Path]],
     output: Path,
     *,
-    languages: tuple[str, str] = ("src", "trg"),
     size: int = SIZE,
     max_ngram: int = MAX_NGRAM,
     transforms: str | Path = ENGLISH,
@@ -72,7 +71,6 @@ def prepare_edit_data(
     Args:
         splits: source and corrected text by name; `train` is required.
         output: the folder to create.
-        languages: names of the source and the corrected text.
         size: number of q-grams of the edit dictionary.
         max_ngram: max tokens of a q-gram.
         transforms: suffix transforms: ``english``, ``none``, or a file of suffixes.
@@ -80,7 +78,10 @@ def prepare_edit_data(
         executor: `Executor` for counting and labeling (default: this process).
         progress: called with the number of pairs done.
     """
-    _check_names(languages, splits)
+    if "valid" not in splits:
+        logger.warning(
+            "No `valid` pairs are prepared. fairseq-train needs them, or --disable-validation."
+        )
     check_outside(output, chain.from_iterable(splits.values()))
     coverage: dict[str, Coverage] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
@@ -92,11 +93,11 @@ def prepare_edit_data(
         labels = Dictionary()
         for label in built.dictionary.names:  # the task expects this order
             labels.add_symbol(label)
-        for language, dictionary in ((languages[0], words), (languages[1], words), (EDITS, labels)):
+        for language, dictionary in ((SOURCE, words), (TARGET, words), (EDITS, labels)):
             dictionary.save(str(folder / f"dict.{language}.txt"))
         for name, paths in splits.items():
-            for path, language in zip(paths, languages, strict=True):
-                _binarize(read_lines(path), words, folder, name, *languages, language)
+            for path, language in zip(paths, (SOURCE, TARGET), strict=True):
+                _binarize(read_lines(path), words, folder, name, SOURCE, TARGET, language)
             lines, edits = Path(temporary) / name, folder / EDITS_FILE
             labeled = label_file(*paths, lines, edits, executor=executor, progress=progress)
             coverage[name] = labeled.coverage
@@ -112,22 +113,6 @@ def prepare_edit_data(
         signature = Signature("edits-prepare", parameters, {"transforms": str(transforms)})
     signature.write_beside(output)
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
-
-
-def _check_names(languages: tuple[str, str], splits: Iterable[str]) -> None:
-    """Raise UsageError unless the files of both sides and of the labels have different names.
-
-    Warn if there is no split `valid`.
-    """
-    if "valid" not in splits:
-        logger.warning(
-            "No `valid` pairs are prepared. fairseq-train needs them, or --disable-validation."
-        )
-    if len({*languages, EDITS}) < 3:
-        raise UsageError(
-            f"`source_lang` and `target_lang` are {' and '.join(languages)}. Expected two "
-            f"different names other than {EDITS}."
-        )
 
 
 def _binarize(

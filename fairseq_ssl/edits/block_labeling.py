@@ -9,7 +9,6 @@ from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import (
-    ExtractedLabels,
     LabelExtractor,
     join_changes,
     transform_index,
@@ -98,13 +97,12 @@ class LabeledBlock:
 
 @dataclass(frozen=True)
 class BlockLabeler:
-    """Picklable function that labels the pairs of a block. Lines of dropped pairs are empty."""
+    """Picklable function that labels the pairs of a block.
+
+    Lines of pairs that are too long and too different to align are empty.
+    """
 
     dictionary: EditDictionary
-    strict: bool
-    """Drop pairs with an insertion of more than `max_ngram` tokens, as in the authors' code."""
-    exact: bool
-    """Drop pairs whose labels do not restore the target."""
 
     def __call__(self, block: RowBlock) -> LabeledBlock:
         """Return the labels and the coverage of a block of source and target lines."""
@@ -113,15 +111,9 @@ class BlockLabeler:
         for source, target in block.pairs():
             found = extractor(source.split(), target.split())
             coverage.add(self.dictionary, found)
-            if found is None or self._is_dropped(found):
+            if found is None:
                 dropped += 1
                 lines.append("\n")
             else:
                 lines.append(" ".join(map(names, found.ids)) + "\n")
         return LabeledBlock(len(lines), block.share, "".join(lines), dropped, coverage)
-
-    def _is_dropped(self, found: ExtractedLabels) -> bool:
-        if self.exact:
-            return bool(found.lost)
-        max_ngram = self.dictionary.max_ngram
-        return self.strict and any(len(change.inserted) > max_ngram for change in found.lost)

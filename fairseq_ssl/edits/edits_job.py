@@ -146,24 +146,19 @@ def label_file(
     output: str | Path,
     dictionary: str | Path,
     *,
-    strict: bool = False,
-    exact: bool = False,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditLabelSummary:
-    """Write the labels of a parallel corpus, one line per pair. Lines of dropped pairs are empty.
+    """Write the labels of a parallel corpus, one line per pair.
 
-    Edits without a label in the dictionary are ignored, as in the paper.
+    Edits without a label in the dictionary are ignored, as in the paper. The line of a pair that is
+    too long and too different to align is empty.
 
     Args:
         source: text file to correct, gzip if the name ends with ``.gz``
         target: corrected text file
         output: label file
         dictionary: file of `build_dictionary_file`
-        strict: drop pairs with an insertion of more than the dictionary's `max_ngram` tokens that
-            has no label, as in the authors' code
-        exact: drop pairs whose labels do not restore the target, up to the joining of word pieces
-            such as ``##s``
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
@@ -171,7 +166,7 @@ def label_file(
     dictionary = Path(dictionary)
     _check_outputs({"output": output}, source, target, dictionary)
     loaded = EditDictionary.read(dictionary)
-    work = BlockLabeler(loaded, strict, exact)
+    work = BlockLabeler(loaded)
     coverage, dropped = Coverage(), 0
     with exclusive(output):
         with atomic_lines(output) as file:
@@ -180,10 +175,7 @@ def label_file(
                 dropped += done.dropped
                 coverage.update(done.coverage)
         parameters = {
-            "strict": strict,
-            "exact": exact,
             "fingerprint": loaded.fingerprint,
-            "drop": "lost" if exact else "long" if strict else "never",
             "lines": coverage.pairs,
             "without_labels": dropped,
         }

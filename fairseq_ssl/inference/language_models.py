@@ -287,7 +287,7 @@ class MaskedModelScorer:
         sums = np.zeros(len(rows))
         for sentences, values in self._token_scores(rows):
             np.add.at(sums, sentences, values)
-        values = by_length(sums, lengths), penalised(sums, lengths, self.scoring.alpha)
+        values = by_length(sums, lengths), penalised(sums, lengths)
         return Scored(
             list(zip(*(value.tolist() for value in values), strict=True)),
             int(lengths.sum()),
@@ -336,9 +336,7 @@ class MaskedModelScorer:
             for model in self.masked.loaded.models:
                 scores = self.masked.scores(model, block, masked).float()
                 logits = scores.gather(1, tokens[:, None])[:, 0]
-                each.append(logits if self.scoring.logits else logits - scores.logsumexp(1))
-            if self.scoring.logits:
-                return torch.stack(each).mean(0).double().cpu().numpy()
+                each.append(logits - scores.logsumexp(1))
             return self.masked.loaded.average(each).double().cpu().numpy()
 
 

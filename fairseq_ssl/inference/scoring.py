@@ -41,11 +41,9 @@ def slor(
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
 
-def penalised(
-    log_probabilities: LogProbabilities, lengths: LogProbabilities, alpha: float = PENALTY
-) -> LogProbabilities:
-    """Return PenLP: log P / ((5 + length) / (5 + 1)) ** alpha (Lau et al., 2020)."""
-    return log_probabilities / ((5.0 + lengths) / (5.0 + 1.0)) ** alpha
+def penalised(log_probabilities: LogProbabilities, lengths: LogProbabilities) -> LogProbabilities:
+    """Return PenLP: log P / ((5 + length) / (5 + 1)) ** 0.8 (Lau et al., 2020)."""
+    return log_probabilities / ((5.0 + lengths) / (5.0 + 1.0)) ** PENALTY
 
 
 def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
@@ -89,10 +87,6 @@ class ScoringConfig:
     """The model generates the last token first (default: from the checkpoint)."""
     lenpen: float = 1.0
     """For translation models: log P is divided by length ** lenpen."""
-    alpha: float = PENALTY
-    """For masked models: alpha of PenLP."""
-    logits: bool = False
-    """For masked models: sum the logits instead of log-probabilities."""
     unigrams: str | Path | None = None
     """For language models: file of tokens and counts (None: counts of the dictionary)."""
     max_tokens: int = 4000
@@ -107,9 +101,8 @@ class ScoringConfig:
         object.__setattr__(self, "languages", tuple(self.languages))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
-        for name in ("lenpen", "alpha"):
-            if not 0 <= getattr(self, name) <= MAX_PENALTY:
-                raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 0 to {MAX_PENALTY}.")
+        if not 0 <= self.lenpen <= MAX_PENALTY:
+            raise UsageError(f"`lenpen` is {self.lenpen}. Expected 0 to {MAX_PENALTY}.")
         check_positive("max_tokens", self.max_tokens)
         check_positive("threads", 1 if self.threads is None else self.threads)
         if self.name and (self.name.split() != [self.name] or "=" in self.name):
@@ -186,6 +179,6 @@ def check_known_tokens(unknown: int, tokens: int, where: str) -> None:
     if unknown > tokens / 2:
         raise DataError(
             f"{unknown} of the {tokens} tokens in {where} are not in the model's dictionary. The "
-            "text must be segmented like the training data: set `subwords` and "
-            "`source_subwords`, or check the languages."
+            "text must be segmented like the training data: set `subwords` for both sides, or "
+            "check the languages."
         )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, check_positive
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.metrics.metric import (
     HYPOTHESES,
     MetricScore,
@@ -31,6 +31,8 @@ GleuCounts = NDArray[np.float64]
 """Hypothesis length, reference length, then correct and total n-grams for each n from 1 to 4."""
 
 MAX_N = 4
+SAMPLES = 500
+"""Number of rounds with several references."""
 OF_SINGLE = "mean of single references"
 """Name of the value that comparisons use, since rounds cannot be computed from sums."""
 
@@ -40,13 +42,12 @@ class Gleu(ReferenceMetric):
 
     GLEU is BLEU with a penalty: an n-gram that is in the hypothesis and in the source, but not in
     the reference, cancels one correct n-gram. Text has to be tokenized. With several references,
-    each of `samples` rounds draws one reference per sentence, with the seeds of the authors'
-    script, and the score is the mean over the rounds.
+    each of 500 rounds draws one reference per sentence, with the seeds of the authors' script, and
+    the score is the mean over the rounds.
 
     Args:
         references: one text per annotator (default: passed to each call)
         sources: uncorrected text (default: passed to each call)
-        samples: number of rounds with several references, 1 or more
 
     Example:
         >>> metric = Gleu([["a b c d x y"]], ["a b c d e f"])
@@ -63,11 +64,8 @@ class Gleu(ReferenceMetric):
         self,
         references: Sequence[TextSource] | None = None,
         sources: TextSource | None = None,
-        samples: int = 500,
     ) -> None:
         super().__init__(references)
-        check_positive("samples", samples)
-        self.samples = samples
         self._set_sources(sources)
 
     def corpus_score(
@@ -121,7 +119,7 @@ class Gleu(ReferenceMetric):
         alone = [gleu_of(counts[:, annotator].sum(0)) for annotator in range(counts.shape[1])]
         if len(alone) == 1:
             return {self.name: alone[0]}
-        scores = sampled_scores(counts, self.samples)
+        scores = sampled_scores(counts)
         return {
             self.name: float(np.mean(scores)),
             "standard deviation of samples": float(np.std(scores)),
@@ -147,7 +145,7 @@ class Gleu(ReferenceMetric):
 
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters: references, and rounds if there are several."""
-        samples = {"samples": self.samples} if self._scored_references > 1 else {}
+        samples = {"samples": SAMPLES} if self._scored_references > 1 else {}
         return {**super().parameters(), **samples}
 
     def _set_sources(self, sources: TextSource | None) -> None:
@@ -155,12 +153,12 @@ class Gleu(ReferenceMetric):
         self.sources = None if sources is None else text_lines(sources, self._source_label)
 
 
-def sampled_scores(counts: GleuCounts, samples: int) -> list[float]:
+def sampled_scores(counts: GleuCounts) -> list[float]:
     """Return the score of each round from counts [sentences, annotators, 10]."""
     lines, annotators = counts.shape[:2]
     every = np.arange(lines)
     return [
-        gleu_of(counts[every, _draw(sample, lines, annotators)].sum(0)) for sample in range(samples)
+        gleu_of(counts[every, _draw(sample, lines, annotators)].sum(0)) for sample in range(SAMPLES)
     ]
 
 

@@ -128,27 +128,20 @@ class SystemScores:
         """Number of sentences of the test set."""
         return len(next(iter(self.systems.values()))[0].rows)
 
-    def compare(
-        self,
-        baseline: Sequence[ScoredOutput],
-        resamples: int | None = None,
-        seed: int | None = None,
-    ) -> None:
+    def compare(self, baseline: Sequence[ScoredOutput], resamples: int | None = None) -> None:
         """Compare each system with a baseline by a paired bootstrap.
 
         Args:
             baseline: outputs of the baseline, one per seed
             resamples: number of bootstrap samples (default: 1000)
-            seed: random seed of the samples (default: 12345)
         """
         resamples = SAMPLES if resamples is None else resamples
-        seed = SEED if seed is None else seed
-        self.parameters |= {"resamples": resamples, "seed": seed}
+        self.parameters |= {"resamples": resamples, "seed": SEED}
         theirs = [output.rows for output in baseline]
         for name, outputs in self.systems.items():
             ours = [output.rows for output in outputs]
             score = self.metric.total_score
-            self.comparisons[name] = bootstrap_statistics(ours, theirs, score, resamples, seed)
+            self.comparisons[name] = bootstrap_statistics(ours, theirs, score, resamples)
 
     def analyze(self, by: str, levels: Levels | None = None) -> None:
         """Compute scores by level or by error type, and store them in `breakdown`.
@@ -266,7 +259,6 @@ def score_systems(
     systems: Mapping[str, Sequence[str | Path]],
     baseline: Sequence[str | Path] = (),
     resamples: int | None = None,
-    seed: int | None = None,
 ) -> SystemScores:
     """Score files of hypotheses, one sentence per line.
 
@@ -276,7 +268,6 @@ def score_systems(
             the system; ``-`` is stdin
         baseline: files of a system to compare with by a paired bootstrap, one per seed
         resamples: number of bootstrap samples (default: 1000)
-        seed: random seed of the samples (default: 12345)
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -301,7 +292,7 @@ def score_systems(
         ((name, (path,)),) = files.items()
         scores.name = "" if Path(name) == path else name
     if others:
-        scores.compare([outputs[path] for path in others], resamples, seed)
+        scores.compare([outputs[path] for path in others], resamples)
     return scores
 
 
@@ -339,27 +330,6 @@ def read_levels(path: Path, sentences: int) -> Levels:
             raise DataError(f"{path}:{index + 1} is blank. Expected a level.")
         levels.setdefault(label, []).append(index)
     return dict(sorted(levels.items()))
-
-
-def parse_sections(sections: str, sentences: int) -> Levels:
-    """Parse the sizes of consecutive sections, such as ``A=1037,B=1290``, into levels."""
-    levels: Levels = {}
-    start = 0
-    for section in sections.split(","):
-        level, _, count = section.partition("=")
-        if not (level and count.isdecimal() and int(count)) or level in levels:
-            raise UsageError(
-                f"`sections` has {section!r}. Expected different levels with numbers of sentences "
-                "above 0, such as A=1037,B=1290."
-            )
-        levels[level] = list(range(start, start + int(count)))
-        start += int(count)
-    if start != sentences:
-        raise UsageError(
-            f"`sections` has {start} sentences in total, but the output has {sentences}. Both "
-            "must be equal."
-        )
-    return levels
 
 
 def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:

@@ -34,6 +34,7 @@ from fairseq_ssl.report.sentences import (
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import read_m2
 
+TITLE = "Systems side by side"
 TEST_SET = "test"
 """Default test set."""
 MAX_NAMES = 10
@@ -79,7 +80,6 @@ def write_report(
     folders: Sequence[str | Path] = (),
     systems: Mapping[str, Sequence[str | Path]] | None = None,
     *,
-    title: str = "Systems side by side",
     test_set: str | None = None,
     comparison: Comparison | None = None,
     languages: tuple[str, str] = ("", ""),
@@ -90,7 +90,6 @@ def write_report(
         output: the HTML file.
         folders: folders with outputs and their scores, figures and analyses, as in `collect_files`.
         systems: output files of each system, one for each seed.
-        title: title of the page.
         test_set: test set whose sentences are shown, and name of the test set of `systems`
             (default: test if a folder has it, or the only test set).
         comparison: source, references and metric.
@@ -128,7 +127,7 @@ def write_report(
             "%s is skipped: it is a link to a file outside the folder. Copy the file.", path
         )
     signature = Signature("report", parameters)
-    page = Page(title, files, score_table(files.scores), sentences, str(signature))
+    page = Page(TITLE, files, score_table(files.scores), sentences, str(signature))
     with atomic_lines(output) as file:
         file.write(page.html())
     return signature

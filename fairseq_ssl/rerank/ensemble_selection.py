@@ -1,9 +1,7 @@
 """Post-ensemble: select the output that is most similar to the outputs of all systems.
 
-The vector of an output is the mean of its word vectors (Kobayashi, 2018). PostCosE selects the
-output with the highest mean cosine to all outputs. PostVmfE selects the output with the highest
-density, estimated with the von Mises-Fisher kernel exp(kappa cos). For kappa close to 0, both
-select the same output.
+The vector of an output is the mean of its word vectors, and the output with the highest mean cosine
+to all outputs is selected: PostCosE (Kobayashi, 2018).
 
 Unknown words are ignored. An output without known words, or with a mean of 0, has similarity 0 to
 all outputs, and is only selected if all outputs are like this. Ties go to the first system.
@@ -11,7 +9,6 @@ all outputs, and is only selected if all outputs are like this. Ties go to the f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +27,6 @@ from fairseq_ssl.text.tokenization import LineRewriter
 SimilarityArray = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Max difference of similarities that count as equal. Floating-point sums have rounding errors."""
-KERNELS = ("cosine", "von-mises-fisher")
 
 
 @dataclass(frozen=True)
@@ -51,9 +47,6 @@ def post_ensemble(
     outputs: Sequence[TextSource],
     vectors: str | Path | WordVectors,
     *,
-    kernel: str = "cosine",
-    concentration: float = 1.0,
-    weights: Sequence[float] | None = None,
     tokenize: str = "none",
     progress: ProgressFactory = silent_progress,
 ) -> EnsembleChoice:
@@ -62,9 +55,6 @@ def post_ensemble(
     Args:
         outputs: lines or file of each system, two or more systems
         vectors: word vectors, or a ``.vec``, ``.vec.gz`` or ``.bin`` file of fastText
-        kernel: ``cosine`` for PostCosE, ``von-mises-fisher`` for PostVmfE
-        concentration: kappa of the von Mises-Fisher kernel, above 0
-        weights: weight of each system, 0 or more (default: 1)
         tokenize: tokenizer of sacreBLEU, or ``none`` for tokens separated by spaces
         progress: called with the number of lines done
 
@@ -77,13 +67,6 @@ def post_ensemble(
     """
     if len(outputs) < 2:
         raise UsageError("A post-ensemble needs the outputs of two or more systems.")
-    if kernel not in KERNELS:
-        raise UsageError(f"`kernel` is {kernel}. Expected one of {', '.join(KERNELS)}.")
-    if not 0 < concentration < math.inf:
-        raise UsageError(f"`concentration` is {concentration}. Expected a number above 0.")
-    if kernel == "cosine":
-        concentration = 0.0
-    system_weights = _check_weights(weights, len(outputs))
     rows = _read_rows(outputs)
     rewrite = bleu_words(tokenize)
     if isinstance(vectors, str | Path):
@@ -91,8 +74,7 @@ def post_ensemble(
         vectors = read_vectors(Path(vectors), words)
     means = MeanVectors(vectors, rewrite)
     systems = [
-        choose_output(row, means, concentration, system_weights)
-        for row in counted(rows, progress("post-ensemble", "lines"))
+        choose_output(row, means) for row in counted(rows, progress("post-ensemble", "lines"))
     ]
     lines = [row[system] for row, system in zip(rows, systems, strict=True)]
     return EnsembleChoice(lines, systems, means.words, means.known)
@@ -113,22 +95,6 @@ def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
             f"{text_label(outputs[0], 'output 0')} is empty. Expected one line or more."
         )
     return rows
-
-
-def _check_weights(weights: Sequence[float] | None, systems: int) -> SimilarityArray | None:
-    if weights is None:
-        return None
-    if len(weights) != systems:
-        raise UsageError(
-            f"There are {systems} outputs, but {len(weights)} weights. Expected one `weight` per "
-            "output."
-        )
-    if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
-        raise UsageError(
-            f"`weights` are {', '.join(map(str, weights))}. Expected numbers of 0 or more, and at "
-            "least one above 0."
-        )
-    return np.array(weights)
 
 
 @dataclass
@@ -166,53 +132,29 @@ class MeanVectors:
         return self._rows[word]
 
 
-def similarities(
-    directions: SimilarityArray, concentration: float = 0.0, weights: SimilarityArray | None = None
-) -> SimilarityArray:
-    """Return the similarity of each output to all outputs, which has the order of its density.
+def similarities(directions: SimilarityArray) -> SimilarityArray:
+    """Return the mean cosine of each output to the other outputs.
 
-    The density is f(s) = sum over s' of w(s') K(s, s'). For K = cos, the similarity is the mean
-    cosine f / sum of w. For K = exp(kappa cos), it is log(f / sum of w) / kappa, whose limit for
-    kappa = 0 is the mean cosine. If all weights are equal, s' = s is left out: it adds the same
-    number to all densities, which for a large kappa exceeds the others by many digits.
+    The cosine of an output to itself is left out: it adds the same number to all means.
 
     Args:
         directions: vectors of norm 1 or 0, [systems, dimensions]
-        concentration: kappa, 0 for K = cos
-        weights: weights of the systems (default: 1)
 
     Returns:
         [systems], -infinity for zero vectors
     """
     valid = (directions != 0).any(1)
-    if weights is None:
-        weights = np.ones(len(directions))
-    parts = np.where(valid & valid[:, None], weights, 0.0)
-    if (weights == weights[0]).all():
-        np.fill_diagonal(parts, 0.0)
+    parts = np.where(valid & valid[:, None], 1.0, 0.0)
+    np.fill_diagonal(parts, 0.0)
     total = parts.sum(1, keepdims=True)
     parts = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
     cosines = np.clip(directions @ directions.T, -1.0, 1.0)
-    if concentration:
-        nearest = np.where(parts > 0, cosines, -1.0).max(1, keepdims=True)
-        below = np.expm1(concentration * np.minimum(cosines - nearest, 0.0))
-        means = nearest[:, 0] + np.log1p((parts * below).sum(1)) / concentration
-    else:
-        means = (parts * cosines).sum(1)
-    return np.where(valid, means, -np.inf)
+    return np.where(valid, (parts * cosines).sum(1), -np.inf)
 
 
-def choose_output(
-    texts: Sequence[str],
-    means: MeanVectors,
-    concentration: float = 0.0,
-    weights: SimilarityArray | None = None,
-) -> int:
-    """Return the index of the output with the highest similarity. Ties go to the first output.
-
-    The arguments are those of `similarities`.
-    """
+def choose_output(texts: Sequence[str], means: MeanVectors) -> int:
+    """Return the index of the output with the highest similarity. Ties go to the first output."""
     if len(set(texts)) == 1:
         return 0
-    scores = similarities(np.stack([means(text) for text in texts]), concentration, weights)
+    scores = similarities(np.stack([means(text) for text in texts]))
     return int((scores >= scores.max() - TOLERANCE).argmax())

@@ -63,12 +63,11 @@ def line_search(
     statistics: CandidateStatistics,
     restarts: int = RESTARTS,
     seed: int = 1,
-    first: tuple[Weights, ...] = (),
     done: Callable[[int], object] = lambda starts: None,
 ) -> LineSearchResult:
     """Return the best weights of several line searches.
 
-    The searches start from `first`, equal weights, each feature alone, and random points. The
+    The searches start from equal weights, each feature alone, and random points. The
     result is at least as good as every start, but can be a local maximum. If scores are small
     integers, a grid point can be better, because candidates tie at points, not in intervals.
 
@@ -77,12 +76,11 @@ def line_search(
         statistics: metric counts of all candidates
         restarts: number of random starts, 0 or more
         seed: random seed of points and directions
-        first: additional start points
         done: called with 1 after each start except the first
     """
     features = len(candidates.names)
     draw = np.random.default_rng(seed)
-    starts = [*first, equal_weights(candidates), *np.eye(features, dtype=np.int64) * SCORE_UNITS]
+    starts = [equal_weights(candidates), *np.eye(features, dtype=np.int64) * SCORE_UNITS]
     starts += [_random_point(draw, features) for _ in range(restarts)]
     search = LineSearch(candidates, statistics, draw)
     best = search.from_point(starts[0])

@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import checked_lines, read_lines
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import LineRewriter
@@ -112,14 +112,13 @@ def check_indices(groups: Iterable[SentenceCandidates], name: str) -> Iterator[S
         yield group
 
 
-def merge(lists: Mapping[str, NBest], best: int | None = None) -> NBest:
+def merge(lists: Mapping[str, NBest]) -> NBest:
     r"""Merge n-best lists of the same sentences, without duplicates.
 
     Candidates with the same text get the scores of all lists.
 
     Args:
         lists: n-best lists by name
-        best: max number of candidates per list and sentence, 1 or more (default: all)
 
     Example:
         >>> left = NBest.parse(["0 ||| a cat ||| l2r= -1"])
@@ -130,9 +129,7 @@ def merge(lists: Mapping[str, NBest], best: int | None = None) -> NBest:
     """
     if not lists:
         raise UsageError("There are no n-best lists. Expected at least one list.")
-    if best is not None:
-        check_positive("best", best)
-    groups = merge_sentences([one.sentences for one in lists.values()], list(lists), best)
+    groups = merge_sentences([one.sentences for one in lists.values()], list(lists))
     return NBest(list(groups))
 
 
@@ -142,8 +139,6 @@ class MergedLines:
 
     lists: Mapping[str, Iterable[SentenceCandidates]]
     """Sentences of each list, by the name of the list."""
-    best: int | None = None
-    """Max number of candidates per list and sentence, None for all."""
     sentences: int = 0
     """Number of sentences so far."""
     candidates: int = 0
@@ -151,7 +146,7 @@ class MergedLines:
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines in the format of Moses."""
-        for group in merge_sentences(list(self.lists.values()), list(self.lists), self.best):
+        for group in merge_sentences(list(self.lists.values()), list(self.lists)):
             self.sentences += 1
             self.candidates += len(group.candidates)
             yield from format_nbest([group])
@@ -307,7 +302,7 @@ def parse_list(
 
 
 def merge_sentences(
-    lists: Sequence[Iterable[SentenceCandidates]], names: Sequence[str], best: int | None = None
+    lists: Sequence[Iterable[SentenceCandidates]], names: Sequence[str]
 ) -> Iterator[SentenceCandidates]:
     """Yield the candidates of each sentence from all lists, without duplicates.
 
@@ -317,7 +312,6 @@ def merge_sentences(
     Args:
         lists: n-best lists of the same sentences
         names: names of the lists
-        best: max number of candidates per list and sentence, 1 or more (default: all)
     """
     for groups in zip_longest(*lists):
         indices = [None if group is None else group.index for group in groups]
@@ -330,7 +324,7 @@ def merge_sentences(
         united: dict[str, Candidate] = {}
         for name, group in zip(names, groups, strict=True):
             own: set[str] = set()
-            for candidate in group.candidates[:best]:
+            for candidate in group.candidates:
                 if candidate.text not in own:
                     own.add(candidate.text)
                     before = united.get(candidate.text)

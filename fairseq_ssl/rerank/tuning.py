@@ -255,13 +255,13 @@ class FeatureAnalysis:
 def analyze(
     nbest: NBest,
     references: Sequence[TextSource],
+    weights: Mapping[str, float],
     metric: str = "bleu",
     *,
     tokenize: str = "13a",
     features: Sequence[str] | None = None,
     rewrite: LineRewriter = str,
     search: WeightSearch | None = None,
-    weights: Mapping[str, float] | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
     """Compare weights with oracle choices. Score each feature alone, and all features but this one.
@@ -269,34 +269,30 @@ def analyze(
     Args:
         nbest: n-best list of development sentences
         references: one text per annotator, one sentence per line
+        weights: weights by score name, 0 or more, such as those of `tune`
         metric: ``bleu``, ``chrf`` or ``chrf++``
         tokenize: tokenizer of sacreBLEU for ``bleu``
         features: names of scores (default: all scores that every candidate has)
         rewrite: function from a candidate to the text that is scored, such as a detokenizer
-        search: search method (default: line search with 20 restarts)
-        weights: weights by score name, 0 or more (default: result of the search)
+        search: search of weights without a score (default: line search with 20 restarts)
         progress: called with the number of evaluated points and starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
-        >>> analyze(nbest, [["cat"]], "chrf").scores["best by corpus"]
+        >>> analyze(nbest, [["cat"]], {"t": 1}, "chrf").scores["best by corpus"]
         100.0
     """
     search = search or WeightSearch()
     data = TuningData.of(nbest, references, metric, tokenize, features, rewrite, weights)
     candidates, statistics = data.candidates, data.statistics
-    done = progress("rerank report", "trials")
-    if weights is None:
-        chosen = search(candidates, statistics, done)
-        named = named_weights(candidates.names, chosen)
-    else:
-        named = dict.fromkeys(candidates.names, 0.0) | check_weights(weights)
-        if others := [name for name in named if name not in candidates.names]:
-            raise UsageError(
-                f"`weights` has weights above 0 for {', '.join(others)}, but the features are "
-                f"{', '.join(candidates.names)}. Expected weights for features only."
-            )
-        chosen = whole_weights(named)
+    done = progress("rerank tune", "trials")
+    named = dict.fromkeys(candidates.names, 0.0) | check_weights(weights)
+    if others := [name for name in named if name not in candidates.names]:
+        raise UsageError(
+            f"`weights` has weights above 0 for {', '.join(others)}, but the features are "
+            f"{', '.join(candidates.names)}. Expected weights for features only."
+        )
+    chosen = whole_weights(named)
     bounds = score_bounds(candidates, statistics, search.seed)
     scores = {
         "first candidates": bounds.first,
@@ -308,5 +304,5 @@ def analyze(
         "best by corpus": bounds.oracle_corpus,
     }
     values = feature_values(search, candidates, statistics, done)
-    parameters = {**data.parameters(search), "given_weights": weights and dict(weights)}
+    parameters = {**data.parameters(search), "given_weights": dict(weights)}
     return FeatureAnalysis(scores, named, values, parameters)

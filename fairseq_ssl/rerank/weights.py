@@ -158,7 +158,7 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
     return checked
 
 
-METHODS = ("grid", "mert", "both")
+METHODS = ("grid", "mert")
 FOLDS = 5
 DRAWS = 100
 """Number of random selections of one candidate per sentence, whose scores are averaged."""
@@ -177,8 +177,7 @@ class WeightSearch:
     """Search method for weights from 0 to 1 that maximize the corpus score (thesis, eq. 5.2)."""
 
     method: str = "mert"
-    """``grid`` for all points of a grid, as in the thesis; ``mert`` for line search (Och, 2003);
-    ``both`` for line search that also starts from the best grid point."""
+    """``grid`` for all points of a grid, as in the thesis; ``mert`` for line search (Och, 2003)."""
     step: float = 0.1
     """Step of the grid, 1 / N for a divisor N of 1,000,000, up to 1000."""
     restarts: int = RESTARTS
@@ -211,19 +210,15 @@ class WeightSearch:
         done: ProgressCallback = ignore,
     ) -> Weights:
         """Return the best weights. `done` is called with the number of points and starts tried."""
-        first: tuple[Weights, ...] = ()
-        if self.method != "mert":
-            best, _ = grid_search(candidates, statistics, self.parts, self.executor, done)
-            if self.method == "grid":
-                return best
-            first = (best,)
-        return line_search(candidates, statistics, self.restarts, self.seed, first, done).weights
+        if self.method == "grid":
+            return grid_search(candidates, statistics, self.parts, self.executor, done)[0]
+        return line_search(candidates, statistics, self.restarts, self.seed, done).weights
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the method, for a signature."""
-        grid = {"step": self.step} if self.method != "mert" else {}
-        lines = {"restarts": self.restarts, "seed": self.seed} if self.method != "grid" else {}
-        return {"search": self.method, **grid, **lines}
+        if self.method == "grid":
+            return {"search": self.method, "step": self.step}
+        return {"search": self.method, "restarts": self.restarts, "seed": self.seed}
 
 
 def draw_folds(sentences: int, number: int, seed: int) -> Iterator[NDArray[np.intp]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from targets import JOINED, LABELED, NBEST, TEXT, TWO_LINES, Target
+from targets import JOINED, LABELED, TEXT, Target
 
 READ = b"a b c\nd e\n\nf g a b\n"
 WRITTEN = b"u v\nw x y\n\nz\n"
@@ -73,14 +73,6 @@ MODEL_TARGETS = {
     "rerank.features.masked_model": Target(
         f"rerank features {{list}} --masked-model {{models}}/masked.pt {DATA} {ALONE} -o {{out}}",
         {"list": LIST},
-        ("--alpha",),
-        ("--masked-scores=logits",),
-    ),
-    "rerank.report": Target(
-        "rerank report {list} --reference {text} --jobs 1 --method both --step 0.5 --restarts 1",
-        {"list": NBEST, "text": TWO_LINES},
-        ("--step", "--restarts"),
-        ("--format=json", "--metric=chrf"),
     ),
     "filter.learned.fit": Target(
         f"filter learned fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
@@ -180,7 +172,7 @@ MODEL_TARGETS = {
     "rerank.vectors": Target(
         "rerank vectors {text} --dimensions 2 --buckets 9 --epochs 1 --min-count 1 -o {out}.vec",
         {"text": TEXT},
-        ("--dimensions", "--epochs", "--min-count", "--window", "--seed"),
+        ("--dimensions", "--epochs", "--min-count"),
         ("--tokenize=13a", "--tokenize=x"),
     ),
     "classify.predict": Target(

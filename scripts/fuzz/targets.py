@@ -84,7 +84,7 @@ TARGETS = {
     }.items()
 }
 TARGETS |= {
-    f"score.{name}": Target(f"score {words}", files, ("--seed", "--resamples"), extras)
+    f"score.{name}": Target(f"score {words}", files, ("--resamples",), extras)
     for name, words, files, extras in (
         (
             "m2",
@@ -102,7 +102,7 @@ TARGETS |= {
             "gleu",
             "gleu {one} {two} --source {three} --reference {four}",
             {"one": TEXT, "two": OTHER, "three": TEXT, "four": OTHER},
-            ("--samples=2", "--baseline={two}"),
+            ("--baseline={two}",),
         ),
         ("bleu", "bleu {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
         ("chrf", "chrf {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--word-order=2",)),
@@ -110,20 +110,13 @@ TARGETS |= {
         ("rouge", "rouge {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--stem",)),
     )
 }
-TARGETS |= {
-    f"score.{name}.levels": Target(
-        f"score {name} {{one}} {words} --by level --levels {{levels}} --baseline {{two}} "
-        "--resamples 9",
-        {"one": TWO_LINES, "two": TWO_LINES, "gold": M2, "levels": LEVELS},
-        ("--resamples", "--seed"),
-        ("--by=share", "--format=json", "--sections=A=1,B=1", "--sections=A=9"),
-    )
-    for name, words in {
-        "m2": "--gold {gold}",
-        "errant": "--gold {gold} --untyped",
-        "chrf": "--reference {two}",
-    }.items()
-}
+TARGETS["score.errant.levels"] = Target(
+    "score errant {one} --gold {gold} --untyped --by level --levels {levels} --baseline {two} "
+    "--resamples 9",
+    {"one": TWO_LINES, "two": TWO_LINES, "gold": M2, "levels": LEVELS},
+    ("--resamples",),
+    ("--by=share", "--format=json"),
+)
 TARGETS |= {
     f"m2.{name}": Target(f"m2 {name} {words}", files, (), extras)
     for name, words, files, extras in (
@@ -219,15 +212,15 @@ TARGETS |= {
     "rerank.merge": Target(
         "rerank merge l2r={one} r2l={two} --subwords none -o {out}",
         {"one": FOUND, "two": NBEST.replace(b"l2r", b"r2l")},
-        ("--best",),
+        (),
         ("--right-to-left=r2l",),
     ),
     "rerank.tune": Target(
-        "rerank tune {list} --reference {text} --jobs 1 --method both --step 0.5 --restarts 1 "
-        "--folds 2 -o {out}",
+        "rerank tune {list} --reference {text} --jobs 1 --method grid --step 0.5 --folds 2 "
+        "--report {out}2 -o {out}",
         {"list": NBEST, "text": TWO_LINES},
-        ("--step", "--restarts", "--folds"),
-        ("--method=grid", "--metric=chrf"),
+        ("--step", "--folds"),
+        ("--method=mert", "--metric=chrf"),
     ),
     "rerank.apply": Target(
         "rerank apply {list} --weights {weights} -o {out}",

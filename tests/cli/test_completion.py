@@ -46,7 +46,7 @@ def test_bash_completes_verbs(script: Path, tmp_path: Path) -> None:
 def test_bash_completes_steps_flags_and_choices(script: Path, tmp_path: Path) -> None:
     assert complete(script, tmp_path, "score", "ch") == {"chrf"}
     assert complete(script, tmp_path, "rerank", "tune", "--met") == {"--metric", "--method"}
-    assert complete(script, tmp_path, "rerank", "tune", "--method", "") == {"grid", "mert", "both"}
+    assert complete(script, tmp_path, "rerank", "tune", "--method", "") == {"grid", "mert"}
     assert complete(script, tmp_path, "filter", "learned", "f") == {"fit"}
 
 

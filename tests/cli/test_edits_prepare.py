@@ -69,11 +69,11 @@ def test_the_folder_equals_that_of_several_commands(
 
 def test_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--groups", "none", "--size", "3", "--max-ngram", "1", "--transforms", "none")
-    assert prepare(*words, "-s", "en_err", "-t", "en", "--test", "valid.src", "valid.trg") == 0
+    assert prepare(*words, "--test", "valid.src", "valid.trg") == 0
     assert "No --valid pairs are prepared. fairseq-train needs them" in capsys.readouterr().err
     assert len(EditDictionary.read(Path("made/edits.txt")).labels) == 2 + 3 + 3
     names = {path.name for path in Path("made").iterdir()}
-    assert {"test.en_err-en.en.idx", "dict.en_err.txt", "train.edits-None.edits.bin"} <= names
+    assert {"test.src-trg.trg.idx", "dict.src.txt", "train.edits-None.edits.bin"} <= names
 
 
 def test_an_existing_folder_is_replaced_only_with_force(

@@ -144,7 +144,7 @@ def test_text_is_tokenized_for_each_model(here: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(model, "subword_encoder", letters)
     for name in ("bpe.src", "bpe.trg.model"):
         Path(name).touch()
-    found = made_by(*TRANSLATED, "--subwords", "bpe.trg", "--source-subwords", "bpe.src")
+    found = made_by(*TRANSLATED, "--subwords", "bpe.src", "bpe.trg")
     scores, expected = (
         [float(score) for score in re.findall(r"s2t= (\S+)", text.decode())]
         for text in (found, whole)
@@ -205,6 +205,7 @@ def _later(text: str, times: int) -> str:
     ("flags", "code", "culprit"),
     [
         ((*TRANSLATED, "--name", "l2r"), 1, "list:1"),
+        (("--language-model", "l.pt", "--subwords", "a", "b"), 2, "--subwords"),
         (("--language-model", "t.pt"), 2, "t.pt"),
         (("--language-model", "nothing.pt"), 1, "nothing.pt"),
         (("--translation", "t.pt", "--source", "short"), 1, "list:4"),

@@ -84,23 +84,17 @@ CASES = {
         *("40 --kind subword-nmt", "80 --sample-lines 5", "80 --sample-lines 5 --seed 2"),
     ),
     "subwords encode": ("spm.model text", "spm2.model text"),
-    "m2 to-text gold.m2": (
-        *("", "--annotator 1", "--annotator 1 --types R:ORTH"),
-        "--annotator 1 --exclude-types R:ORTH",
-    ),
+    "m2 to-text gold.m2": (*("", "--annotator 1", "--annotator 1 --types R:ORTH"),),
     "postprocess bpe --subwords": (
         *("sentencepiece", "sentencepiece --unknown-to X", "sentencepiece --moses en"),
         *("none --detruecase", "sentencepiece --detruecase", "sentencepiece --drop <sep>"),
     ),
     "rerank apply nbest": ("--weight s=1", "--weight t=1", "--weight s=1 --nbest"),
-    "rerank post-ensemble s1 s2 s3 s4 --vectors": (
-        *("v.vec", "v2.vec"),
-        "v.vec --weight 9 --weight 1 --weight 1 --weight 1",
-    ),
+    "rerank post-ensemble s1 s2 s3 s4 --vectors": ("v.vec", "v2.vec"),
     "edits dictionary text corrected --jobs 1": (
         *("", "--size 1", "--max-ngram 1", "--transforms none", "--transforms suffixes"),
     ),
-    "edits label text other --jobs 1 --dictionary": ("edits", "edits --exact", "edits2"),
+    "edits label text other --jobs 1 --dictionary": ("edits", "edits2"),
     "learner-errors text corrected --min-count": ("1", "2"),
     "confusion-sets --jobs 1": ("text --min-count 1", "text --min-count 1 --max-candidates 1"),
 }

@@ -158,7 +158,6 @@ CASES = """
 1 | short                        | edits vote text short -o out
 2 | other is an input            | edits vote text other -o other
 1 | short                        | edits prepare text other --valid text short OUT
-2 | en                           | edits prepare text other -s en -t en OUT
 2 | would replace the input      | edits prepare text other -o pair/.. --force --jobs 1
 2 | different files              | learner-errors text other -o text
 1 | text                         | learner-errors text text -o out
@@ -167,9 +166,6 @@ CASES = """
 1 | text                         | m2 to-text text -o out
 1 | text                         | m2 to-text text -o out --annotator all
 1 | overlap.m2:1                 | m2 to-text overlap.m2 -o out
-2 | different files              | m2 to-text gold.m2 -o gold -s m2 -t en
-2 | different files              | m2 to-text gold.m2 -o gold -s en -t m2
-2 | different files              | m2 to-text gold.m2 -o out -s en -t en
 2 | pipe is a device or a pipe   | m2 to-text pipe -o out
 1 | text                         | m2 stats text
 1 | bad.m2:6                     | m2 to-text bad.m2 -o out
@@ -186,9 +182,9 @@ CASES = """
 1 | short                        | score m2 short --gold gold.m2
 1 | bad.m2:6                     | score m2 text --gold bad.m2
 2 | text                         | score m2 text text --gold gold.m2
-2 | --sections                   | score m2 text --gold gold.m2 --by level --sections A=2
-1 | short                        | score m2 text --gold gold.m2 --by level --levels short
-1 | levels:2                     | score m2 text --gold gold.m2 --by level --levels levels
+2 | --levels                     | score errant text --gold gold.m2 --by type --levels levels
+1 | short                        | score errant overlap.m2 --gold gold.m2 --by level --levels short
+1 | levels:2                     | score errant overlap.m2 --gold gold.m2 --by level --levels levels
 1 | en_core_web_sm               | score errant text --gold gold.m2
 1 | other.m2:1                   | score errant other.m2 --gold gold.m2
 1 | empty                        | score errant gold.m2 --gold empty

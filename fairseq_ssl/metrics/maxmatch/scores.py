@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError, check_integer
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.maxmatch.lattice import MAX_CELLS, TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcEdit, ArcPaths, GoldEdit, merged_arcs
@@ -65,8 +65,6 @@ class MaxMatch:
     """Max number of unchanged words in an edit."""
     beta: float = 0.5
     """Weight of recall relative to precision."""
-    ignore_case: bool = False
-    """Ignore edits that only change case or spaces."""
     max_arcs: int = MAX_ARCS
     """Max number of arcs for `ArcPaths`."""
 
@@ -78,7 +76,10 @@ class MaxMatch:
         """Return the counts of a hypothesis, one per annotator in sorted order."""
         gold = _gold(sentence)
         proposed = self._propose(sentence, output, gold)
-        return [self._against(path, edits) for path, edits in zip(proposed, gold, strict=True)]
+        return [
+            MatchCounts(matches(path, edits), len(path), len(edits))
+            for path, edits in zip(proposed, gold, strict=True)
+        ]
 
     def edits(self, sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
         """Return the edits of a hypothesis that match best, one list per annotator in order."""
@@ -113,11 +114,6 @@ class MaxMatch:
             ) from None
         arcs = merged_arcs(cells, self.unchanged, self.max_arcs)
         return ArcPaths(arcs) if arcs else WidePaths(cells, self.unchanged)
-
-    def _against(self, path: Sequence[ArcEdit], gold: Sequence[GoldEdit]) -> MatchCounts:
-        if self.ignore_case:
-            path = [edit for edit in path if _letters(edit[2]) != _letters(edit[3])]
-        return MatchCounts(matches(path, gold), len(path), len(gold))
 
 
 class AnyPaths(Protocol):
@@ -196,18 +192,12 @@ def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
 
-def _letters(text: str) -> str:
-    return text.replace(" ", "").lower()
-
-
 class M2(EditMetric):
     """F score of MaxMatch, the M2 score (Dahlmeier and Ng, 2012).
 
     Args:
         gold: path of an M2 file, or its sentences
         beta: weight of recall relative to precision, above 0
-        max_unchanged_words: max number of unchanged words in an edit, 0 or more
-        ignore_case: ignore edits that only change case or spaces
         jobs: number of processes, 1 or more
         progress: called with the number of sentences done
 
@@ -225,15 +215,12 @@ class M2(EditMetric):
         self,
         gold: str | Path | Iterable[M2Sentence],
         beta: float = 0.5,
-        max_unchanged_words: int = UNCHANGED,
-        ignore_case: bool = False,
         jobs: int = 1,
         progress: ProgressFactory = silent_progress,
     ) -> None:
         super().__init__(beta, jobs, progress)
-        check_integer("max_unchanged_words", max_unchanged_words, 0)
         self._label, self.gold = read_gold(gold)
-        self._match = MaxMatch(max_unchanged_words, beta, ignore_case)
+        self._match = MaxMatch(beta=beta)
 
     def sentence_score(self, hypothesis: str, index: int = 0) -> MetricScore:
         """Score a hypothesis against the gold sentence at `index`."""
@@ -257,5 +244,5 @@ class M2(EditMetric):
             **super().parameters(),
             "annotators": max(len(sentence.annotators) for sentence in self.gold),
             "unchanged": self._match.unchanged,
-            "case": "ignored" if self._match.ignore_case else "compared",
+            "case": "compared",
         }

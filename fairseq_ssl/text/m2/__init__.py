@@ -183,26 +183,24 @@ class EditFilter:
 
     Args:
         types: patterns of the edits to keep; empty: all
-        exclude_types: patterns of the edits to drop, even if they match `types`
 
     Example:
-        >>> chosen = EditFilter(["R"], exclude_types=["VERB*"])
-        >>> [chosen(kind) for kind in ("R:PREP", "R:VERB:SVA", "M:PREP")]
-        [True, False, False]
+        >>> chosen = EditFilter(["VERB*"])
+        >>> [chosen(kind) for kind in ("R:PREP", "R:VERB:SVA", "M:VERB")]
+        [False, True, True]
     """
 
-    def __init__(self, types: Sequence[str] = (), exclude_types: Sequence[str] = ()) -> None:
-        if isinstance(types, str) or isinstance(exclude_types, str):
-            raise TypeError("Expected lists of patterns, not a string.")
+    def __init__(self, types: Sequence[str] = ()) -> None:
+        if isinstance(types, str):
+            raise TypeError("Expected a list of patterns, not a string.")
         self._keep = _any_of(types or ["*"])
-        self._drop = _any_of(exclude_types)
         self._known: dict[str, bool] = {}
 
     def __call__(self, kind: str) -> bool:
         """Return True if edits of the type `kind` are kept."""
         if kind not in self._known:
             names = kind, main_type(kind), operation(kind)
-            self._known[kind] = any(map(self._keep, names)) and not any(map(self._drop, names))
+            self._known[kind] = any(map(self._keep, names))
         return self._known[kind]
 
 

@@ -40,18 +40,6 @@ def test_pairs_that_cannot_be_aligned_are_rejected(monkeypatch: pytest.MonkeyPat
         extract("a b c", "d e f")
 
 
-def test_strict_labeling_keeps_long_edits_with_a_label(tmp_path: Path) -> None:
-    """A transform adds four words. They have a label although more than two cannot be appended."""
-    dictionary = build_dictionary([("a b", "a c")], groups=("split", "merge"), max_ngram=2)
-    dictionary.write(tmp_path / "edits.txt")
-    (tmp_path / "s").write_text("a state-of-the-art tool\na b\n")
-    (tmp_path / "t").write_text("a state of the art tool\na b x y z\n")
-    source, target, edits_file, labels = (tmp_path / n for n in ("s", "t", "edits.txt", "labels"))
-    summary = label_file(source, target, labels, edits_file, strict=True)
-    assert (summary.coverage.pairs, summary.dropped) == (2, 1)
-    assert (tmp_path / "labels").read_text() == "KEEP KEEP SPLIT_hyphen KEEP\n\n"
-
-
 def test_files_equal_pairs(tmp_path: Path) -> None:
     source, target, output = (tmp_path / name for name in ("s", "t", "edits"))
     for path, side in ((source, 0), (target, 1)):

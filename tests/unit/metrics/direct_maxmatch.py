@@ -199,12 +199,6 @@ def best_path(
     return path[::-1]
 
 
-def only_case(edit: Step) -> bool:
-    """Return True if an edit changes only case and spaces."""
-    before, after = (text.replace(" ", "").lower() for text in edit[3:5])
-    return before == after
-
-
 def matched(path: list[Step], golds: Sequence[Gold]) -> int:
     """Count the gold edits on the path in order. An edit counts for every gold edit it equals."""
     count = first = 0
@@ -229,7 +223,6 @@ def counts(
     golds: Sequence[dict[int, list[Gold]]],
     unchanged: int = 2,
     beta: float = 0.5,
-    ignore_case: bool = False,
 ) -> list[tuple[int, int, int]]:
     """Return the counts of correct, proposed and gold edits of each sentence."""
     sums, chosen = (0, 0, 0), []
@@ -240,8 +233,6 @@ def counts(
         top, most, least = -1.0, -1.0, inf
         for gold in annotators.values():
             path = best_path(nodes, every, weights(every, length, edits, gold), edits)
-            if ignore_case:
-                path = [edit for edit in path if not only_case(edit)]
             here = (matched(path, gold), len(path), len(gold))
             right, made, there = (a + b for a, b in zip(sums, here, strict=True))
             f, costs = f_score(right, made, there, beta), made + beta * beta * there

@@ -60,10 +60,11 @@ def test_score_of_an_example() -> None:
     assert gleu([f"{reference} z"], [source], [[reference]]).score == pytest.approx(expected)
 
 
-def test_several_references_are_sampled() -> None:
+def test_several_references_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The authors' script draws the references 1, 1, 1, 0 and 0 of one line in five rounds."""
+    monkeypatch.setattr("fairseq_ssl.metrics.gleu.SAMPLES", 5)
     sources, outputs = ["a b c d e"], ["a b c d x"]
-    metric = Gleu([outputs, ["a b q r s"]], sources, samples=5)
+    metric = Gleu([outputs, ["a b q r s"]], sources)
     found = metric.corpus_score(outputs)
     assert found.values == {
         "GLEU": pytest.approx(40),

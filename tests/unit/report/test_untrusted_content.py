@@ -105,7 +105,7 @@ def page(folder: Path, text: str) -> Path:
     )
     (folder / "gold.m2").write_text(gold)
     output = folder / "r.html"
-    words = ["report", runs, "--gold", folder / "gold.m2", f"--title={text}", "-o", output]
+    words = ["report", runs, "--gold", folder / "gold.m2", "-o", output]
     languages = [f"--source-lang={text}", f"--target-lang={text}"]
     assert main([*map(str, words), *(word.replace("\0", "") for word in languages)]) == 0
     return output

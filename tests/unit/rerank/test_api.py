@@ -29,7 +29,7 @@ def test_read_tune_and_apply(tmp_path: Path) -> None:
     assert rerank.apply(nbest, tuned.weights) == REFERENCE
     assert tuned.scores["these weights"] == pytest.approx(100)
     assert tuned.parameters["search"] == "grid"
-    analysis = rerank.analyze(nbest, [REFERENCE], tokenize="none", weights={"good": 1})
+    analysis = rerank.analyze(nbest, [REFERENCE], {"good": 1}, tokenize="none")
     assert analysis.features["good"].alone == pytest.approx(100)
     assert analysis.weights == {"good": 1, "bad": 0}
 
@@ -40,7 +40,7 @@ def test_only_the_ratio_of_weights_selects_candidates(scale: float) -> None:
     assert rerank.apply(nbest, {"s": 2 * scale, "t": scale}) == ["a"]
     assert rerank.apply(nbest, {"s": 4 * scale, "t": scale}) == ["b"]
     assert rerank.apply(nbest, {"s": 3 * scale, "t": scale}) == ["b"], "a tie"
-    analysis = rerank.analyze(nbest, [["a"]], "chrf", weights={"s": 2 * scale, "t": scale})
+    analysis = rerank.analyze(nbest, [["a"]], {"s": 2 * scale, "t": scale}, "chrf")
     assert analysis.scores["these weights"] == 100
     assert analysis.weights == {"s": 2 * scale, "t": scale}
 
@@ -67,8 +67,8 @@ def test_wrong_requests_name_the_culprit() -> None:
     requests: dict[str, Callable[[], object]] = {
         "weights": lambda: rerank.apply(nbest, {"good": 0}),
         "'bad'": lambda: rerank.apply(nbest, {"good": 5e6, "bad": 1}),
-        "nan": lambda: rerank.analyze(nbest, references, weights={"good": float("nan")}),
-        "extra": lambda: rerank.analyze(nbest, references, weights={"good": 1, "extra": 2}),
+        "nan": lambda: rerank.analyze(nbest, references, {"good": float("nan")}),
+        "extra": lambda: rerank.analyze(nbest, references, {"good": 1, "extra": 2}),
         "folds": lambda: rerank.tune(nbest, references, folds=2.5),  # type: ignore[arg-type]
         "metric": lambda: rerank.tune(nbest, references, "ter", folds=0),
         "features": lambda: rerank.tune(nbest, references, features=[]),
@@ -76,11 +76,7 @@ def test_wrong_requests_name_the_culprit() -> None:
         "reference 0": lambda: rerank.tune(nbest, [REFERENCE[:1]]),
         "step": lambda: rerank.WeightSearch("grid", step=0.3),
         "method": lambda: rerank.WeightSearch("gird"),
-        "best": lambda: rerank.merge({"a": nbest}, best=0),
         "no n-best lists": lambda: rerank.merge({}),
-        "weight": lambda: rerank.post_ensemble(
-            [["a"]] * 2, Path("x.vec"), weights=[float("nan"), 1]
-        ),
         "systems": lambda: rerank.post_ensemble([REFERENCE], Path("x.vec")),
     }
     for culprit, request in requests.items():

@@ -78,7 +78,7 @@ def test_result_is_at_least_as_good_as_its_start(case: tuple[Scores, list[list[s
     candidates, counts = block(case[0]), statistics(case[1])
     best, _ = grid_search(candidates, counts, 4)
     value = counts.score(choices(candidates, best))
-    found = line_search(candidates, counts, restarts=1, first=(best,))
+    found = LineSearch(candidates, counts, np.random.default_rng(1)).from_point(best)
     assert found.value == pytest.approx(counts.score(choices(candidates, found.weights)))
     assert found.value >= value - 1e-9
     assert found.weights.min() >= 0

@@ -150,8 +150,6 @@ def test_lists_are_merged_without_duplicates() -> None:
     ]
     again = list(merge_sentences([found, found], ["X", "Y"]))
     assert again == found  # sources of the lists are kept
-    first, _ = merge_sentences([left, right], ["L", "R"], 1)
-    assert [candidate.text for candidate in first.candidates] == ["a", "d"]
 
 
 def test_incompatible_lists_are_rejected() -> None:

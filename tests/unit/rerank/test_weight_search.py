@@ -78,7 +78,7 @@ def test_each_fold_uses_weights_of_the_other_folds() -> None:
     assert cross_validate(search, candidates, counts, 4) == counts.score(chosen)
 
 
-@pytest.mark.parametrize("method", ["grid", "mert", "both"])
+@pytest.mark.parametrize("method", ["grid", "mert"])
 def test_each_method_finds_the_informative_feature(method: str) -> None:
     """One feature identifies the correct candidate, another one does so with inverted sign."""
     lists = [["a b c d e", "x y z"], ["x y z", "b c d e f"]]
@@ -94,15 +94,3 @@ def test_each_method_finds_the_informative_feature(method: str) -> None:
     assert found["f1"].without == found["f2"].without == pytest.approx(100)
     alone = feature_values(WeightSearch(method), candidates.only(["f0"]), counts)
     assert alone["f0"].without is None
-
-
-def test_both_starts_from_the_best_point_of_the_grid() -> None:
-    """All tie only if the second weight is half the first. Then the correct candidate is first."""
-    lists = [["a b c d", "x y z v", "x z y v"]]
-    counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, [["a b c d"]])
-    candidates = block([[[2, 2], [3, 0], [0, 6]]])
-    values = {
-        method: counts.score(choices(candidates, WeightSearch(method, 0.5)(candidates, counts)))
-        for method in ("grid", "mert", "both")
-    }
-    assert values == {"grid": pytest.approx(100), "mert": 0, "both": pytest.approx(100)}
