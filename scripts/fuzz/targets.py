@@ -105,7 +105,8 @@ TARGETS |= {
             ("--baseline={two}",),
         ),
         ("bleu", "bleu {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
-        ("chrf", "chrf++ {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
+        ("chrf", "chrf {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
+        ("chrf++", "chrf++ {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
         ("accuracy", "accuracy {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
         ("rouge", "rouge {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--stem",)),
     )
