@@ -128,19 +128,6 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
     return checked_join
 
 
-EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
-"""Pattern of a separate ▁ before another one, which would add a space."""
-
-
-def drop_token(line: str, token: str | None) -> str:
-    """Remove a token and repeated spaces from a line of tokens.
-
-    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``, of which one ▁ is kept.
-    """
-    text = " ".join(word for word in line.split(" ") if word not in ("", token))
-    return text if token is None else EXTRA_MARKER.sub("", text)
-
-
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
     """Return a function that joins the subwords of a line and then detokenizes it.
 
