@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     from fairseq_ssl.text.m2 import M2Edit, M2Sentence, read_m2
     from fairseq_ssl.text.subwords.model import subword_encoder
     from fairseq_ssl.text.tokenization import (
-        CaseCounts,
         detruecaser,
         moses_detokenizer,
         moses_tokenizer,
+        train_truecaser,
         truecaser,
     )
     from fairseq_ssl.text.vocabulary import read_counts
 
 MODULES = {
-    "CaseCounts": "tokenization",
     "M2Edit": "m2",
     "M2Sentence": "m2",
     "detruecaser": "tokenization",
@@ -38,12 +37,12 @@ MODULES = {
     "read_counts": "vocabulary",
     "read_m2": "m2",
     "subword_encoder": "subwords.model",
+    "train_truecaser": "tokenization",
     "truecaser": "tokenization",
 }
 """Module of each public name. Modules are imported on use, so that commands start faster."""
 
 __all__ = [
-    "CaseCounts",
     "M2Edit",
     "M2Sentence",
     "detruecaser",
@@ -52,6 +51,7 @@ __all__ = [
     "read_counts",
     "read_m2",
     "subword_encoder",
+    "train_truecaser",
     "truecaser",
 ]
 

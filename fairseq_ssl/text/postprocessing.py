@@ -10,9 +10,9 @@ from functools import partial
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.specs import MAX_DIGITS
 from fairseq_ssl.text.tokenization import (
+    MARKER,
     LineRewriter,
     detruecaser,
-    drop_token,
     moses_detokenizer,
     subword_joiner,
 )
@@ -142,6 +142,19 @@ def remove_latin_brackets(line: str) -> str:
     Brackets that also contain digits or other symbols are not removed.
     """
     return BRACKETS.sub("", line)
+
+
+EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
+"""Pattern of a separate ▁ before another one, which would add a space."""
+
+
+def drop_token(line: str, token: str) -> str:
+    """Remove a token and repeated spaces from a line of tokens.
+
+    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``, of which one ▁ is kept.
+    """
+    text = " ".join(word for word in line.split(" ") if word not in ("", token))
+    return EXTRA_MARKER.sub("", text)
 
 
 def postprocessor(

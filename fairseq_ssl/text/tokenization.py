@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -128,19 +128,6 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
     return checked_join
 
 
-EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
-"""Pattern of a separate ▁ before another one, which would add a space."""
-
-
-def drop_token(line: str, token: str | None) -> str:
-    """Remove a token and repeated spaces from a line of tokens.
-
-    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``, of which one ▁ is kept.
-    """
-    text = " ".join(word for word in line.split(" ") if word not in ("", token))
-    return text if token is None else EXTRA_MARKER.sub("", text)
-
-
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
     """Return a function that joins the subwords of a line and then detokenizes it.
 
@@ -201,65 +188,51 @@ ENDS = frozenset(".:?!")
 """Marks after which Moses expects the first word of a sentence."""
 
 
-class CaseCounts:
-    """Counts of the cased forms of words, for training a truecaser.
-
-    The first words of sentences are not counted. Memory grows with the vocabulary, whereas the
-    training of sacremoses keeps all tokens of the text in memory.
-    """
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        moses = _sacremoses().MosesTruecaser()
-        self._weights, self._skipped = moses.learn_truecase_weights, moses.DELAYED_SENT_START
-
-    def add(self, line: str) -> None:
-        """Count the tokens of a line, except the first words of sentences."""
-        words = [
-            word
-            for word in _split_markup(line)
-            if word not in self._skipped and not MARKUP.fullmatch(word)
-        ]
-        # sacremoses takes a mark before the first word of a sentence for this word.
-        pairs = zip(words, [".", *words], strict=False)
-        kept = [word for word, before in pairs if not (word in ENDS and before in ENDS)]
-        self.counts.update([token for _, token, _ in self._weights(kept)])
-
-    def write(self, path: str | Path) -> int:
-        """Write the truecasing model. Return the number of words in it."""
-        forms_of: dict[str, list[tuple[str, int]]] = {}
-        for token, count in self.counts.items():
-            forms_of.setdefault(token.lower(), []).append((token, count))
-        with atomic_lines(path) as file:
-            for forms in forms_of.values():
-                forms.sort(key=lambda form: -form[1])  # stable: ties keep the order of the text
-                (best, best_count), *others = forms
-                total = sum(count for _, count in forms)
-                words = [f"{best} ({best_count}/{total})", *(f"{word} ({n})" for word, n in others)]
-                file.write(f"{' '.join(words)}\n")
-        return len(forms_of)
-
-
 def train_truecaser(
     lines: Iterable[str], model: str | Path, name: str = "the text"
 ) -> tuple[int, int]:
-    """Write a truecasing model of tokenized text. Return the number of lines and of words in it.
+    """Write a truecasing model: counts of the cased forms of words within sentences.
+
+    Memory grows with the vocabulary, whereas the training of sacremoses keeps all tokens of the
+    text in memory. Return the number of lines, and of words in the model.
 
     Args:
         lines: tokenized text, one sentence per line.
         model: output, in the format of Moses' truecaser.
         name: name of the text in messages.
     """
-    counts = CaseCounts()
+    moses = _sacremoses().MosesTruecaser()
+    counts: Counter[str] = Counter()
     number = 0
     for number, line in enumerate(lines, 1):  # noqa: B007
-        counts.add(line)
-    if not counts.counts:
+        words = _without_sentence_marks(line, moses.DELAYED_SENT_START)
+        counts.update([token for _, token, _ in moses.learn_truecase_weights(words)])
+    if not counts:
         raise DataError(
             f"No line of {name} has two or more words. Expected tokenized text, one sentence per "
             "line."
         )
-    return number, counts.write(model)
+    forms_of: dict[str, list[tuple[str, int]]] = {}
+    for token, count in counts.items():
+        forms_of.setdefault(token.lower(), []).append((token, count))
+    with atomic_lines(model) as file:
+        for forms in forms_of.values():
+            forms.sort(key=lambda form: -form[1])  # stable: ties keep the order of the text
+            (best, best_count), *others = forms
+            total = sum(count for _, count in forms)
+            words = [f"{best} ({best_count}/{total})", *(f"{word} ({n})" for word, n in others)]
+            file.write(f"{' '.join(words)}\n")
+    return number, len(forms_of)
+
+
+def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
+    """Return the words of a line without markup and marks before the first word of a sentence.
+
+    sacremoses takes such a mark for the first word.
+    """
+    words = [w for w in _split_markup(line) if w not in skipped and not MARKUP.fullmatch(w)]
+    pairs = zip(words, [".", *words], strict=False)
+    return [word for word, before in pairs if not (word in ENDS and before in ENDS)]
 
 
 def truecaser(model: str | Path) -> LineRewriter:

@@ -6,14 +6,8 @@ import sys
 
 WITH_FAIRSEQ = {
     *("analyze", "average", "back-translate", "classify label", "classify predict", "correct"),
-    *(
-        "edits prepare",
-        "edits tune",
-        "export",
-        "filter learned",
-        "position-data",
-        "rerank features",
-    ),
+    *("edits prepare", "edits tune", "export", "filter learned", "position-data"),
+    "rerank features",
 }
 """Verbs of `fairseq-ssl` that load models or binarized data."""
 

@@ -130,18 +130,8 @@ LOADERS = {
         *("-o", "{out}", "--jobs", "1"),
     ),
     "swapped-bleu": (
-        *(
-            "analyze",
-            "swapped-bleu",
-            "{text}",
-            "-c",
-            "one={evil}",
-            "-o",
-            "{out}",
-            "--device",
-            "cpu",
-        ),
-        *("--subwords", "none"),
+        *("analyze", "swapped-bleu", "{text}", "-c", "one={evil}", "-o", "{out}"),
+        *("--device", "cpu", "--subwords", "none"),
     ),
 }
 """Commands by the way they read a checkpoint. `tests/attacks` has the other commands."""
