@@ -80,8 +80,7 @@ from fairseq_ssl.cli.main import VERBS
 print("\n".join(VERBS))
 PYTHON
 while read -r verb; do
-  # shellcheck disable=SC2086  # verbs of two words
-  fairseq-ssl $verb --help >help || fail "$verb --help fails"
+  fairseq-ssl "$verb" --help >help || fail "$verb --help fails"
   has help "usage: fairseq-ssl $verb"
 done <verbs
 python "$root/examples/common/toy_sentences.py" clean --lines 200

@@ -22,7 +22,7 @@ EXAMPLES = """\
       --filter max-length,duplicates --memory 4G -o good.en.gz good.ja.gz
   fairseq-ssl filter raw.en raw.de --config filters.yaml -o good.en good.de --jobs 8
   zcat news.en.gz | fairseq-ssl filter --filter langid:source=en,duplicates > news.en
-  fairseq-ssl filter learned --help    (a filter trained on clean pairs)
+  fairseq-ssl learned-filter --help    (a filter trained on clean pairs)
 
 filters.yaml, for example:
   filters:

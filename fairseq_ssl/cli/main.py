@@ -32,7 +32,7 @@ VERBS = {
     "edits": "convert corrected text to edit labels of its tokens, and back",
     "export": "convert a checkpoint to fairseq's architecture, one direction, or CTranslate2",
     "filter": "drop bad lines or pairs: wrong language, length, duplicates, copies",
-    "filter learned": "train a classifier of clean and noisy pairs, and keep the best pairs",
+    "learned-filter": "train a classifier of clean and noisy pairs, and keep the best pairs",
     "learner-errors": "count the words that learners add, omit and confuse",
     "length-bleu": "BLEU by source length, and the gain over a baseline checkpoint",
     "m2": "convert M2 files to text and back, and merge, count and apply their edits",
@@ -53,10 +53,11 @@ VERBS = {
     "truecase": "truecase text as Moses does, and undo it",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
-"""Summaries by verb. The module of a verb has its name, with _ for spaces and hyphens."""
+"""Summaries by verb. The module of a verb has its name, with _ for hyphens."""
 
 MOVED = {
     "--debug": "fairseq-ssl --debug VERB",
+    "filter learned": "learned-filter",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
@@ -196,8 +197,6 @@ def _run(words: list[str], debug: bool = False) -> int:
     if not words or words[0].startswith("-"):
         _top_parser().parse_args(words or ["--help"])
         return 0
-    if " ".join(words[:2]) in VERBS:  # a verb of two words
-        return _run_verb(" ".join(words[:2]), words[2:], debug)
     for name in (words[0], " ".join(words[:2])):
         if name in MOVED:
             _top_parser().error(f"{name!r} was removed. Use {MOVED[name]}.")
@@ -302,8 +301,7 @@ def _check_named(args: argparse.Namespace) -> None:
 
 def load_verb(name: str) -> Verb:
     """Import and return the module of a verb."""
-    module = re.sub("[- ]", "_", name)
-    return cast(Verb, importlib.import_module(f"fairseq_ssl.cli.{module}"))
+    return cast(Verb, importlib.import_module(f"fairseq_ssl.cli.{name.replace('-', '_')}"))
 
 
 def verb_parser(name: str) -> Parser:

@@ -167,7 +167,7 @@ def _word_counts(
     if features.counts is not None:
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
-    report = progress("filter learned fit: counting", "blocks")
+    report = progress("learned-filter fit: counting", "blocks")
     for found in executor.imap(BlockWordCounts(features), pair_blocks(*bitext)):
         for total, one in zip(totals, found, strict=True):
             total.update(one)
@@ -184,7 +184,7 @@ def _estimate_phsic(
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
         return {}
-    report = progress("filter learned fit: PHSIC", "blocks")
+    report = progress("learned-filter fit: PHSIC", "blocks")
     for found in executor.imap(BlockPhsic(features), pair_blocks(*bitext)):
         for name, sums in found.items():
             if name in totals:
@@ -242,7 +242,7 @@ def score_pairs(
         if state:
             logger.warning("resuming after line %s", done)
         work = BlockScorer(pair_filter)
-        report = progress("filter learned apply", "pairs")
+        report = progress("learned-filter apply", "pairs")
         blocks = _pair_blocks(pairs, positions, done + 1)
         for scored in (executor or LocalExecutor(1)).imap(work, blocks):
             done += scored.count

@@ -107,7 +107,7 @@ class PairFilter:
         if not (folder / FILTER).is_file():
             raise DataError(
                 f"{folder} is not a learned filter: it has no {FILTER}. Create one with: "
-                "fairseq-ssl filter learned fit"
+                "fairseq-ssl learned-filter fit"
             )
         content = read_json(folder / FILTER)
         try:

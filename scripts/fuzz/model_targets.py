@@ -82,8 +82,8 @@ MODEL_TARGETS = {
         ("--step", "--restarts"),
         ("--format=json", "--metric=chrf"),
     ),
-    "filter.learned.fit": Target(
-        f"filter learned fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
+    "learned-filter.fit": Target(
+        f"learned-filter fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
         "{trg.vec} --translation {models}/t.pt "
         f"{DATA} {ALONE} -o {{out}}",
         {"one": READ, "two": WRITTEN, "three": READ * 9, "four": WRITTEN * 9, **WORD_VECTORS},
@@ -156,14 +156,14 @@ MODEL_TARGETS = {
         f"correct {{text}} --model {{one.pt}} {DATA} {ALONE} --tokenized -o {{out}}",
         {"text": READ, "one.pt": "tagger.pt"},
     ),
-    "filter.learned.apply": Target(
-        f"filter learned apply {{models}}/learned {{one}} {{two}} --keep 50 {ALONE} -o {{out}} "
+    "learned-filter.apply": Target(
+        f"learned-filter apply {{models}}/learned {{one}} {{two}} --keep 50 {ALONE} -o {{out}} "
         "{out}2",
         {"one": READ, "two": WRITTEN},
         ("--keep",),
     ),
-    "filter.learned.apply.folder": Target(
-        f"filter learned apply {{folder}} {{one}} {{two}} --keep 50 {ALONE} -o {{out}} {{out}}2",
+    "learned-filter.apply.folder": Target(
+        f"learned-filter apply {{folder}} {{one}} {{two}} --keep 50 {ALONE} -o {{out}} {{out}}2",
         {
             "one": READ,
             "two": WRITTEN,

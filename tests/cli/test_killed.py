@@ -1,7 +1,7 @@
 """Killed commands leave no output, and a second run is not affected.
 
 Commands that resume are tested in their own files: noise, filter, back-translate, rerank
-features, filter learned apply, classify label, and training.
+features, learned-filter apply, classify label, and training.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ FILES: dict[str, str | bytes] = {
 }
 SHORT = {
     "COPY": "--copy-unknown --source-dict dict.txt --target-dict dict.txt -o out --source",
-    "FIT": "filter learned fit labeled labeled --jobs 1 --clean labeled labeled",
+    "FIT": "learned-filter fit labeled labeled --jobs 1 --clean labeled labeled",
     "VECTORS": "--vectors v.vec v.vec",
     "OUT": "-o out --jobs 1",
     "PREPARE": "classify prepare labeled -o out --subword-vocab-size 60",
@@ -139,8 +139,8 @@ CASES = """
 2 | would replace the input      | FIT VECTORS -o v.vec --force
 1 | missing                      | FIT --vectors v.vec missing -o out
 1 | short                        | FIT VECTORS --clean short short -o out
-2 | different files              | filter learned apply run text other --keep 5 -o out out
-1 | run                          | filter learned apply run text other --keep 5 -o out out2
+2 | different files              | learned-filter apply run text other --keep 5 -o out out
+1 | run                          | learned-filter apply run text other --keep 5 -o out out2
 2 | text is an input             | edits dictionary text other -o text --jobs 1
 2 | edits is an input            | edits label text other -o edits --dictionary edits --jobs 1
 2 | other is an input            | edits dictionary text other -o out --label-dict other --jobs 1

@@ -6,7 +6,7 @@ import sys
 
 WITH_FAIRSEQ = {
     *("average", "back-translate", "classify label", "classify predict", "correct"),
-    *("edits prepare", "edits tune", "export", "filter learned", "length-bleu", "position-data"),
+    *("edits prepare", "edits tune", "export", "learned-filter", "length-bleu", "position-data"),
     *("rerank features", "shift-similarity", "swapped-bleu", "token-wins"),
 }
 """Verbs of `fairseq-ssl` that load models or binarized data."""

@@ -13,7 +13,8 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts/same_results.py"))
 
 def test_every_command_but_serve_is_compared() -> None:
     table = SCRIPT["read_table"](SCRIPT["TABLE"].read_text())
-    lines = "\n".join(f"{old} " for old, _ in table.commands.values())
+    commands = "\n".join(f"{new} " for _, new in table.commands.values())
+    lines = SCRIPT["renamed"](commands, table.moved)
     for verb in {*VERBS} - {"serve"}:
         steps = [action.choices for action in verb_parser(verb)._actions if action.dest == "step"]
         for step in steps[0] or () if steps else [""]:

@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter learned``: clean pairs are kept, resuming, wrong input."""
+"""``fairseq-ssl learned-filter``: clean pairs are kept, resuming, wrong input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter learned``: train a filter on clean pairs, and apply it."""
+"""``fairseq-ssl learned-filter``: train a filter on clean pairs, and apply it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConf
 from fairseq_ssl.io.jobs import check_distinct
 
 EXAMPLES = """\
-  fairseq-ssl filter learned fit bitext.en bitext.de --clean newstest.en newstest.de \\
+  fairseq-ssl learned-filter fit bitext.en bitext.de --clean newstest.en newstest.de \\
       --vectors en.vec de.vec --translation en-de.pt --data-dir bin --subwords en.model de.model \\
       -o clean.filter
-  fairseq-ssl filter learned apply clean.filter bt.en bt.de --keep 50 -o kept.en kept.de
-  fairseq-ssl filter learned apply clean.filter bt.en bt.de --keep 25 -o less.en less.de \\
+  fairseq-ssl learned-filter apply clean.filter bt.en bt.de --keep 50 -o kept.en kept.de
+  fairseq-ssl learned-filter apply clean.filter bt.en bt.de --keep 25 -o less.en less.de \\
       --scores kept.en.scores"""
 
 BOTH = ("SOURCE", "TARGET")
