@@ -13,7 +13,6 @@ from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.correct import check_models
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.back_translation import (
-    BLOCK_KIB,
     DECODERS,
     BackTranslationSummary,
     back_translate_file,
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
     if is_cluster:
         options.check_no_jobs(args)
         gpus = float(config.device == "cuda")
-        executor = RayExecutor(args.address, args.threads, gpus, initializer)
+        executor = RayExecutor(gpus=gpus, initializer=initializer)
     else:
         executor = options.model_executor(args, DECODERS[engine].gpu_count, initializer)
     if all(Path(path).exists() for path in config.model) and needs_fairseq(config, engine):
@@ -87,7 +86,6 @@ def run(args: argparse.Namespace) -> None:
         config,
         engine=engine,
         source_output=args.source_output,
-        block=args.block,
         shard=args.shard,
         executor=executor,
         overwrite=args.overwrite,
@@ -195,13 +193,11 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         default="fairseq",
         metavar="NAME[,ray]",
         help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling; "
-        "with ,ray: all machines of a Ray cluster with a shared file system (default: %(default)s)",
+        "with ,ray: all machines of the Ray cluster $RAY_ADDRESS with a shared file system, by "
+        "default a new cluster on this machine (default: %(default)s)",
     )
     options.add_device(work)
-    what = "text sorted by length and translated together"
-    options.add_block(work, None, what, "{cpu} on a CPU, {cuda} on a GPU".format(**BLOCK_KIB))
     options.add_shard(work)
-    options.add_address(work)
 
 
 def _engine(args: argparse.Namespace) -> tuple[str, bool]:
@@ -219,7 +215,7 @@ def _config(args: argparse.Namespace, engine: str) -> DecodingConfig:
     gpus = DECODERS[engine].gpu_count
     same = (
         *("data_dir", "source_lang", "target_lang", "beam", "lenpen", "nbest", "sampling"),
-        *("sampling_topk", "temperature", "max_source_tokens", "max_len_b", "seed", "threads"),
+        *("sampling_topk", "temperature", "max_source_tokens", "max_len_b", "seed"),
         *("noisy_beam_beta", "noisy_beam_granularity", "compute_type"),
         *("fluency_boost_lm", "fluency_boost_data", "fluency_boost_ratio"),
     )
@@ -228,6 +224,7 @@ def _config(args: argparse.Namespace, engine: str) -> DecodingConfig:
         max_tokens=options.batch_tokens(args, gpus),
         fairseq_options=tuple(shlex.split(args.fairseq_options)),
         device=options.chosen_device(args, gpus),
+        threads=1,
         **{name: getattr(args, name) for name in same},
     )
 

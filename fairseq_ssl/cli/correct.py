@@ -15,7 +15,6 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import (
-    BLOCK_KIB,
     ENGINES,
     CorrectedLine,
     CorrectionConfig,
@@ -52,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
     options.add_device(work, max_tokens=False)
     options.add_batch_size(work)
-    what = "text that is corrected together"
-    options.add_block(work, BLOCK_KIB, what, str(BLOCK_KIB))
     options.add_overwrite(parser)
 
 
@@ -203,7 +200,7 @@ def run(args: argparse.Namespace) -> None:
     check_models(args, "INPUT")
     args.device = tagger_device(args)
     device = options.chosen_device(args)
-    config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
+    config = corrector_config(args, device=device, threads=1, batch_size=args.batch_size)
     fairseq_ssl.register()
     is_terminal = args.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     form = "json" if args.json else "diff" if args.diff else "text"
@@ -213,7 +210,6 @@ def run(args: argparse.Namespace) -> None:
         config,
         _Formatter(form, args.explain, is_terminal),
         format_name=form,
-        block=args.block,
         executor=options.model_executor(args),
         overwrite=args.overwrite,
         progress=progress,

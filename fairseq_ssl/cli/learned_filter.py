@@ -278,7 +278,7 @@ def _computing(args: argparse.Namespace) -> dict[str, Any]:
         "max_tokens": options.batch_tokens(args),
         "fp16": args.fp16,
         "device": options.chosen_device(args),
-        "threads": args.threads,
+        "threads": 1,
     }
 
 

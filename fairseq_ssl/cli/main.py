@@ -56,6 +56,7 @@ VERBS = {
 """Summaries by verb. The module of a verb has its name, with _ for hyphens."""
 
 MOVED = {
+    "--address": "RAY_ADDRESS in the environment",
     "--debug": "fairseq-ssl --debug VERB",
     "filter learned": "learned-filter",
 }

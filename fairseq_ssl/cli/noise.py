@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="processes of this machine, or all CPUs of a Ray cluster (default: %(default)s)",
+        help="processes of this machine, or all CPUs of the Ray cluster $RAY_ADDRESS, by default a "
+        "new cluster on this machine (default: %(default)s)",
     )
-    options.add_address(work)
     options.add_overwrite(parser)
 
 
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
         executor = options.local_executor(args)
     else:
         options.check_no_jobs(args)
-        executor = RayExecutor(args.address)
+        executor = RayExecutor()
     summary = noise_file(
         args.input,
         args.output or sys.stdout.buffer,

@@ -18,7 +18,6 @@ from fairseq_ssl.inference.scoring import (
     TRANSLATION,
     ScoringConfig,
 )
-from fairseq_ssl.io import blocks
 
 
 def add_features(steps: Steps) -> None:
@@ -145,10 +144,6 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
     options.add_device(work)
     options.add_precision(work)
-    size = blocks.BLOCK_SIZE // 1024
-    options.add_block(
-        work, size, "part of the list sorted by length and scored together", str(size)
-    )
     options.add_overwrite(parser)
 
 
@@ -163,7 +158,6 @@ def _features(args: argparse.Namespace) -> None:
         source=args.source,
         source_subwords=args.source_subwords,
         subwords=args.subwords,
-        block=args.block,
         executor=options.model_executor(args),
         overwrite=args.overwrite,
         progress=progress,
@@ -203,7 +197,7 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         max_tokens=options.batch_tokens(args),
         fp16=args.fp16,
         device=options.chosen_device(args),
-        threads=args.threads,
+        threads=1,
     )
 
 

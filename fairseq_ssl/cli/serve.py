@@ -42,8 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_corrector(parser)
     work = parser.add_argument_group("parallelism")
     options.add_one_device(work)
-    what = "threads on a CPU, 1 or more (default: one per core)"
-    work.add_argument("--threads", type=options.integer(1), metavar="N", help=what)
     options.add_batch_size(work)
 
 
@@ -54,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     limits = ServerLimits(args.max_length, args.max_requests, args.batch_size)
     with open_listener(args.host, args.port) as listener:
         device = options.one_device(tagger_device(args))
-        work = {"device": device, "threads": args.threads, "batch_size": args.batch_size}
+        work = {"device": device, "batch_size": args.batch_size}
         config = corrector_config(args, **work)
         fairseq_ssl.register()
         app = correction_app(Corrector(config), limits)

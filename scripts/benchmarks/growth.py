@@ -85,7 +85,7 @@ def other_commands(folder: Path) -> dict[str, list[str]]:
         "gleu": ["score", "gleu", "target", "--source", "source", "--reference", "target"],
         "correct": [
             *("correct", "source", "--model", "../tagger", "--engine", "onnx", "--tokenized"),
-            *("--device", "cpu", "--threads", "1", "-o", "made"),
+            *("--device", "cpu", "-o", "made"),
         ],
         "rerank": [
             *("rerank", "features", "list", "--source", "source", "--translation", "../model.pt"),

@@ -14,7 +14,7 @@ LIST = (
     b"1 ||| x y z ||| l2r= -0.1 ||| -0.1 ||| from= l2r\n"
 )
 DATA = "--data-dir {models}/data"
-ALONE = "--device cpu --jobs 1 --threads 1"
+ALONE = "--device cpu --jobs 1"
 BINARIZED = {
     f"folder/{name}": f"data/{name}"
     for name in (
@@ -62,7 +62,7 @@ MODEL_TARGETS = {
         f"rerank features {{list}} --translation {{models}}/t.pt --source {{text}} {DATA} {ALONE} "
         "-o {out}",
         {"list": LIST, "text": READ},
-        ("--lenpen", "--max-tokens", "--block"),
+        ("--lenpen", "--max-tokens"),
         ("--right-to-left", "--name=x"),
     ),
     "rerank.features.language_model": Target(
@@ -143,7 +143,7 @@ MODEL_TARGETS = {
         f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenized "
         "--spelling {counts} -o {out}",
         {"text": READ, "counts": b"a 20\nb 9\n<s> a 12\na b 2\n"},
-        ("--keep-bias", "--min-confidence", "--batch-size", "--block"),
+        ("--keep-bias", "--min-confidence", "--batch-size"),
         ("--weights=1", "--weights=1,1"),
     ),
     "edits.prepare": Target(

@@ -34,6 +34,9 @@ pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent Py
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 FEW = ("--edit-unfactorized", "--max-update", "1", "--disable-validation")
+SMALL_BLOCKS = (
+    "from fairseq_ssl.inference import correct_file; correct_file.__kwdefaults__['block'] = 1; "
+)
 SMALL = (
     *("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"),
     *("--encoder-attention-heads", "2"),
@@ -114,13 +117,14 @@ def test_json_has_the_edits_of_each_line(folder: Path, model: Path) -> None:
     assert last["edits"] == []
 
 
-def test_killed_run_resumes(folder: Path, model: Path) -> None:
+def test_killed_run_resumes(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(correct_file.__kwdefaults__, "block", 1)
     Path("many").write_text(TEXT * 100)
     words = ["correct", "many", "--model", str(model), "--tokenizer", "moses", "--iterations", "1"]
-    words += ["--jobs", "1", "--block", "1", "-o"]
+    words += ["--jobs", "1", "-o"]
     assert main([*words, "complete"]) == 0
     complete = Path("complete").read_bytes()
-    assert 0 < kill([*words, "killed"], "killed") < len(complete)
+    assert 0 < kill([*words, "killed"], "killed", SMALL_BLOCKS) < len(complete)
     assert main([*words, "killed"]) == 0
     assert Path("killed").read_bytes() == complete
 
@@ -141,11 +145,12 @@ def test_diff_marks_edits(folder: Path, corpus: Path, model: Path) -> None:
 
 @pytest.mark.slow
 def test_processes_blocks_and_compression_do_not_change_the_output(
-    folder: Path, model: Path
+    folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("long").write_text(TEXT * 40)
     assert correct(model, "long", "-o", "one") == 0
-    words = ["correct", "long", "--model", str(model), "--iterations", "1", "--block", "1"]
+    words = ["correct", "long", "--model", str(model), "--iterations", "1"]
+    monkeypatch.setitem(correct_file.__kwdefaults__, "block", 1)
     assert main([*words, "--jobs", "2", "-o", "two.gz", "--batch-size", "3"]) == 0
     assert gzip.decompress(Path("two.gz").read_bytes()).decode() == UPPER * 40
     assert Path("one").read_text() == UPPER * 40
@@ -224,12 +229,16 @@ def with_tokenizer(model: Path, path: Path, change: Any) -> Path:
 
 
 def test_a_line_that_cannot_be_tokenized_is_named(
-    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setitem(correct_file.__kwdefaults__, "block", 1)
     hostile = with_tokenizer(model, folder / "hostile.pt", pretrained.add_panic)
     line = f"the cat {pretrained.PANIC} x"
     Path("text").write_text("\n".join(["a b"] * 300 + [line] + ["c"] * 7) + "\n")
-    assert correct(hostile, "text", "--tokenized", "--block", "1", "-o", "out") == 1
+    assert correct(hostile, "text", "--tokenized", "-o", "out") == 1
     assert "text:301" in capsys.readouterr().err.splitlines()[-1]  # after those of the panic
     Path("text").write_text("the cat\n")
     assert correct(hostile, "text", "--tokenized", "-o", "out", "--force") == 0
