@@ -398,7 +398,6 @@ def predict_lines(
     classifier: TextClassifierPipeline,
     lines: Iterable[str],
     *,
-    labeled: bool = False,
     windows: int = 0,
     batch_size: int = BATCH,
     name: str = "stdin",
@@ -408,23 +407,18 @@ def predict_lines(
     Args:
         classifier: the loaded model.
         lines: texts.
-        labeled: whether each line is a label, a tab and a text.
         windows: number of windows to show for each text, for models with imitators.
         batch_size: batch size in texts.
         name: name of the file in error messages.
     """
     count, truncated, lines = 0, 0, iter(lines)
     while block := list(islice(lines, BLOCK)):
-        for number, line in enumerate(block, count + 1):
-            if labeled and "\t" not in line:
-                raise DataError(f"{name}:{number} has no tab. Expected a label, a tab and a text.")
-        if not labeled and not count:
+        if not count:
             check_unlabeled(name, block, set(classifier.task.classes))
         count += len(block)
-        texts = [line.partition("\t")[2] if labeled else line for line in block]
-        dataset = classifier.texts(texts)
+        dataset = classifier.texts(block)
         truncated += dataset.truncated
-        predictions = classifier.predictions(dataset, 0, len(texts), windows, batch_size)
+        predictions = classifier.predictions(dataset, 0, len(block), windows, batch_size)
         yield from _lines(predictions, windows)
     classifier.warn_truncated(truncated)
 

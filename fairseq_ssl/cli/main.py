@@ -58,6 +58,11 @@ VERBS = {
 MOVED = {
     "--address": "RAY_ADDRESS in the environment",
     "--debug": "fairseq-ssl --debug VERB",
+    "classify predict --labeled": "--split, or cut -f 2-",
+    "classify prepare --test-lines": "--test-size",
+    "classify prepare --test-share": "--test-size",
+    "classify prepare --valid-lines": "--valid-size",
+    "classify prepare --valid-share": "--valid-size",
     "filter learned": "learned-filter",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
@@ -92,11 +97,15 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Parse the arguments. Exit with a usage error if one is unknown."""
         self._words = sys.argv[1:] if args is None else list(args)
+        verb = self.prog.removeprefix("fairseq-ssl ")
+        for word in self._words:  # before an error about a missing argument
+            name = word.partition("=")[0]
+            moved = MOVED.get(f"{verb} {name}", MOVED.get(name) if name.startswith("-") else None)
+            if moved and name not in self._option_string_actions:
+                self.error(f"{name!r} was removed. Use {moved}. See {self.prog} --help.")
         found, unknown = super().parse_known_args(self._words, namespace)
         if unknown:
-            verb, name = self.prog.removeprefix("fairseq-ssl "), unknown[0].partition("=")[0]
-            moved = MOVED.get(f"{verb} {name}", MOVED.get(name))
-            hint = f" Use {moved}." if moved else self._suggest(unknown[0])
+            hint = self._suggest(unknown[0])
             self.error(f"unknown argument {unknown[0]!r}.{hint} See {self.prog} --help.")
         return found, unknown
 

@@ -171,7 +171,7 @@ MODEL_TARGETS = {
         },
     ),
     "classify.prepare.bert": Target(
-        "classify prepare {one} --valid-share 0.2 --subword-vocab-size 60 "
+        "classify prepare {one} --valid-size 0.2 --subword-vocab-size 60 "
         "--tokenizer bert:{folder} -o {out}",
         {"one": LABELED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
     ),
@@ -191,7 +191,6 @@ MODEL_TARGETS = {
         "--device cpu -o {out}",
         {"text": LABELED},
         ("--batch-size", "--windows"),
-        ("--labeled",),
     ),
     "classify.predict.model": Target(
         "classify predict {text} --model {one.pt} --data-dir {models}/texts --device cpu -o {out}",

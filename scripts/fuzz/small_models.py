@@ -61,7 +61,7 @@ def _classifier(made: Path) -> None:
 
     labeled = [f"{label}\ta {label} film {n}\n" for n in range(20) for label in ("good", "bad")]
     (made / "labeled").write_text("".join(labeled))
-    words = ("classify", "prepare", str(made / "labeled"), "--valid-share", "0.2")
+    words = ("classify", "prepare", str(made / "labeled"), "--valid-size", "0.2")
     _run(
         *words,
         "--train-test-overlap",

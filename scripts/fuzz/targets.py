@@ -230,10 +230,10 @@ TARGETS |= {
         {"one": TEXT, "two": TEXT, "three": OTHER, "vectors.vec": VECTORS},
     ),
     "classify.prepare": Target(
-        "classify prepare {one} --unlabeled {two} --valid-share 0.2 --test-share 0.2 "
+        "classify prepare {one} --unlabeled {two} --valid-size 0.2 --test-size 0.2 "
         "--subword-vocab-size 60 -o {out}",
         {"one": LABELED, "two": TEXT},
-        ("--min-count", "--train-lines", "--valid-share"),
+        ("--min-count", "--train-lines", "--valid-size"),
         ("--train-test-overlap=drop", "--lower", "--drop-unknown"),
     ),
     "classify.score": Target(

@@ -47,7 +47,7 @@ SMALL = (
     "edits prepare {text} {other} --jobs 1 -o {out}",
     "report a={text} --source {text} --reference {other} -o {out}",
     "rerank vectors {text} --dimensions 2 --buckets 9 --epochs 1 -o {out}.vec",
-    "classify prepare {classes} --subword-vocab-size 40 --valid-share 0.2 -o {out}",
+    "classify prepare {classes} --subword-vocab-size 40 --valid-size 0.2 -o {out}",
     "subwords train {text} --kind subword-nmt --size 9 -o {out}",
     "subwords train {text} --size 40 -o {out}",
     "position-data vanilla {folder} {out}",

@@ -214,8 +214,8 @@ CASES = """
 1 | extra:2                      | PREPARE --valid valid --extra-unlabeled extra
 2 | pipe                         | PREPARE --valid valid --extra-unlabeled pipe
 1 | --train-lines                | PREPARE --train-lines 41
-1 | --subword-vocab-size         | PREPARE --subword-vocab-size 20000 --valid-share 0.2
-2 | would replace the input      | classify prepare labeled --valid-share 0.2 -o pair/.. --force
+1 | --subword-vocab-size         | PREPARE --subword-vocab-size 20000 --valid-size 0.2
+2 | would replace the input      | classify prepare labeled --valid-size 0.2 -o pair/.. --force
 2 | would replace the input      | position-data vanilla pair pair
 2 | would replace the input      | position-data vanilla pair pair/.. --force
 2 | run exists                   | position-data vanilla pair run
