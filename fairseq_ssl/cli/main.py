@@ -64,6 +64,7 @@ MOVED = {
     "classify prepare --valid-lines": "--valid-size",
     "classify prepare --valid-share": "--valid-size",
     "filter learned": "learned-filter",
+    "learned-filter fit --reverse": "the target as SOURCE and the source as TARGET",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 

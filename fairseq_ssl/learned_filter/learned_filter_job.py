@@ -96,8 +96,6 @@ def train_filter(
     output: str | Path,
     features: FeatureExtractor,
     *,
-    copies: int = 1,
-    penalty: float = 1.0,
     seed: int = 1,
     overwrite: bool = False,
     executor: Executor | None = None,
@@ -110,8 +108,6 @@ def train_filter(
         clean: source and target files of clean pairs, such as test sets
         output: folder for the filter
         features: resources of the features (default word counts: counts of the bitext)
-        copies: noisy copies per clean pair, 1 or more
-        penalty: C of the SVM, above 0
         seed: random seed, 0 or more
         overwrite: replace an existing folder
         executor: `Executor` for the blocks (default: this process)
@@ -134,13 +130,13 @@ def train_filter(
         paths = folder / COUNTS[0], folder / COUNTS[1]
         extractor = FeatureExtractor(**{**vars(features), "counts": paths})
         phsic = _estimate_phsic(extractor, bitext, work, progress)
-        noisy = noise_pairs(pairs, extractor, counts, seed, copies)
+        noisy = noise_pairs(pairs, extractor, counts, seed)
         values, others = (extractor.features(some, phsic) for some in (pairs, noisy))
-        classifier, accuracy = train_classifier(values, others, extractor.names, penalty, seed)
+        classifier, accuracy = train_classifier(values, others, extractor.names, seed)
         signature = {
             **{"method": "filter-learned-fit", "version": __version__},
             **{"bitext": list(map(str, bitext)), "clean": list(map(str, clean))},
-            **{"clean_pairs": len(pairs), "copies": copies, "penalty": penalty, "seed": seed},
+            **{"clean_pairs": len(pairs), "seed": seed},
             "right": round(accuracy, 4),
         }
         PairFilter(extractor, phsic, classifier).write(folder, signature)

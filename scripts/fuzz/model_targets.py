@@ -87,7 +87,7 @@ MODEL_TARGETS = {
         "{trg.vec} --translation {models}/t.pt "
         f"{DATA} {ALONE} -o {{out}}",
         {"one": READ, "two": WRITTEN, "three": READ * 9, "four": WRITTEN * 9, **WORD_VECTORS},
-        ("--sif", "--copies", "--penalty"),
+        ("--seed", "--max-tokens"),
     ),
     "length-bleu": Target(
         "length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
