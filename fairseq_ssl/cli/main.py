@@ -58,6 +58,8 @@ VERBS = {
 MOVED = {
     "--address": "RAY_ADDRESS in the environment",
     "--debug": "fairseq-ssl --debug VERB",
+    "back-translate --noisy-beam-granularity": "--fairseq-options",
+    "back-translate --temperature": "--fairseq-options",
     "classify predict --labeled": "--split, or cut -f 2-",
     "classify prepare --test-lines": "--test-size",
     "classify prepare --test-share": "--test-size",

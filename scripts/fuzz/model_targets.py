@@ -51,7 +51,7 @@ MODEL_TARGETS = {
         f"back-translate {{text}} --model {{models}}/t.pt {DATA} {ALONE} --beam 2 --max-len-b 9 "
         "-o {out}",
         {"text": READ},
-        ("--beam", "--lenpen", "--nbest", "--temperature", "--max-source-tokens", "--max-tokens"),
+        ("--beam", "--lenpen", "--nbest", "--max-source-tokens", "--max-tokens"),
         ("--sampling", "--noisy-beam-beta=6", "--shard=1/2", "--source-output={out}2"),
     ),
     "back-translate.model": Target(
