@@ -65,6 +65,8 @@ MOVED = {
     "classify prepare --test-share": "--test-size",
     "classify prepare --valid-lines": "--valid-size",
     "classify prepare --valid-share": "--valid-size",
+    "confusion-sets --checker": "--aspell LANG",
+    "confusion-sets --lang": "--aspell LANG",
     "filter learned": "learned-filter",
     "learned-filter fit --reverse": "the target as SOURCE and the source as TARGET",
 }
