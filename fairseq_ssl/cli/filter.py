@@ -83,9 +83,6 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "distinct line are enough; a resize needs an eighth more; when the table is full, later "
         "lines are only compared with the lines in it (default: 1G)",
     )
-    options.add_integer(
-        group, "--examples", "examples of dropped lines of each filter in OUTPUT.json", 3, minimum=0
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -105,7 +102,6 @@ def run(args: argparse.Namespace) -> None:
         stdout if to_stdout else args.output,
         filters,
         memory=_parse_size(args.memory) if args.memory else None,
-        examples=args.examples,
         executor=options.local_executor(args),
         overwrite=args.overwrite,
         progress=progress,

@@ -157,7 +157,7 @@ TARGETS |= {
         (),
         ("--japanese-punctuation", "--remove-brackets", "--detruecase"),
     ),
-    "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}, (), ("--undo",)),
+    "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}),
     "tag.dictionary": Target("tag <BT> --dictionary {one}", {"one": COUNTS}),
     "truecase.train": Target("truecase train {text} -o {out}", {"text": TEXT}),
     "truecase.apply": Target(
@@ -167,7 +167,7 @@ TARGETS |= {
     "confusion-sets": Target(
         "confusion-sets {text} -o {out} --jobs 1",
         {"text": TEXT},
-        ("--max-candidates", "--min-count"),
+        ("--min-count",),
     ),
     "spelling.count": Target("spelling count {text} -o {out}", {"text": TEXT}),
     "spelling.correct": Target(
@@ -182,7 +182,7 @@ TARGETS |= {
     "filter": Target(
         "filter {one} {two} --config {config} -o {out} {out}2 --jobs 1",
         {"one": TEXT, "two": OTHER, "config": FILTERS},
-        ("--examples",),
+        (),
         ("--memory=1k", "--memory=x"),
     ),
     "filter.gz": Target(
@@ -280,7 +280,7 @@ TARGETS |= {
         {"one": TEXT, "two": TEXT.replace(b"s ", b" "), "suffixes": b"s - is\n- ed\n"},
     ),
     "confusion-sets.counts": Target(
-        "confusion-sets --counts {counts} --checker symspell -o {out}", {"counts": COUNTS}
+        "confusion-sets --counts {counts} -o {out}", {"counts": COUNTS}
     ),
     "spelling.correct.gz": Target(
         "spelling correct {text} --counts {one.gz} -o {out}",

@@ -77,12 +77,12 @@ CASES = {
         *("en", "fr", "en --no-escape", "en --normalize", "en --aggressive-dash-splits"),
     ),
     "detokenize bpe": ("", "--subwords none", "--moses en", "--drop <sep>"),
-    "tag": ("<BT> text", "<FT> text", "<BT> text --undo"),
+    "tag": ("<BT> text", "<FT> text"),
     "truecase apply": ("case text", "case2 text"),
     "spelling correct typos --counts": ("spell", "spell2"),
     "subwords train text --size": (
         *("80", "70", "80 --tags <BT>", "60 --model-type unigram", "80 --character-coverage 0.99"),
-        *("40 --kind subword-nmt", "80 --sample-lines 5", "80 --sample-lines 5 --seed 2"),
+        "40 --kind subword-nmt",
     ),
     "subwords encode": ("spm.model text", "spm2.model text"),
     "m2 apply gold.m2": (
@@ -103,7 +103,7 @@ CASES = {
     ),
     "edits label text other --jobs 1 --dictionary": ("edits", "edits --exact", "edits2"),
     "learner-errors text corrected --min-count": ("1", "2"),
-    "confusion-sets --jobs 1": ("text --min-count 1", "text --min-count 1 --max-candidates 1"),
+    "confusion-sets --jobs 1": ("text --min-count 1", "text --min-count 2"),
 }
 """Options of each command."""
 PREPARED = (

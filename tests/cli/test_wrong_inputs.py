@@ -100,7 +100,6 @@ CASES = """
 2 | different files              | spelling count text -o text --force
 1 | text:1                       | spelling correct text --counts text
 2 | text is an input             | spelling correct text --counts dict.txt -o text
-2 | text is a file               | subwords encode bpe --tags <BT> text
 1 | nothing                      | subwords encode nothing text
 2 | bpe.model is an input        | subwords encode bpe text -o bpe.model
 2 | bpe.model is an input        | subwords dictionary bpe -o bpe.model
