@@ -72,9 +72,7 @@ MOVED = {
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
-OUTPUT_OPTIONS = (
-    *("output", "clean", "source_output", "changed_positions", "label_dict", "figure", "scores"),
-)
+OUTPUT_OPTIONS = (*("output", "source_output", "label_dict", "figure", "scores"),)
 
 
 class Verb(Protocol):

@@ -72,13 +72,12 @@ TARGETS = {
         f"noise {{text}} --method {kind} -o {{out}} {JOBS} {more}",
         {"text": TEXT, "counts": COUNTS, "sets": b"cat\tcar cut\nsit\tset\n"},
         ("--seed",),
-        ("--skip-bad-lines", "--mask-token=x"),
     )
     for kind, more in {
         "direct": "--counts {counts}",
         "denoise": "",
         "spell": "--confusion-sets {sets}",
-        "spelling:rate=0.3": "--changed-positions {out}2",
+        "spelling:rate=0.3": "",
         "learner": "",
         "filtering": "--counts {counts}",
     }.items()

@@ -39,7 +39,7 @@ def text(tmp_path: Path) -> Path:
 
 SMALL = (
     "tokenize {text} --moses en -o {out}",
-    "noise {text} --method direct --changed-positions {out} -o {other}.noisy",
+    "noise {text} --method spelling -o {out}",
     "filter {text} {other} --filter clean -o {other}.clean {out}",
     "truecase train {text} -o {out}",
     "edits dictionary {text} {other} --jobs 1 -o {out}",

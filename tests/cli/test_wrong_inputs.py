@@ -112,11 +112,9 @@ CASES = """
 2 | 'kepp'                       | noise text --method direct:kepp=1
 2 | different files              | noise text --method spelling -o text --jobs 1
 2 | out.tmp would be overwritten | noise out.tmp --method spelling OUT
-2 | out.json would be            | noise text --method spelling -o out --clean out.json --jobs 1
 2 | pipe is a device or a pipe   | noise text --method direct --counts pipe OUT
 2 | pipe                         | noise pipe --method direct --jobs 1
 2 | run is a folder              | noise text --method spelling -o run --force --jobs 1
-2 | stdout                       | noise text --method spelling -o out --clean - --jobs 1
 1 | missing                      | noise missing --method spelling OUT
 1 | empty                        | noise empty --method spelling OUT
 1 | blank                        | noise blank --method filtering OUT
