@@ -58,6 +58,7 @@ VERBS = {
 MOVED = {
     "--address": "RAY_ADDRESS in the environment",
     "--debug": "fairseq-ssl --debug VERB",
+    "--tokenized": "--tokenizer none",
     "back-translate --noisy-beam-granularity": "--fairseq-options",
     "back-translate --temperature": "--fairseq-options",
     "classify predict --labeled": "--split, or cut -f 2-",
@@ -67,8 +68,10 @@ MOVED = {
     "classify prepare --valid-share": "--valid-size",
     "confusion-sets --checker": "--aspell LANG",
     "confusion-sets --lang": "--aspell LANG",
+    "correct --engine": "--model FOLDER, of fairseq-ssl export",
     "filter learned": "learned-filter",
     "learned-filter fit --reverse": "the target as SOURCE and the source as TARGET",
+    "serve --engine": "--model FOLDER, of fairseq-ssl export",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 

@@ -215,7 +215,7 @@ class CorpusNoise:
     noise: Noise
     seed: int
     compressed: bool = False
-    """Whether to compress the output with gzip."""
+    """True to compress the output with gzip."""
     numbered: NumberedNoise | None = None
     """Faster noise on word ids with the same output, used unless `split_words` returns None."""
 

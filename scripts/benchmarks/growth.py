@@ -84,7 +84,7 @@ def other_commands(folder: Path) -> dict[str, list[str]]:
         "errant": ["score", "errant", "target", "--gold", "gold", "--untyped"],
         "gleu": ["score", "gleu", "target", "--source", "source", "--reference", "target"],
         "correct": [
-            *("correct", "source", "--model", "../tagger", "--engine", "onnx", "--tokenized"),
+            *("correct", "source", "--model", "../tagger", "--tokenizer", "none"),
             *("--device", "cpu", "-o", "made"),
         ],
         "rerank": [

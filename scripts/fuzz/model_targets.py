@@ -134,13 +134,13 @@ MODEL_TARGETS = {
         ("--metric=accuracy",),
     ),
     "correct": Target(
-        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenized -o {{out}}",
+        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenizer none -o {{out}}",
         {"text": READ},
         ("--iterations", "--batch-size"),
         ("--json", "--diff", "--tokenizer=moses"),
     ),
     "correct.spelling": Target(
-        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenized "
+        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenizer none "
         "--spelling {counts} -o {out}",
         {"text": READ, "counts": b"a 20\nb 9\n<s> a 12\na b 2\n"},
         ("--keep-bias", "--min-confidence", "--batch-size"),
@@ -153,7 +153,7 @@ MODEL_TARGETS = {
         ("--groups=none", "--groups=verb,x", "--transforms=none", "-s=x", "-t=../y"),
     ),
     "correct.model": Target(
-        f"correct {{text}} --model {{one.pt}} {DATA} {ALONE} --tokenized -o {{out}}",
+        f"correct {{text}} --model {{one.pt}} {DATA} {ALONE} --tokenizer none -o {{out}}",
         {"text": READ, "one.pt": "tagger.pt"},
     ),
     "learned-filter.apply": Target(
@@ -211,7 +211,7 @@ MODEL_TARGETS = {
 }
 if find_spec("onnxruntime") is not None:
     MODEL_TARGETS["correct.onnx"] = Target(
-        f"correct {{text}} --model {{folder}} --engine onnx {ALONE} --tokenized -o {{out}}",
+        f"correct {{text}} --model {{folder}} {ALONE} --tokenizer none -o {{out}}",
         {
             "text": READ,
             **{

@@ -99,7 +99,7 @@ def test_raw_text_keeps_its_spacing(
     assert correct(model, "text", "--tokenizer", "moses", "-o", "moses") == 0
     assert Path("moses").read_text() == UPPER
     Path("tokens").write_text("the cat . it  runs .\n\nA  B\n")
-    assert correct(model, "tokens", "--tokenized", "-o", "out") == 0
+    assert correct(model, "tokens", "--tokenizer", "none", "-o", "out") == 0
     assert Path("out").read_text() == "THE CAT . IT RUNS .\n\nA B\n"
 
 
@@ -181,10 +181,9 @@ def test_ensembles_of_different_encoders(folder: Path, corpus: Path, model: Path
     ("words", "code", "culprit"),
     [
         (["--weights", "1,2"], 2, "--weights"),
-        (["--tokenized", "--lang", "de"], 2, "--lang"),
+        (["--tokenizer", "none", "--lang", "de"], 2, "--lang"),
         (["--lang", "xx_none"], 2, "xx_none"),
         (["--explain", "--spacy-model", "none"], 1, "none"),
-        (["--engine", "onnx"], 1, "checkpoint_last.pt"),
     ],
 )
 def test_wrong_options(
@@ -212,7 +211,7 @@ def test_a_tagger_of_subwords_needs_its_dictionaries(
     subwords = tagger(corpus / "bin", folder / "subwords", "CASE_upper", *SMALL)
     assert "--data-dir" in refused(capsys, 2, "correct", "text", "--jobs", "1", "--model", subwords)
     Path("tokens").write_text("the cat\n")
-    words = ("--tokenized", "--data-dir", corpus / "bin", "-o", "out")
+    words = ("--tokenizer", "none", "--data-dir", corpus / "bin", "-o", "out")
     assert correct(subwords, "tokens", *words) == 0
     assert Path("out").read_text() == "THE CAT\n"
 
@@ -238,10 +237,10 @@ def test_a_line_that_cannot_be_tokenized_is_named(
     hostile = with_tokenizer(model, folder / "hostile.pt", pretrained.add_panic)
     line = f"the cat {pretrained.PANIC} x"
     Path("text").write_text("\n".join(["a b"] * 300 + [line] + ["c"] * 7) + "\n")
-    assert correct(hostile, "text", "--tokenized", "-o", "out") == 1
+    assert correct(hostile, "text", "--tokenizer", "none", "-o", "out") == 1
     assert "text:301" in capsys.readouterr().err.splitlines()[-1]  # after those of the panic
     Path("text").write_text("the cat\n")
-    assert correct(hostile, "text", "--tokenized", "-o", "out", "--force") == 0
+    assert correct(hostile, "text", "--tokenizer", "none", "-o", "out", "--force") == 0
     assert Path("out").read_text() == "THE CAT\n"
 
 
@@ -329,7 +328,7 @@ def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model
     for kind in ("float32", "int8"):
         export = ["export", str(model), "--to", "onnx", "-o", kind, "--quantization", kind]
         assert main([*export, "--data-dir", str(corpus / "bin")]) == 0
-        assert correct(Path(kind), "text", "--engine", "onnx", "-o", f"{kind}.out") == 0
+        assert correct(Path(kind), "text", "-o", f"{kind}.out") == 0
         assert Path(f"{kind}.out").read_text() == UPPER
     words = [
         "correct",
@@ -339,8 +338,6 @@ def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model
         "--model",
         "int8",
         "float32",
-        "--engine",
-        "onnx",
         "--jobs",
         "1",
     ]

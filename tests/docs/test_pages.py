@@ -132,7 +132,7 @@ EXTRAS = {
     "ctranslate2": r"--to ctranslate2|--engine ctranslate2",
     "gec": r"score errant|m2 from-(text|json)",
     "noise": r"--method learner|learner-errors|confusion-sets|--spelling",
-    "onnx": r"--to onnx|--engine onnx",
+    "onnx": r"--to onnx",
     "plot": r"--figure|shift-similarity|length-bleu",
     "ray": r"--engine (\w+,)?ray\b",
     "rouge": r"score rouge",
