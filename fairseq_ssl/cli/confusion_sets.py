@@ -12,7 +12,7 @@ from fairseq_ssl.noise.confusion_sets import build_confusion_sets_file
 EXAMPLES = """\
   fairseq-ssl confusion-sets clean.en -o sets.tsv
   fairseq-ssl confusion-sets news.*.gz -o sets.tsv --min-count 5 --jobs 8
-  fairseq-ssl confusion-sets --counts data-bin/dict.en.txt -o sets.tsv --aspell en
+  fairseq-ssl confusion-sets clean.en -o sets.tsv --aspell en
   fairseq-ssl noise clean.en --method spell --confusion-sets sets.tsv -o noisy.en"""
 
 
@@ -21,16 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "texts",
         type=Path,
-        nargs="*",
+        nargs="+",
         metavar="TEXT",
         help="tokenized text, .gz by suffix; words of two or more letters and without digits get a "
         "confusion set",
-    )
-    parser.add_argument(
-        "--counts",
-        type=Path,
-        metavar="FILE",
-        help="word counts in the format of fairseq's dict.txt, in place of TEXT",
     )
     options.add_output(
         parser, "confusion sets, one per line: word, tab, confusable words; .gz by suffix"
@@ -57,7 +51,6 @@ def run(args: argparse.Namespace) -> None:
     summary = build_confusion_sets_file(
         args.texts,
         args.output,
-        counts=args.counts,
         aspell=args.aspell,
         min_count=args.min_count,
         overwrite=args.overwrite,

@@ -15,11 +15,11 @@ from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
+from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import SymSpell
 from fairseq_ssl.text.tokenization import match_case
-from fairseq_ssl.text.vocabulary import count_line_words, read_counts
+from fairseq_ssl.text.vocabulary import count_line_words
 
 
 class SpellChecker(Protocol):
@@ -196,7 +196,6 @@ def build_confusion_sets_file(
     inputs: Sequence[str | Path],
     output: str | Path,
     *,
-    counts: str | Path | None = None,
     aspell: str | None = None,
     min_count: int = 1,
     overwrite: bool = False,
@@ -208,25 +207,25 @@ def build_confusion_sets_file(
     Args:
         inputs: tokenized text files, gzip if the name ends with ``.gz``
         output: file with one line per set: word, tab, confusable words separated by spaces
-        counts: file of words and counts, instead of text files
         aspell: language of Aspell's dictionary (default: use SymSpell)
         min_count: min count of a word, 1 or more
         overwrite: replace an existing output
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of lines counted and of words done
     """
-    inputs, output, counts = path_list(inputs), Path(output), optional_path(counts)
-    _check_arguments(inputs, counts, output, overwrite)
-    files = [*inputs, *([counts] if counts else [])]
+    inputs, output = path_list(inputs), Path(output)
+    check_beside(output, inputs)
+    if output.exists() and not overwrite:
+        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
     with exclusive(output):
-        words = read_counts(counts) if counts else _count_words(inputs, progress)
+        words = _count_words(inputs, progress)
         known = known_words(words, min_count) if min_count > 0 else {}
         checker = SymSpell(known) if aspell is None else Aspell(aspell)
         looked_up = sum(map(len, word_batches(known)))
         if not looked_up:
             raise DataError(
                 f"There is no word of two letters or more with a count of {min_count} or more in "
-                f"{', '.join(map(str, files))}."
+                f"{', '.join(map(str, inputs))}."
             )
         checker.version()  # fail early if the spell checker is not installed
         with atomic_lines(output) as file:
@@ -241,20 +240,10 @@ def build_confusion_sets_file(
         confusions = sum(map(len, sets.values()))
         numbers = {"words": looked_up, "sets": len(sets), "confusions": confusions}
         options = {"checker": checker.version(), "min_count": min_count}
-        names = {"inputs": list(map(str, files))}
+        names = {"inputs": list(map(str, inputs))}
         signature = Signature("confusion-sets", {**options, **numbers}, names)
         signature.write_beside(output)
     return ConfusionSetsSummary(signature, **numbers)
-
-
-def _check_arguments(
-    inputs: Sequence[Path], counts: Path | None, output: Path, overwrite: bool
-) -> None:
-    if bool(inputs) == bool(counts):
-        raise UsageError("Expected either text files to count words in, or a file of `counts`.")
-    check_beside(output, [*inputs, counts])
-    if output.exists() and not overwrite:
-        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
 
 
 def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[str]:

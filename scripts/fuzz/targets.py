@@ -278,9 +278,6 @@ TARGETS |= {
         "-o {out} --jobs 1",
         {"one": TEXT, "two": TEXT.replace(b"s ", b" "), "suffixes": b"s - is\n- ed\n"},
     ),
-    "confusion-sets.counts": Target(
-        "confusion-sets --counts {counts} -o {out}", {"counts": COUNTS}
-    ),
     "spelling.correct.gz": Target(
         "spelling correct {text} --counts {one.gz} -o {out}",
         {"text": TEXT, "one.gz": b"the 20\ncat 9\n<s> the 12\nthe cat 2\n"},

@@ -70,14 +70,13 @@ def test_the_words_of_a_text_are_confused_with_each_other(
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
-    counts = tmp_path / "dict.txt"
+    text = tmp_path / "text"
     words = [f"{a}{b}{c}{d}" for a in "abcde" for b in "aeiou" for c in "xyz" for d in "abcdefghij"]
-    lines = [f"{word} {len(words) - i}" for i, word in enumerate(words)]
-    counts.write_text("\n".join([*lines, "madeupword0000 0", ""]))
+    lines = [" ".join([word] * (len(words) - i)) for i, word in enumerate(words)]
+    text.write_text("\n".join([*lines, ""]))
     outputs = [tmp_path / f"sets{jobs}.tsv.gz" for jobs in (1, 3)]
     for jobs, output in zip((1, 3), outputs, strict=True):
-        flags = ("--counts", counts, "--jobs", str(jobs))
-        assert make(*flags, output=output) == 0
+        assert make(text, "--jobs", str(jobs), output=output) == 0
     one, three = (output.read_bytes() for output in outputs)
     assert one == three
     sets = read_confusion_sets(outputs[0])

@@ -64,7 +64,7 @@ CASES = {
         *("learner:listed=true", "filtering:delete=0.3", "spelling:rate=0.3", "direct,denoise"),
         "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.2",
         "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.3",
-        *("direct --seed 2", "direct --mask-token <m>", "filtering --counts counts"),
+        *("direct --seed 2", "filtering --counts counts"),
         *("filtering --counts counts2", "spell:mean=0.9 --confusion-sets sets"),
         *("spell:mean=0.9 --confusion-sets sets2", "learner --learner-errors errors.json"),
         "learner --learner-errors errors2.json",

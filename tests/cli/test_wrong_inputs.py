@@ -106,7 +106,6 @@ CASES = """
 1 | latin:2                      | subwords train text latin --size 30 -o out
 1 | latin:2                      | subwords train text latin --size 30 -o out --kind subword-nmt
 2 | <unk>                        | subwords train text --size 30 -o out --tags <unk>
-1 | text:1                       | confusion-sets --counts text -o out
 1 | text                         | confusion-sets text --min-count 99 -o out
 2 | text is an input             | confusion-sets text -o text
 2 | 'kepp'                       | noise text --method direct:kepp=1
