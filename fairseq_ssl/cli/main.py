@@ -59,6 +59,7 @@ MOVED = {
     "--address": "RAY_ADDRESS in the environment",
     "--debug": "fairseq-ssl --debug VERB",
     "--tokenized": "--tokenizer none",
+    "back-translate --fluency-boost-ratio": "--fairseq-options",
     "back-translate --noisy-beam-granularity": "--fairseq-options",
     "back-translate --temperature": "--fairseq-options",
     "classify predict --labeled": "--split, or cut -f 2-",
