@@ -16,7 +16,7 @@ from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, TRANSLATION, ScoringCo
 from fairseq_ssl.rerank.nbest import parse_nbest
 from fairseq_ssl.text.subwords import model
 from tests.cli.killing import kill
-from tests.cli.rewriting import given, refused, shown
+from tests.cli.rewriting import given, refused, set_block, shown
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
 
@@ -40,7 +40,7 @@ def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     Lists are divided into small blocks.
     """
-    monkeypatch.setitem(score_nbest_file.__kwdefaults__, "block", 1)
+    set_block(monkeypatch, score_nbest_file, 1)
     for path in models.iterdir():
         (tmp_path / path.name).symlink_to(path)
     lines, sources = [], []
@@ -86,7 +86,7 @@ def test_unknown_words_in_the_last_block_are_no_error(
     Path("source").write_text("a b c\n" * len(lines))
     made = made_by(*TRANSLATED)
     with monkeypatch.context() as patch:
-        patch.setitem(score_nbest_file.__kwdefaults__, "block", 64)
+        set_block(patch, score_nbest_file, 64)
         assert made == made_by(*TRANSLATED)
     Path("list").write_text("".join(lines).replace("u v w x", "no known word here"))
     assert main([*FEATURES, "-o", "none", *TRANSLATED]) == 1
