@@ -41,7 +41,7 @@ BATCH = 64
 """Default batch size, in texts."""
 BLOCK = 4096
 """Number of lines that are read, sorted by length and written at a time."""
-SETTINGS = {"tokenizer": str, "lower": bool, "drop_unknown": bool}
+SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
 
@@ -149,8 +149,7 @@ class TextClassifierPipeline:
         settings = self._settings()
         if settings["lower"]:
             lines = [line.lower() for line in lines]
-        known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        view = word_view(lines, load_segmenter(settings["tokenizer"]), known)
+        view = word_view(lines, load_segmenter(settings["tokenizer"]))
         words = EncodedLines(self.task.source_dictionary, list(view))
         if not self.has_imitators:
             return self.task.inference_dataset(words, None)  # type: ignore[no-any-return]
@@ -226,6 +225,8 @@ class TextClassifierPipeline:
                 f"{path} does not have the tokenization settings of a data folder of "
                 "`fairseq-ssl classify prepare`."
             )
+        if settings.get("drop_unknown"):  # written by version 0.2
+            raise DataError(f"{path} has the setting drop_unknown, which is no longer supported.")
         return settings
 
     def _batches(

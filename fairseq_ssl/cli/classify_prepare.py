@@ -100,9 +100,6 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         "thesis; 1 with --tokenizer bert:)",
     )
     parser.add_argument(
-        "--drop-unknown", action="store_true", help="remove unknown words from the texts"
-    )
-    parser.add_argument(
         "--subword-vocab-size",
         type=int,
         default=20000,

@@ -63,8 +63,6 @@ class PreparationConfig:
     """Lowercase all texts."""
     min_count: int | None = None
     """Minimum count of a word in the vocabulary (default: 2, or 1 for ``bert:``)."""
-    drop_unknown: bool = False
-    """Remove out-of-vocabulary words from the word view."""
     subword_vocab_size: int = 20_000
     """Size of the subword vocabulary."""
     train_test_overlap: str = REJECT
@@ -120,7 +118,6 @@ def prepare_folder(
             "tokenizer": f"{kind}:{content_digest(bert)}" if colon else kind,
             "lower": config.lower,
             "min_count": config.minimum,
-            "drop_unknown": config.drop_unknown,
             **report,
             "train_test_overlap": config.train_test_overlap,
             "overlapping": overlap,
@@ -281,7 +278,6 @@ def _write(
     vocabulary_texts = [*texts["train"], *texts.get(views.UNLABELED, [])]
     counts = count_line_words(word_view(vocabulary_texts, cut))
     words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, config.minimum))
-    known = set(words.dictionary.symbols) if config.drop_unknown else None
     trained = sentencepiece_model.train(
         iter(vocabulary_texts),
         folder / "pieces",
@@ -307,7 +303,7 @@ def _write(
         texts[views.EXTRA] = extra
     for name, lines in texts.items():
         report = progress(f"classify prepare, {name}", "texts")
-        unknown[name] = words.write(name, counted(word_view(lines, cut, known), report))
+        unknown[name] = words.write(name, counted(word_view(lines, cut), report))
         pieces.write(name, (" ".join(model.cut(text)) for text in lines))
         if name in splits:
             label.write(name, (one.label for one in splits[name]))
@@ -328,11 +324,7 @@ def _write_text(
     for name, texts in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
             file.writelines(f"{one.label}\t{one.text}\n" for one in texts)
-    settings = {
-        "tokenizer": config.tokenizer,
-        "lower": config.lower,
-        "drop_unknown": config.drop_unknown,
-    }
+    settings = {"tokenizer": config.tokenizer, "lower": config.lower}
     (folder / views.VIEWS_FILE).write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 

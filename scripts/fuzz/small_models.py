@@ -84,7 +84,7 @@ def _learned_filter(made: Path) -> None:
         (made / f"{side}.vec").write_text("".join([f"{len(rows)} 3\n", *rows]))
     pairs = [str(side) for side in sides]
     vectors = [str(made / "src.vec"), str(made / "trg.vec")]
-    fit = ("filter", "learned", "fit", *pairs, "--clean", *pairs, "--vectors", *vectors)
+    fit = ("learned-filter", "fit", *pairs, "--clean", *pairs, "--vectors", *vectors)
     _run(*fit, "--jobs", "1", "-o", str(made / "learned"))
 
 

@@ -233,7 +233,7 @@ TARGETS |= {
         "--subword-vocab-size 60 -o {out}",
         {"one": LABELED, "two": TEXT},
         ("--min-count", "--train-lines", "--valid-size"),
-        ("--train-test-overlap=drop", "--lower", "--drop-unknown"),
+        ("--train-test-overlap=drop", "--lower"),
     ),
     "classify.score": Target(
         "classify score {one} {two}", {"one": LABELED, "two": LABELED}, ("--resamples",)
