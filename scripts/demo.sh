@@ -241,7 +241,7 @@ imitators() {
   build "$OUTPUTS/method/$METHOD.txt" classify method mixture
 }
 classify() { # SYSTEM MODEL
-  quietly "$M/$2/predict.log" run fairseq-ssl classify predict "$M/text/test.tsv" --labeled \
+  quietly "$M/$2/predict.log" run fairseq-ssl classify predict --split test \
     --model "$M/$2/final.pt" --data-dir "$M/data" -o "$M/$2/predicted"
   into "$OUTPUTS/$1/$METHOD.txt" cut -f 1 "$M/$2/predicted"
 }

@@ -6,13 +6,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # Sizes of held-out sets without a file, from table 3.1.
 held_out() { # TASK SPLIT
   case "$SCALE.$1.$2" in
-    paper.elec.valid) echo --valid-lines 2500 ;;
-    paper.imdb.valid) echo --valid-lines 3754 ;;
-    paper.rotten.valid) echo --valid-lines 960 ;;
-    paper.rotten.test) echo --test-lines 1066 ;;
-    paper.rcv1.valid) echo --valid-lines 1557 ;;
-    *.valid) echo --valid-share "$DEV_SHARE" ;;
-    *.test) echo --test-share "$TEST_SHARE" ;;
+    paper.elec.valid) echo --valid-size 2500 ;;
+    paper.imdb.valid) echo --valid-size 3754 ;;
+    paper.rotten.valid) echo --valid-size 960 ;;
+    paper.rotten.test) echo --test-size 1066 ;;
+    paper.rcv1.valid) echo --valid-size 1557 ;;
+    *.valid) echo --valid-size "$DEV_SHARE" ;;
+    *.test) echo --test-size "$TEST_SHARE" ;;
   esac
 }
 

@@ -112,7 +112,7 @@ learned_filter() {
     fi
     if [[ "$language" == ja ]]; then tokens+=(ja-mecab); else tokens+=(none); fi
   done
-  build "$WORK/filter" quietly "$WORK/filter.log" run fairseq-ssl filter learned fit "${genuine[@]}" \
+  build "$WORK/filter" quietly "$WORK/filter.log" run fairseq-ssl learned-filter fit "${genuine[@]}" \
     --clean "${clean[@]}" --vectors "${words[@]}" --counts "${counts[@]}" --tokenize "${tokens[@]}" \
     --translation "$(model base 1)" --data-dir "$DATA/genuine" -s "$SOURCE" -t "$TARGET" \
     --subwords "${subwords[@]}" -o "$WORK/filter" --force
@@ -132,7 +132,7 @@ best_of() { # PERCENT
 
 best() { # PERCENT SOURCE TARGET
   local out="$WORK/best/bt@$1" language
-  quietly "$WORK/filter.log" run fairseq-ssl filter learned apply "$WORK/filter" "${@:2}" \
+  quietly "$WORK/filter.log" run fairseq-ssl learned-filter apply "$WORK/filter" "${@:2}" \
     --keep "$1" --scores "$out/scores" -o "$out/true.$SOURCE" "$out/true.$TARGET"
   for language in "$SOURCE" "$TARGET"; do
     into "$out/train.$language" \

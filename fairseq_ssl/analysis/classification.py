@@ -41,7 +41,7 @@ BATCH = 64
 """Default batch size, in texts."""
 BLOCK = 4096
 """Number of lines that are read, sorted by length and written at a time."""
-SETTINGS = {"tokenizer": str, "lower": bool, "drop_unknown": bool}
+SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
 
@@ -149,8 +149,7 @@ class TextClassifierPipeline:
         settings = self._settings()
         if settings["lower"]:
             lines = [line.lower() for line in lines]
-        known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        view = word_view(lines, load_segmenter(settings["tokenizer"]), known)
+        view = word_view(lines, load_segmenter(settings["tokenizer"]))
         words = EncodedLines(self.task.source_dictionary, list(view))
         if not self.has_imitators:
             return self.task.inference_dataset(words, None)  # type: ignore[no-any-return]
@@ -226,6 +225,8 @@ class TextClassifierPipeline:
                 f"{path} does not have the tokenization settings of a data folder of "
                 "`fairseq-ssl classify prepare`."
             )
+        if settings.get("drop_unknown"):  # written by version 0.2
+            raise DataError(f"{path} has the setting drop_unknown, which is no longer supported.")
         return settings
 
     def _batches(
@@ -398,7 +399,6 @@ def predict_lines(
     classifier: TextClassifierPipeline,
     lines: Iterable[str],
     *,
-    labeled: bool = False,
     windows: int = 0,
     batch_size: int = BATCH,
     name: str = "stdin",
@@ -408,23 +408,18 @@ def predict_lines(
     Args:
         classifier: the loaded model.
         lines: texts.
-        labeled: whether each line is a label, a tab and a text.
         windows: number of windows to show for each text, for models with imitators.
         batch_size: batch size in texts.
         name: name of the file in error messages.
     """
     count, truncated, lines = 0, 0, iter(lines)
     while block := list(islice(lines, BLOCK)):
-        for number, line in enumerate(block, count + 1):
-            if labeled and "\t" not in line:
-                raise DataError(f"{name}:{number} has no tab. Expected a label, a tab and a text.")
-        if not labeled and not count:
+        if not count:
             check_unlabeled(name, block, set(classifier.task.classes))
         count += len(block)
-        texts = [line.partition("\t")[2] if labeled else line for line in block]
-        dataset = classifier.texts(texts)
+        dataset = classifier.texts(block)
         truncated += dataset.truncated
-        predictions = classifier.predictions(dataset, 0, len(texts), windows, batch_size)
+        predictions = classifier.predictions(dataset, 0, len(block), windows, batch_size)
         yield from _lines(predictions, windows)
     classifier.warn_truncated(truncated)
 

@@ -13,15 +13,12 @@ from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.correct import check_models
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.back_translation import (
-    BLOCK_KIB,
     DECODERS,
     BackTranslationSummary,
     back_translate_file,
     needs_fairseq,
 )
 from fairseq_ssl.inference.translation import (
-    CANDIDATE,
-    GRANULARITIES,
     MAX_SEED,
     MAX_SOURCE_TOKENS,
     DecodingConfig,
@@ -76,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     if is_cluster:
         options.check_no_jobs(args)
         gpus = float(config.device == "cuda")
-        executor = RayExecutor(args.address, args.threads, gpus, initializer)
+        executor = RayExecutor(gpus=gpus, initializer=initializer)
     else:
         executor = options.model_executor(args, DECODERS[engine].gpu_count, initializer)
     if all(Path(path).exists() for path in config.model) and needs_fairseq(config, engine):
@@ -87,7 +84,6 @@ def run(args: argparse.Namespace) -> None:
         config,
         engine=engine,
         source_output=args.source_output,
-        block=args.block,
         shard=args.shard,
         executor=executor,
         overwrite=args.overwrite,
@@ -130,13 +126,6 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     )
     most = "with --sampling: sample from the N most probable tokens, from all if 0"
     options.add_integer(search, "--sampling-topk", most, 0, 0)
-    search.add_argument(
-        "--temperature",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="with --sampling: temperature, 0.01 to 100 (default: 1)",
-    )
     _add_noise(search)
     source_tokens = "max source length in tokens; longer lines have empty translations"
     options.add_integer(search, "--max-source-tokens", source_tokens, 250, 1, MAX_SOURCE_TOKENS)
@@ -146,8 +135,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "--fairseq-options",
         default="",
         metavar="'...'",
-        help="additional options of fairseq-generate, for example "
-        "--fairseq-options='--unkpen 10 --min-len 2'",
+        help="with --engine fairseq: additional options of fairseq-generate, for example "
+        "--fairseq-options='--unkpen 10 --temperature 0.7'",
     )
 
 
@@ -161,30 +150,17 @@ def _add_noise(search: argparse._ArgumentGroup) -> None:
         "with --engine fairseq; 0 to 1000 (default: 0)",
     )
     search.add_argument(
-        "--noisy-beam-granularity",
-        choices=GRANULARITIES,
-        default=CANDIDATE,
-        help="draw noise per candidate or per hypothesis (default: %(default)s)",
-    )
-    search.add_argument(
         "--fluency-boost-lm",
         type=Path,
         metavar="CHECKPOINT",
         help="with --engine fairseq: language model for fluency boost; keep only hypotheses that "
-        "are less fluent than the source line",
+        "are less fluent than the source line by a factor of 1.05 or more",
     )
     search.add_argument(
         "--fluency-boost-data",
         type=Path,
         metavar="DIR",
         help="folder with the dict.txt of the language model",
-    )
-    search.add_argument(
-        "--fluency-boost-ratio",
-        type=float,
-        default=1.05,
-        metavar="X",
-        help="min ratio of source fluency to hypothesis fluency (default: %(default)s)",
     )
 
 
@@ -195,13 +171,11 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         default="fairseq",
         metavar="NAME[,ray]",
         help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling; "
-        "with ,ray: all machines of a Ray cluster with a shared file system (default: %(default)s)",
+        "with ,ray: all machines of the Ray cluster $RAY_ADDRESS with a shared file system, by "
+        "default a new cluster on this machine (default: %(default)s)",
     )
     options.add_device(work)
-    what = "text sorted by length and translated together"
-    options.add_block(work, None, what, "{cpu} on a CPU, {cuda} on a GPU".format(**BLOCK_KIB))
     options.add_shard(work)
-    options.add_address(work)
 
 
 def _engine(args: argparse.Namespace) -> tuple[str, bool]:
@@ -219,15 +193,15 @@ def _config(args: argparse.Namespace, engine: str) -> DecodingConfig:
     gpus = DECODERS[engine].gpu_count
     same = (
         *("data_dir", "source_lang", "target_lang", "beam", "lenpen", "nbest", "sampling"),
-        *("sampling_topk", "temperature", "max_source_tokens", "max_len_b", "seed", "threads"),
-        *("noisy_beam_beta", "noisy_beam_granularity", "compute_type"),
-        *("fluency_boost_lm", "fluency_boost_data", "fluency_boost_ratio"),
+        *("sampling_topk", "max_source_tokens", "max_len_b", "seed"),
+        *("noisy_beam_beta", "compute_type", "fluency_boost_lm", "fluency_boost_data"),
     )
     return DecodingConfig(
         model=tuple(args.model),
         max_tokens=options.batch_tokens(args, gpus),
         fairseq_options=tuple(shlex.split(args.fairseq_options)),
         device=options.chosen_device(args, gpus),
+        threads=1,
         **{name: getattr(args, name) for name in same},
     )
 

@@ -53,9 +53,6 @@ def add_predict(steps: Steps) -> None:
         help="classify the texts of a split of the data folder, such as test, in place of FILE; "
         "faster for long texts, since they are already tokenized",
     )
-    predict.add_argument(
-        "--labeled", action="store_true", help="read lines of a label, a tab and a text"
-    )
     options.add_integer(
         predict,
         "--windows",
@@ -113,8 +110,8 @@ def _label(args: argparse.Namespace) -> None:
 def _predict(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.classification import predict_lines, predict_split
 
-    if args.split and (args.file or args.labeled):
-        raise UsageError("--split replaces FILE and --labeled. Set either --split or FILE.")
+    if args.split and args.file:
+        raise UsageError("--split replaces FILE. Set only one of them.")
     options.check_output(args.output, args.file, args.model)
     classifier = _classifier(args)
     classifier.check_windows(args.windows)  # before stdin is read
@@ -128,7 +125,6 @@ def _predict(args: argparse.Namespace) -> None:
         lines = predict_lines(
             classifier,
             options.input_lines(args.file),
-            labeled=args.labeled,
             name=str(args.file or "stdin"),
             **batches,
         )
@@ -198,7 +194,7 @@ def _print(report: ClassificationReport) -> None:
 
 
 EXAMPLES = """\
-  fairseq-ssl classify prepare train.tsv --valid dev.tsv --test-share 0.1 \\
+  fairseq-ssl classify prepare train.tsv --valid dev.tsv --test-size 0.1 \\
       --unlabeled reviews.txt.gz -o data
   fairseq-ssl classify label --model expert.pt --data-dir data -o teacher --shard 1/4
   fairseq-ssl classify predict --split test --model best.pt --data-dir data -o test.predicted

@@ -69,19 +69,17 @@ def _add_held_out(parser: argparse.ArgumentParser) -> None:
             f"--{name}", type=Path, metavar="FILE", help=f"{name} texts, in the format of LABELED"
         )
         parser.add_argument(
-            f"--{name}-share",
-            type=float,
-            metavar="SHARE",
-            help=f"share of LABELED to use as {name} texts, above 0 and below 1, selected by a "
-            "hash of the text",
+            f"--{name}-size",
+            type=size,
+            metavar="SIZE",
+            help=f"texts of LABELED to use as {name} texts, selected by a hash of the text: a "
+            "number, 1 or more, or a share between 0 and 1",
         )
-        parser.add_argument(
-            f"--{name}-lines",
-            type=int,
-            metavar="N",
-            help=f"number of texts of LABELED to use as {name} texts, selected by the same hash, 1 "
-            "or more",
-        )
+
+
+def size(word: str) -> float:
+    """Return an integer, or a number such as 0.1."""
+    return int(word) if word.isdecimal() else float(word)
 
 
 def _add_views(parser: argparse.ArgumentParser) -> None:
@@ -100,9 +98,6 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="min count of a word in labeled and unlabeled texts, 1 or more (default: 2, as in the "
         "thesis; 1 with --tokenizer bert:)",
-    )
-    parser.add_argument(
-        "--drop-unknown", action="store_true", help="remove unknown words from the texts"
     )
     parser.add_argument(
         "--subword-vocab-size",

@@ -25,9 +25,7 @@ def run(args: argparse.Namespace) -> None:
     parser = Parser(prog="fairseq-ssl")
     verbs = parser.add_subparsers()
     for name in VERBS:
-        verb = name.split()
-        parent = verbs if len(verb) == 1 else verbs.choices[verb[0]].add_subparsers()
-        load_verb(name).add_arguments(parent.add_parser(verb[-1], help=VERBS[name]))
+        load_verb(name).add_arguments(verbs.add_parser(name, help=VERBS[name]))
     _complete_paths(parser, shtab.FILE)
     print(shtab.complete(parser, args.shell))
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.confusion_sets import build_confusion_sets_file
 
 EXAMPLES = """\
   fairseq-ssl confusion-sets clean.en -o sets.tsv
   fairseq-ssl confusion-sets news.*.gz -o sets.tsv --min-count 5 --jobs 8
-  fairseq-ssl confusion-sets --counts data-bin/dict.en.txt -o sets.tsv --checker aspell --lang en
+  fairseq-ssl confusion-sets clean.en -o sets.tsv --aspell en
   fairseq-ssl noise clean.en --method spell --confusion-sets sets.tsv -o noisy.en"""
 
 
@@ -22,36 +21,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "texts",
         type=Path,
-        nargs="*",
+        nargs="+",
         metavar="TEXT",
         help="tokenized text, .gz by suffix; words of two or more letters and without digits get a "
         "confusion set",
-    )
-    parser.add_argument(
-        "--counts",
-        type=Path,
-        metavar="FILE",
-        help="word counts in the format of fairseq's dict.txt, in place of TEXT",
     )
     options.add_output(
         parser, "confusion sets, one per line: word, tab, confusable words; .gz by suffix"
     )
     parser.add_argument(
-        "--checker",
-        choices=("symspell", "aspell"),
-        default="symspell",
-        help="symspell: words of TEXT within two edits, sorted by distance, then by frequency; "
-        "aspell: suggestions of the program aspell (default: %(default)s)",
+        "--aspell",
+        metavar="LANG",
+        help="take the suggestions of the program aspell for a language, such as en, that are in "
+        "TEXT (default: words of TEXT within two edits, sorted by distance, then by frequency)",
     )
-    parser.add_argument("--lang", help="language of aspell's dictionary (default: en)")
-    parser.add_argument(
-        "--oov", action="store_true", help="for aspell: keep suggestions that are not in TEXT"
-    )
-    options.add_integer(parser, "--max-candidates", "max words in a confusion set", 20)
     options.add_integer(
         parser,
         "--min-count",
-        "min count of a word; rare words cost time and memory (symspell: about 2 kB per word in "
+        "min count of a word; rare words cost time and memory (without --aspell 2 kB per word in "
         "each process)",
         1,
     )
@@ -61,16 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the confusion sets and print a summary."""
-    if args.checker == "symspell" and (args.lang or args.oov):
-        raise UsageError("--lang and --oov need --checker aspell.")
     summary = build_confusion_sets_file(
         args.texts,
         args.output,
-        counts=args.counts,
-        aspell=(args.lang or "en") if args.checker == "aspell" else None,
-        max_candidates=args.max_candidates,
+        aspell=args.aspell,
         min_count=args.min_count,
-        keep_unknown=args.oov,
         overwrite=args.overwrite,
         executor=options.local_executor(args),
         progress=progress,

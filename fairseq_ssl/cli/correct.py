@@ -15,8 +15,6 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import (
-    BLOCK_KIB,
-    ENGINES,
     CorrectedLine,
     CorrectionConfig,
     Edit,
@@ -30,8 +28,9 @@ EXAMPLES = """\
   echo 'He go to  school.' | fairseq-ssl correct --model run/checkpoint_best.pt
   fairseq-ssl correct essay.txt --model run/checkpoint_best.pt -o essay.corrected.txt
   fairseq-ssl correct essay.txt --model run/checkpoint_best.pt --diff --explain
-  fairseq-ssl correct dev.src --tokenized --model a.pt b.pt --weights 2,1 --keep-bias 0.1 -o dev.hyp
-  fairseq-ssl correct essay.txt --model onnx-int8 --engine onnx --json"""
+  fairseq-ssl correct dev.src --tokenizer none --model a.pt b.pt --weights 2,1 --keep-bias 0.1 \\
+      -o dev.hyp
+  fairseq-ssl correct essay.txt --model onnx-int8 --json"""
 REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
 """Terminal codes: red and struck through, green, and the end of both."""
 DECODING = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
@@ -52,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
     options.add_device(work, max_tokens=False)
     options.add_batch_size(work)
-    what = "text that is corrected together"
-    options.add_block(work, BLOCK_KIB, what, str(BLOCK_KIB))
     options.add_overwrite(parser)
 
 
@@ -70,10 +67,7 @@ def add_explain(parser: options.Options, what: str) -> None:
 def add_corrector(parser: argparse.ArgumentParser) -> None:
     """Add the options of the models, the text and the search."""
     model = parser.add_argument_group("model")
-    add_taggers(model, "; folders of fairseq-ssl export for --engine onnx")
-    model.add_argument(
-        "--engine", choices=ENGINES, default="torch", help="runtime (default: %(default)s)"
-    )
+    add_taggers(model, "; or folders of fairseq-ssl export --to onnx, which run with ONNX")
     _add_text(parser)
     _add_search(parser)
 
@@ -81,14 +75,11 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
 def _add_text(parser: argparse.ArgumentParser) -> None:
     text = parser.add_argument_group("text")
     text.add_argument(
-        "--tokenized",
-        action="store_true",
-        help="each line is a sentence of tokens separated by spaces (default: raw text)",
-    )
-    text.add_argument(
         "--tokenizer",
-        choices=TOKENIZERS,
-        help=f"tokenizer of raw text, as in the training data (default: {TOKENIZERS[0]})",
+        choices=[*TOKENIZERS, "none"],
+        default=TOKENIZERS[0],
+        help="tokenizer of raw text, as in the training data; none: each line is a sentence of "
+        "tokens separated by spaces (default: %(default)s)",
     )
     text.add_argument(
         "--lang",
@@ -161,12 +152,17 @@ def check_models(args: argparse.Namespace, inputs: str) -> None:
 
 
 def tagger_device(args: argparse.Namespace) -> Any:
-    """Return --device, or cpu for --engine onnx."""
-    if args.engine == "torch":
+    """Return --device, or cpu for models in ONNX format."""
+    if not is_onnx(args):
         return args.device
     if args.device not in (None, "auto", "cpu"):
-        raise UsageError("--engine onnx needs --device cpu.")
+        raise UsageError("A model in ONNX format needs --device cpu.")
     return "cpu"
+
+
+def is_onnx(args: argparse.Namespace) -> bool:
+    """Return True for folders of ``fairseq-ssl export``, which are models in ONNX format."""
+    return bool(args.model[0].is_dir())
 
 
 def _weights(text: str) -> tuple[float, ...]:
@@ -178,17 +174,17 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
     """Return the config of the options of `add_corrector` and `add_explain`."""
     if args.spacy_model and not args.explain:
         raise UsageError("--spacy-model needs --explain.")
-    for name, value in (("--tokenizer", args.tokenizer), ("--lang", args.language)):
-        if args.tokenized and value is not None:
-            raise UsageError(f"{name} cannot be used with --tokenized. Remove one of them.")
+    tokenizer = None if args.tokenizer == "none" else args.tokenizer
+    if args.language is not None and tokenizer is None:
+        raise UsageError("--lang cannot be used with --tokenizer none. Remove one of them.")
     if args.spacy_model:
         fields["spacy_model"] = args.spacy_model
     return CorrectionConfig(
         tuple(args.model),
         args.data_dir,
         args.weights,
-        args.engine,
-        tokenizer=None if args.tokenized else args.tokenizer or TOKENIZERS[0],
+        "onnx" if is_onnx(args) else "torch",
+        tokenizer=tokenizer,
         language="en" if args.language is None else args.language,
         spelling=args.spelling,
         iterations=args.iterations,
@@ -203,7 +199,7 @@ def run(args: argparse.Namespace) -> None:
     check_models(args, "INPUT")
     args.device = tagger_device(args)
     device = options.chosen_device(args)
-    config = corrector_config(args, device=device, threads=args.threads, batch_size=args.batch_size)
+    config = corrector_config(args, device=device, threads=1, batch_size=args.batch_size)
     fairseq_ssl.register()
     is_terminal = args.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     form = "json" if args.json else "diff" if args.diff else "text"
@@ -213,7 +209,6 @@ def run(args: argparse.Namespace) -> None:
         config,
         _Formatter(form, args.explain, is_terminal),
         format_name=form,
-        block=args.block,
         executor=options.model_executor(args),
         overwrite=args.overwrite,
         progress=progress,

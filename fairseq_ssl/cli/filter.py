@@ -22,7 +22,7 @@ EXAMPLES = """\
       --filter max-length,duplicates --memory 4G -o good.en.gz good.ja.gz
   fairseq-ssl filter raw.en raw.de --config filters.yaml -o good.en good.de --jobs 8
   zcat news.en.gz | fairseq-ssl filter --filter langid:source=en,duplicates > news.en
-  fairseq-ssl filter learned --help    (a filter trained on clean pairs)
+  fairseq-ssl learned-filter --help    (a filter trained on clean pairs)
 
 filters.yaml, for example:
   filters:
@@ -83,9 +83,6 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "distinct line are enough; a resize needs an eighth more; when the table is full, later "
         "lines are only compared with the lines in it (default: 1G)",
     )
-    options.add_integer(
-        group, "--examples", "examples of dropped lines of each filter in OUTPUT.json", 3, minimum=0
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -105,7 +102,6 @@ def run(args: argparse.Namespace) -> None:
         stdout if to_stdout else args.output,
         filters,
         memory=_parse_size(args.memory) if args.memory else None,
-        examples=args.examples,
         executor=options.local_executor(args),
         overwrite=args.overwrite,
         progress=progress,

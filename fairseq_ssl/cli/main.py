@@ -32,7 +32,7 @@ VERBS = {
     "edits": "convert corrected text to edit labels, combine and tune corrections",
     "export": "convert a checkpoint to fairseq's architecture, one direction, or CTranslate2",
     "filter": "drop bad lines or pairs: wrong language, length, duplicates, copies",
-    "filter learned": "train a classifier of clean and noisy pairs, and keep the best pairs",
+    "learned-filter": "train a classifier of clean and noisy pairs, and keep the best pairs",
     "learner-errors": "count the words that learners add, omit and confuse",
     "m2": "convert M2 files to text and back, merge them, and count their edits",
     "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
@@ -48,27 +48,44 @@ VERBS = {
     "tokenize": "tokenize and truecase text as Moses does",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
-"""Summaries by verb. The module of a verb has its name, with _ for spaces and hyphens."""
+"""Summaries by verb. The module of a verb has its name, with _ for hyphens."""
 
 MOVED = {
+    "--address": "RAY_ADDRESS in the environment",
     "--debug": "fairseq-ssl --debug VERB",
+    "--tokenized": "--tokenizer none",
+    "back-translate --fluency-boost-ratio": "--fairseq-options",
+    "back-translate --noisy-beam-granularity": "--fairseq-options",
+    "back-translate --temperature": "--fairseq-options",
+    "classify predict --labeled": "--split, or cut -f 2-",
+    "classify prepare --test-lines": "--test-size",
+    "classify prepare --test-share": "--test-size",
+    "classify prepare --valid-lines": "--valid-size",
+    "classify prepare --valid-share": "--valid-size",
+    "confusion-sets --checker": "--aspell LANG",
+    "confusion-sets --lang": "--aspell LANG",
+    "correct --engine": "--model FOLDER, of fairseq-ssl export",
     "detokenize": "postprocess",
-    "length-bleu": "analyze length-bleu",
     "edits stats": "edits label",
+    "filter learned": "learned-filter",
+    "learned-filter fit --reverse": "the target as SOURCE and the source as TARGET",
+    "length-bleu": "analyze length-bleu",
     "m2 apply": "m2 to-text",
+    "rerank features --source-subwords": "--subwords SOURCE_MODEL MODEL",
+    "rerank report": "rerank tune --report FILE",
     "score chrf++": "score chrf --word-order 2",
+    "score errant --sections": "--levels FILE",
+    "serve --engine": "--model FOLDER, of fairseq-ssl export",
     "shift-similarity": "analyze shift-similarity",
     "subwords decode": "postprocess --subwords",
     "swapped-bleu": "analyze swapped-bleu",
     "token-wins": "analyze token-wins",
     "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
-    "rerank report": "rerank tune --report FILE",
 }
 """Successors by the removed verb, verb and option, or option of all verbs."""
 
 OUTPUT_OPTIONS = (
-    *("output", "clean", "source_output", "changed_positions", "label_dict", "report", "figure"),
-    *("scores", "train_truecase"),
+    *("output", "source_output", "label_dict", "report", "figure", "scores", "train_truecase"),
 )
 
 
@@ -97,11 +114,15 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Parse the arguments. Exit with a usage error if one is unknown."""
         self._words = sys.argv[1:] if args is None else list(args)
+        verb = self.prog.removeprefix("fairseq-ssl ")
+        for word in self._words:  # before an error about a missing argument
+            name = word.partition("=")[0]
+            moved = MOVED.get(f"{verb} {name}", MOVED.get(name) if name.startswith("-") else None)
+            if moved and name not in self._option_string_actions:
+                self.error(f"{name!r} was removed. Use {moved}. See {self.prog} --help.")
         found, unknown = super().parse_known_args(self._words, namespace)
         if unknown:
-            verb, name = self.prog.removeprefix("fairseq-ssl "), unknown[0].partition("=")[0]
-            moved = MOVED.get(f"{verb} {name}", MOVED.get(name))
-            hint = f" Use {moved}." if moved else self._suggest(unknown[0])
+            hint = self._suggest(unknown[0])
             self.error(f"unknown argument {unknown[0]!r}.{hint} See {self.prog} --help.")
         return found, unknown
 
@@ -203,8 +224,6 @@ def _run(words: list[str], debug: bool = False) -> int:
     if not words or words[0].startswith("-"):
         _top_parser().parse_args(words or ["--help"])
         return 0
-    if " ".join(words[:2]) in VERBS:  # a verb of two words
-        return _run_verb(" ".join(words[:2]), words[2:], debug)
     for name in (words[0], " ".join(words[:2])):
         if name in MOVED:
             _top_parser().error(f"{name!r} was removed. Use {MOVED[name]}.")
@@ -309,8 +328,7 @@ def _check_named(args: argparse.Namespace) -> None:
 
 def load_verb(name: str) -> Verb:
     """Import and return the module of a verb."""
-    module = re.sub("[- ]", "_", name)
-    return cast(Verb, importlib.import_module(f"fairseq_ssl.cli.{module}"))
+    return cast(Verb, importlib.import_module(f"fairseq_ssl.cli.{name.replace('-', '_')}"))
 
 
 def verb_parser(name: str) -> Parser:

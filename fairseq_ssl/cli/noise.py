@@ -9,13 +9,13 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.io.executors import Executor, RayExecutor
-from fairseq_ssl.noise.block_noise import MAX_TOKENS, describe_noises
+from fairseq_ssl.noise.block_noise import describe_noises
 from fairseq_ssl.noise.noise_job import NoiseResources, noise_file
 
 EXAMPLES = """\
   fairseq-ssl noise clean.en --method direct --seed 1 -o noisy.en
-  fairseq-ssl noise news.en.gz --method direct,spelling:rate=0.01 -o noisy.en.gz --clean clean.en.gz
-  fairseq-ssl noise clean.bpe --method denoise -o noisy.bpe --changed-positions positions --jobs 8
+  fairseq-ssl noise news.en.gz --method direct,spelling:rate=0.01 -o noisy.en.gz
+  fairseq-ssl noise clean.bpe --method denoise -o noisy.bpe --jobs 8
   fairseq-ssl noise clean.en --method direct -o noisy.en --shard "$SLURM_ARRAY_TASK_ID/100"
   head clean.en | fairseq-ssl noise --method direct --counts dict.en.txt"""
 
@@ -23,20 +23,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``noise`` to the parser."""
     options.add_input(parser, "clean text, tokens separated by spaces")
-    options.add_resumable_output(parser, "noisy text")
-    parser.add_argument(
-        "--clean",
-        type=Path,
-        metavar="FILE",
-        help="file for the clean text, aligned with noisy text",
-    )
-    parser.add_argument(
-        "--changed-positions",
-        type=Path,
-        metavar="FILE",
-        help="file for the positions, counted from 0, of the clean tokens that are deleted, "
-        "replaced or moved",
-    )
+    options.add_resumable_output(parser, "noisy text, line by line")
     _add_noise(parser)
     work = parser.add_argument_group("parallelism")
     options.add_jobs(work)
@@ -45,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="processes of this machine, or all CPUs of a Ray cluster (default: %(default)s)",
+        help="processes of this machine, or all CPUs of the Ray cluster $RAY_ADDRESS, by default a "
+        "new cluster on this machine (default: %(default)s)",
     )
-    options.add_address(work)
     options.add_overwrite(parser)
 
 
@@ -79,16 +66,6 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="for learner: output of fairseq-ssl learner-errors (default: a built-in list)",
     )
-    noise.add_argument(
-        "--mask-token", default="<mask>", help="for direct: mask token (default: %(default)s)"
-    )
-    noise.add_argument(
-        "--skip-bad-lines",
-        action="store_true",
-        help="skip lines that are blank, are not UTF-8, contain a NUL or have more than "
-        f"{MAX_TOKENS:,} tokens, and print their number, instead of an error; needs --clean, so "
-        "that both sides are aligned",
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -98,18 +75,13 @@ def run(args: argparse.Namespace) -> None:
         executor = options.local_executor(args)
     else:
         options.check_no_jobs(args)
-        executor = RayExecutor(args.address)
+        executor = RayExecutor()
     summary = noise_file(
         args.input,
         args.output or sys.stdout.buffer,
         args.method,
         seed=args.seed,
-        clean=args.clean,
-        changed_positions=args.changed_positions,
-        resources=NoiseResources(
-            args.counts, args.confusion_sets, args.learner_errors, args.mask_token
-        ),
-        skip_bad_lines=args.skip_bad_lines,
+        resources=NoiseResources(args.counts, args.confusion_sets, args.learner_errors),
         shard=args.shard,
         executor=executor,
         overwrite=args.overwrite,
@@ -117,9 +89,8 @@ def run(args: argparse.Namespace) -> None:
     )
     if summary:
         share = summary.changed / max(1, summary.tokens)
-        skipped = f", {summary.skipped} bad lines skipped" if summary.skipped else ""
         print_lines(
             summary.signature,
-            f"{summary.lines} lines, {summary.tokens} tokens, {share:.1%} changed{skipped}",
+            f"{summary.lines} lines, {summary.tokens} tokens, {share:.1%} changed",
             *(f"wrote {path}" for path in summary.outputs),
         )

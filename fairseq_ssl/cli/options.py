@@ -304,25 +304,6 @@ def add_shard(parser: Options, help: str | None = None) -> None:
     )
 
 
-def add_address(parser: Options) -> None:
-    """Add --address, the address of a Ray cluster."""
-    parser.add_argument(
-        "--address", help="address of the Ray cluster (default: $RAY_ADDRESS, or start a local one)"
-    )
-
-
-def add_block(parser: Options, default: int | None, what: str, shown: str) -> None:
-    """Add --block, the size in KiB of the chunks that a job processes."""
-    parser.add_argument(
-        "--block",
-        type=integer(1, 2**20),
-        default=default,
-        metavar="KIB",
-        help=f"chunk size in KiB: {what}, and work lost per process if interrupted, 1 to "
-        f"{2**20:,} (default: {shown})",
-    )
-
-
 def add_overwrite(parser: Options) -> None:
     """Add --force, with which a job replaces its outputs in place of resuming."""
     parser.add_argument(
@@ -337,8 +318,6 @@ def local_executor(
     args: argparse.Namespace, default: int | None = None, initializer: Initializer | None = None
 ) -> LocalExecutor:
     """Return an executor with --jobs processes, else `default` processes, else one per core."""
-    if getattr(args, "address", None) is not None:
-        raise UsageError("--address needs --engine ray.")
     return LocalExecutor(args.jobs or default or cpu_count(), initializer)
 
 
@@ -363,7 +342,7 @@ Gpus = Callable[[], int]
 
 
 def add_device(parser: Options, max_tokens: bool = True) -> None:
-    """Add --device, --jobs, --threads and, if `max_tokens`, --max-tokens."""
+    """Add --device, --jobs and, if `max_tokens`, --max-tokens."""
     parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
@@ -371,7 +350,6 @@ def add_device(parser: Options, max_tokens: bool = True) -> None:
         help="device of the models; auto: all GPUs if there are any (default: %(default)s)",
     )
     add_jobs(parser, "one per GPU, or per core")
-    add_integer(parser, "--threads", "threads of each process", 1)
     if not max_tokens:
         return
     parser.add_argument(
@@ -407,8 +385,8 @@ def model_executor(
     initializer: Initializer | None = fairseq_ssl.register,
 ) -> Executor:
     """Return an executor with --jobs processes, by default one for each GPU or core."""
-    default = gpus() if chosen_device(args, gpus) == "cuda" else cpu_count() // args.threads
-    return local_executor(args, max(1, default), initializer)
+    default = gpus() if chosen_device(args, gpus) == "cuda" else cpu_count()
+    return local_executor(args, default, initializer)
 
 
 def add_one_device(parser: Options) -> None:

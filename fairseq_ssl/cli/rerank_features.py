@@ -17,7 +17,6 @@ from fairseq_ssl.inference.scoring import (
     TRANSLATION,
     ScoringConfig,
 )
-from fairseq_ssl.io import blocks
 
 
 def add_features(steps: Steps) -> None:
@@ -127,10 +126,6 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
     options.add_device(work)
     options.add_precision(work)
-    size = blocks.BLOCK_SIZE // 1024
-    options.add_block(
-        work, size, "part of the list sorted by length and scored together", str(size)
-    )
     options.add_overwrite(parser)
 
 
@@ -148,7 +143,6 @@ def _features(args: argparse.Namespace) -> None:
         source=args.source,
         source_subwords=subwords[0] if args.source else None,
         subwords=subwords[-1],
-        block=args.block,
         executor=options.model_executor(args),
         overwrite=args.overwrite,
         progress=progress,
@@ -186,7 +180,7 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         max_tokens=options.batch_tokens(args),
         fp16=args.fp16,
         device=options.chosen_device(args),
-        threads=args.threads,
+        threads=1,
     )
 
 

@@ -17,7 +17,6 @@ EXAMPLES = """\
   fairseq-ssl serve --model a.pt b.pt --weights 2,1 --port 9000
   curl http://127.0.0.1:8000/correct --json '{"text": "He go to school."}'
   curl http://127.0.0.1:8000/correct --json '{"lines": ["He go.", "She go."]}'"""
-LIMITS = ServerLimits()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,27 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="port, 0 to 65535, 0 for a free one (default: %(default)s)",
     )
-    length, requests = "max characters of a request", "max requests at a time"
-    options.add_integer(server, "--max-length", length, LIMITS.max_length, maximum=1_000_000)
-    options.add_integer(server, "--max-requests", requests, LIMITS.max_requests, maximum=10_000)
+    length = "max characters of a request"
+    options.add_integer(server, "--max-length", length, ServerLimits.max_length, maximum=1_000_000)
     add_explain(server, "classify the edits by ERRANT")
     add_corrector(parser)
-    work = parser.add_argument_group("parallelism")
-    options.add_one_device(work)
-    what = "threads on a CPU, 1 or more (default: one per core)"
-    work.add_argument("--threads", type=options.integer(1), metavar="N", help=what)
-    options.add_batch_size(work)
+    options.add_one_device(parser.add_argument_group("parallelism"))
 
 
 def run(args: argparse.Namespace) -> None:
     """Load the models, print the address and serve until SIGTERM or Ctrl-C."""
     for package in ("starlette", "uvicorn"):  # before the models are loaded
         import_optional(package, "fairseq-ssl serve", "serve")
-    limits = ServerLimits(args.max_length, args.max_requests, args.batch_size)
+    limits = ServerLimits(args.max_length)
     with open_listener(args.host, args.port) as listener:
         device = options.one_device(tagger_device(args))
-        work = {"device": device, "threads": args.threads, "batch_size": args.batch_size}
-        config = corrector_config(args, **work)
+        config = corrector_config(args, device=device)
         fairseq_ssl.register()
         app = correction_app(Corrector(config), limits)
         listener.listen()

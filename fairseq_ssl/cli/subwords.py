@@ -25,13 +25,11 @@ from fairseq_ssl.text.vocabulary import check_tag
 EXAMPLES = """\
   fairseq-ssl subwords train europarl.en news.en rapid.en -o bpe.en --size 32000 \\
       --tags '<BT>' '<FT>'
-  fairseq-ssl subwords train bitext.ja.gz -o bpe.ja --size 32000 --character-coverage 0.9998 \\
-      --sample-lines 10000000
+  zcat bitext.ja.gz | shuf -n 10000000 | fairseq-ssl subwords train - -o bpe.ja --size 32000 \\
+      --character-coverage 0.9998
   fairseq-ssl subwords encode bpe.en train.en.gz -o train.bpe.en
   fairseq-ssl subwords dictionary bpe.en > dict.en.txt
   fairseq-ssl postprocess output.bpe.en --subwords sentencepiece > output.en"""
-
-TAGS = "tags that are never split, such as <BT> <FT>"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     encode = steps.add("encode", "split lines into subwords with spaces between", _encode)
     _add_model(encode)
     options.add_input(encode, "text in the form of the training text of the model", "file")
-    _add_tags(encode)
     options.add_output_or_stdout(encode)
     options.add_line_jobs(encode)
     entries = steps.add(
@@ -51,14 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _dictionary,
     )
     _add_model(entries)
-    _add_tags(entries)
     options.add_output_or_stdout(entries)
 
 
 def _add_train(steps: Steps) -> None:
-    train = steps.add(
-        "train", "train a subword model on the text, or on a sample of its lines", _train
-    )
+    train = steps.add("train", "train a subword model", _train)
     train.add_argument(
         "text",
         type=Path,
@@ -97,32 +91,19 @@ def _add_train(steps: Steps) -> None:
         "(default: bpe)",
     )
     train.add_argument(
-        "--sample-lines",
-        type=options.integer(1),
-        metavar="N",
-        help="number of random lines to train on, 1 or more (default: all)",
+        "--tags",
+        type=_tag,
+        nargs="+",
+        default=[],
+        metavar="TAG",
+        help="tags that are never split, such as <BT> <FT>",
     )
-    options.add_seed(train, "random seed of the sample")
-    _add_tags(train)
     options.add_replace(train, "the model")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", type=Path, metavar="MODEL", help="PREFIX of train, or a model file"
-    )
-
-
-def _add_tags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tags",
-        type=_tag,
-        nargs="+",
-        default=[],
-        metavar="TAG",
-        help=f"{TAGS} (default: the tags in the training of the model)"
-        if parser.prog.split()[-1] != "train"
-        else TAGS,
     )
 
 
@@ -150,8 +131,6 @@ def _train(args: argparse.Namespace) -> None:
         tags=args.tags,
         character_coverage=args.character_coverage,
         model_type=args.model_type,
-        sample=args.sample_lines,
-        seed=args.seed,
         source=[str(path) for path in args.text],
         overwrite=args.overwrite,
     )
@@ -160,18 +139,16 @@ def _train(args: argparse.Namespace) -> None:
 
 def _encode(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.file, model_file(args.model))
-    lines = parallel_map(
-        options.input_lines(args.file), args.jobs, subword_encoder, args.model, tuple(args.tags)
-    )
+    lines = parallel_map(options.input_lines(args.file), args.jobs, subword_encoder, args.model)
     options.write_lines(lines, args.output, _signature("subwords-encode", args))
 
 
 def _dictionary(args: argparse.Namespace) -> None:
     options.check_output(args.output, model_file(args.model))
-    lines = subword_dictionary(args.model, args.tags)
+    lines = subword_dictionary(args.model)
     options.write_lines(lines, args.output, _signature("subwords-dictionary", args))
 
 
 def _signature(method: str, args: argparse.Namespace) -> Signature:
-    parameters = {"model_digest": content_digest(model_file(args.model)), "tags": args.tags}
+    parameters = {"model_digest": content_digest(model_file(args.model))}
     return Signature(method, parameters, {"model": str(args.model)})

@@ -11,17 +11,14 @@ from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import (
-    add_tag,
     add_tag_to_dictionary,
     check_tag,
     read_counts,
-    remove_tag,
 )
 
 EXAMPLES = """\
   fairseq-ssl tag '<BT>' < back-translated.en > tagged.en
   fairseq-ssl tag '<FT>' forward.en.gz -o tagged.en.gz
-  fairseq-ssl tag '<BT>' tagged.en --undo > plain.en
   fairseq-ssl tag '<BT>' --dictionary data-bin/dict.en.txt data-bin/dict.de.txt"""
 
 MISSING = object()
@@ -44,9 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(file=MISSING)
     parser.add_argument(
-        "--undo", action="store_true", help="remove the tag from lines that start with it"
-    )
-    parser.add_argument(
         "--dictionary",
         type=Path,
         nargs="+",
@@ -59,15 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Add the tag to the dictionaries, then add it to the lines or remove it from them."""
+    """Add the tag to the dictionaries, then to the lines."""
     check_tag(args.tag)
     only_dictionaries = bool(args.dictionary) and args.file is MISSING
     args.file = None if args.file is MISSING else args.file
-    if args.undo and args.dictionary:
-        raise UsageError(
-            "--undo does not change dictionaries, since the ids of later symbols would no longer "
-            "match data and models. Drop --dictionary."
-        )
     if only_dictionaries and args.output:
         raise UsageError("--output needs FILE. Pass - for stdin.")
     options.check_output(args.output, args.file, *args.dictionary)
@@ -82,20 +71,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _rewrite(args: argparse.Namespace) -> None:
-    """Add or remove the tag of each line. Report lines that already had or lacked the tag."""
+    """Add the tag to each line. Report lines that already had it."""
     had = 0
 
     def lines() -> Iterator[str]:
         nonlocal had
         for line in options.input_lines(args.file):
-            plain = remove_tag(line, args.tag)
-            had += plain != line
-            yield plain if args.undo else add_tag(line, args.tag)
+            had += line.partition(" ")[0] == args.tag
+            yield f"{args.tag} {line}"
 
-    count = options.write_lines(
-        lines(), args.output, Signature("tag", {"tag": args.tag, "undo": args.undo})
-    )
-    if args.undo and had < count:
-        print_lines(f"{count - had} of {count} lines did not start with {args.tag}")
-    if had and not args.undo:
+    count = options.write_lines(lines(), args.output, Signature("tag", {"tag": args.tag}))
+    if had:
         print_lines(f"{had} of {count} lines already started with {args.tag}")

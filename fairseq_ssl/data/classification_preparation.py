@@ -49,14 +49,12 @@ class PreparationConfig:
     extra_unlabeled: Sequence[Path] = ()
     """Additional unlabeled texts for imitators. They do not affect the vocabularies."""
     valid: Path | None = None
-    """Validation texts. Set this, `valid_share`, `valid_lines` or none of them."""
-    valid_share: float | None = None
-    """Share of the labeled texts to hold out, selected by a hash of the text."""
-    valid_lines: int | None = None
-    """Number of labeled texts to hold out, selected by a hash of the text."""
+    """Validation texts. Set this, `valid_size` or none of them."""
+    valid_size: float | None = None
+    """Labeled texts to hold out, selected by a hash of the text: a number, 1 or more, or a share
+    between 0 and 1."""
     test: Path | None = None
-    test_share: float | None = None
-    test_lines: int | None = None
+    test_size: float | None = None
     train_lines: int | None = None
     """Number of training texts that keep their labels. The others become unlabeled."""
     tokenizer: str = "words"
@@ -65,8 +63,6 @@ class PreparationConfig:
     """Lowercase all texts."""
     min_count: int | None = None
     """Minimum count of a word in the vocabulary (default: 2, or 1 for ``bert:``)."""
-    drop_unknown: bool = False
-    """Remove out-of-vocabulary words from the word view."""
     subword_vocab_size: int = 20_000
     """Size of the subword vocabulary."""
     train_test_overlap: str = REJECT
@@ -122,7 +118,6 @@ def prepare_folder(
             "tokenizer": f"{kind}:{content_digest(bert)}" if colon else kind,
             "lower": config.lower,
             "min_count": config.minimum,
-            "drop_unknown": config.drop_unknown,
             **report,
             "train_test_overlap": config.train_test_overlap,
             "overlapping": overlap,
@@ -134,22 +129,28 @@ def prepare_folder(
 
 
 def _check(config: PreparationConfig) -> None:
-    for name in ("subword_vocab_size", "min_count", "train_lines", "valid_lines", "test_lines"):
+    for name in ("subword_vocab_size", "min_count", "train_lines"):
         if (value := getattr(config, name)) is not None:
             check_positive(name, value)
+    shares = 0.0
     for name in HELD_OUT:
-        share = getattr(config, f"{name}_share")
-        if share is not None and not 0 < share < 1:
-            raise UsageError(f"`{name}_share` is {share}. Expected above 0 and below 1.")
-        ways = [way for way in (name, f"{name}_share", f"{name}_lines") if getattr(config, way)]
-        if len(ways) > 1:
+        size = getattr(config, f"{name}_size")
+        if size is None:
+            continue
+        if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
             raise UsageError(
-                f"{' and '.join(f'`{way}`' for way in ways)} select the {name} texts. Set only "
-                "one of them."
+                f"`{name}_size` is {size}. Expected a number of texts, 1 or more, or a share "
+                "between 0 and 1."
             )
-    if (config.valid_share or 0) + (config.test_share or 0) >= 1:
+        if getattr(config, name):
+            raise UsageError(
+                f"`{name}` and `{name}_size` select the {name} texts. Set only one of them."
+            )
+        shares += size if size < 1 else 0
+    if shares >= 1:
         raise UsageError(
-            "`valid_share` and `test_share` leave no training texts. Expected a sum below 1."
+            "`valid_size` and `test_size` leave no training texts. Expected a sum of shares below "
+            "1."
         )
 
 
@@ -164,19 +165,18 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
             splits[name] = list(read_labeled_text(getattr(config, name)))
     below = 0.0
     for name in reversed(HELD_OUT):  # test texts have the lowest hash values
-        texts, count = splits["train"], getattr(config, f"{name}_lines")
-        share = getattr(config, f"{name}_share")
-        if share:
-            below += share
+        texts, size = splits["train"], getattr(config, f"{name}_size") or 0
+        if 0 < size < 1:
+            below += size
             splits[name] = [one for one in texts if is_in_share(one.text, below)]
             splits["train"] = [one for one in texts if not is_in_share(one.text, below)]
-        elif count:
-            if count >= len(texts):
+        elif size:
+            if size >= len(texts):
                 raise DataError(
-                    f"`{name}_lines` is {count} but {config.labeled} has only {len(texts)} texts "
+                    f"`{name}_size` is {size} but {config.labeled} has only {len(texts)} texts "
                     f"for training and {name}. Expected a smaller number."
                 )
-            splits[name], splits["train"] = take_balanced(texts, count)
+            splits[name], splits["train"] = take_balanced(texts, int(size))
             below = max((share_up_to(one.text) for one in splits[name]), default=0.0)
     splits["rest_texts"] = []
     if config.train_lines is not None:
@@ -278,7 +278,6 @@ def _write(
     vocabulary_texts = [*texts["train"], *texts.get(views.UNLABELED, [])]
     counts = count_line_words(word_view(vocabulary_texts, cut))
     words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, config.minimum))
-    known = set(words.dictionary.symbols) if config.drop_unknown else None
     trained = sentencepiece_model.train(
         iter(vocabulary_texts),
         folder / "pieces",
@@ -304,7 +303,7 @@ def _write(
         texts[views.EXTRA] = extra
     for name, lines in texts.items():
         report = progress(f"classify prepare, {name}", "texts")
-        unknown[name] = words.write(name, counted(word_view(lines, cut, known), report))
+        unknown[name] = words.write(name, counted(word_view(lines, cut), report))
         pieces.write(name, (" ".join(model.cut(text)) for text in lines))
         if name in splits:
             label.write(name, (one.label for one in splits[name]))
@@ -325,11 +324,7 @@ def _write_text(
     for name, texts in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
             file.writelines(f"{one.label}\t{one.text}\n" for one in texts)
-    settings = {
-        "tokenizer": config.tokenizer,
-        "lower": config.lower,
-        "drop_unknown": config.drop_unknown,
-    }
+    settings = {"tokenizer": config.tokenizer, "lower": config.lower}
     (folder / views.VIEWS_FILE).write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 

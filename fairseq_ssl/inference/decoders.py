@@ -133,7 +133,6 @@ class CTranslate2Decoder:
         search: dict[str, Any] = {"beam_size": config.beam}
         if config.sampling:
             search = {"beam_size": 1, "sampling_topk": config.sampling_topk}
-            search["sampling_temperature"] = config.temperature
         try:
             results = self.translator.translate_batch(
                 list(sentences),
@@ -323,7 +322,10 @@ class FairseqDecoder:
             model.to(self.device)
             model.prepare_for_inference_(config)
         self.max_length = max_source_length(self.models)
-        self.generator = self.task.build_generator(self.models, config.generation)
+        try:
+            self.generator = self.task.build_generator(self.models, config.generation)
+        except AssertionError as error:
+            raise UsageError(f"fairseq rejects an option of the search: {error}.") from None
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 
     def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Hypotheses]:
@@ -418,7 +420,7 @@ def _command_line(config: DecodingConfig) -> list[str]:
         "fp16": config.compute_type == "float16",
     }
     if config.sampling:
-        options |= {"sampling": True, "temperature": config.temperature}
+        options["sampling"] = True
         options |= {"sampling_topk": config.sampling_topk} if config.sampling_topk else {}
     return [
         str(data.folder),
@@ -432,11 +434,9 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if config.noisy_beam_beta:
         options["noisy_beam_beta"] = config.noisy_beam_beta
-        options["noisy_beam_granularity"] = config.noisy_beam_granularity
         options["noisy_beam_seed"] = config.seed
     if config.fluency_boost_lm:
         options["fluency_boost_lm"] = config.fluency_boost_lm
-        options["fluency_boost_ratio"] = config.fluency_boost_ratio
         if config.fluency_boost_data:
             options["fluency_boost_data"] = config.fluency_boost_data
     return options

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairseq_ssl.errors import UsageError, check_choice, check_integer, check_positive
+from fairseq_ssl.errors import UsageError, check_integer, check_positive
 from fairseq_ssl.inference.scoring import MAX_PENALTY
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
@@ -26,10 +26,7 @@ GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 """Units for which noisy beam search draws a random number."""
 NEEDED = {
     "sampling_topk": "sampling",
-    "temperature": "sampling",
-    "noisy_beam_granularity": "noisy_beam_beta",
     "fluency_boost_data": "fluency_boost_lm",
-    "fluency_boost_ratio": "fluency_boost_lm",
 }
 """Options of `DecodingConfig` without effect unless a second option is set."""
 
@@ -58,7 +55,6 @@ class DecodingConfig:
     sampling: bool = False
     sampling_topk: int = 0
     """Sample from the K most probable tokens (0: from all tokens)."""
-    temperature: float = 1.0
     max_source_tokens: int = 250
     """Lines with more tokens are not translated."""
     max_len_b: int = 250
@@ -69,14 +65,10 @@ class DecodingConfig:
     """Maximum number of source tokens of a batch, including padding."""
     noisy_beam_beta: float = 0.0
     """Noise strength of noisy beam search (0: standard beam search)."""
-    noisy_beam_granularity: str = CANDIDATE
-    """``candidate``, a hypothesis extended by a word, or ``hypothesis``."""
     fluency_boost_lm: str | Path | None = None
     """Language model checkpoint. Only hypotheses less fluent than the source are kept."""
     fluency_boost_data: str | Path | None = None
     """Data folder of the language model."""
-    fluency_boost_ratio: float = 1.05
-    """Minimum ratio of source fluency to hypothesis fluency, above 0."""
     fairseq_options: tuple[str, ...] = ()
     """Additional command-line options of fairseq-generate."""
     compute_type: str = "float32"
@@ -94,7 +86,6 @@ class DecodingConfig:
         for name in ("beam", "nbest", "max_len_b", "max_tokens"):
             check_positive(name, getattr(self, name))
         _check_range("max_source_tokens", self.max_source_tokens, 1, MAX_SOURCE_TOKENS)
-        _check_range("temperature", self.temperature, 0.01, 100)
         _check_range("lenpen", self.lenpen, -MAX_PENALTY, MAX_PENALTY)
         if abs(self.lenpen) * math.log10(self.max_len_b + 1) > MAX_POWER:
             raise UsageError(
@@ -102,10 +93,6 @@ class DecodingConfig:
                 "tokens, `max_len_b`. Their scores would exceed the range of floats."
             )
         _check_range("noisy_beam_beta", self.noisy_beam_beta, 0, 1000)
-        check_choice("noisy_beam_granularity", self.noisy_beam_granularity, GRANULARITIES)
-        if not 0 < self.fluency_boost_ratio < math.inf:
-            ratio = self.fluency_boost_ratio
-            raise UsageError(f"`fluency_boost_ratio` is {ratio}. Expected a finite number above 0.")
         if self.fluency_boost_lm and not self.fluency_boost_data:
             raise UsageError(
                 "`fluency_boost_lm` needs `fluency_boost_data`, the folder with its dict.txt."

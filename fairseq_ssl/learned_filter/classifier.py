@@ -160,7 +160,7 @@ class PairClassifier:
 
 
 def train_classifier(
-    clean: Values, noisy: Values, names: Sequence[str], penalty: float = 1.0, seed: int = 1
+    clean: Values, noisy: Values, names: Sequence[str], seed: int = 1
 ) -> tuple[PairClassifier, float]:
     """Train a linear SVM that separates clean from noisy pairs.
 
@@ -168,7 +168,6 @@ def train_classifier(
         clean: features of clean pairs, [pairs, features]
         noisy: features of noisy pairs, [pairs, features]
         names: names of the features
-        penalty: C of the SVM, above 0
         seed: random seed of the SVM and of the cross-validation folds
 
     Returns:
@@ -188,7 +187,7 @@ def train_classifier(
     deviations = np.where(varies, deviations, 1.0)
     scaled = np.where(varies, (features - means) / deviations, 0.0)
     state = seed % 2**32  # scikit-learn accepts no larger seeds
-    machine = svm.LinearSVC(C=penalty, random_state=state, dual=False)
+    machine = svm.LinearSVC(random_state=state, dual=False)
     folds = selection.StratifiedKFold(SVM_FOLDS, shuffle=True, random_state=state)
     accuracy = float(selection.cross_val_score(machine, scaled, kinds, cv=folds).mean())
     machine.fit(scaled, kinds)

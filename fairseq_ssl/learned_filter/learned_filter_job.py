@@ -96,8 +96,6 @@ def train_filter(
     output: str | Path,
     features: FeatureExtractor,
     *,
-    copies: int = 1,
-    penalty: float = 1.0,
     seed: int = 1,
     overwrite: bool = False,
     executor: Executor | None = None,
@@ -110,8 +108,6 @@ def train_filter(
         clean: source and target files of clean pairs, such as test sets
         output: folder for the filter
         features: resources of the features (default word counts: counts of the bitext)
-        copies: noisy copies per clean pair, 1 or more
-        penalty: C of the SVM, above 0
         seed: random seed, 0 or more
         overwrite: replace an existing folder
         executor: `Executor` for the blocks (default: this process)
@@ -134,13 +130,13 @@ def train_filter(
         paths = folder / COUNTS[0], folder / COUNTS[1]
         extractor = FeatureExtractor(**{**vars(features), "counts": paths})
         phsic = _estimate_phsic(extractor, bitext, work, progress)
-        noisy = noise_pairs(pairs, extractor, counts, seed, copies)
+        noisy = noise_pairs(pairs, extractor, counts, seed)
         values, others = (extractor.features(some, phsic) for some in (pairs, noisy))
-        classifier, accuracy = train_classifier(values, others, extractor.names, penalty, seed)
+        classifier, accuracy = train_classifier(values, others, extractor.names, seed)
         signature = {
             **{"method": "filter-learned-fit", "version": __version__},
             **{"bitext": list(map(str, bitext)), "clean": list(map(str, clean))},
-            **{"clean_pairs": len(pairs), "copies": copies, "penalty": penalty, "seed": seed},
+            **{"clean_pairs": len(pairs), "seed": seed},
             "right": round(accuracy, 4),
         }
         PairFilter(extractor, phsic, classifier).write(folder, signature)
@@ -167,7 +163,7 @@ def _word_counts(
     if features.counts is not None:
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
-    report = progress("filter learned fit: counting", "blocks")
+    report = progress("learned-filter fit: counting", "blocks")
     for found in executor.imap(BlockWordCounts(features), pair_blocks(*bitext)):
         for total, one in zip(totals, found, strict=True):
             total.update(one)
@@ -184,7 +180,7 @@ def _estimate_phsic(
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
         return {}
-    report = progress("filter learned fit: PHSIC", "blocks")
+    report = progress("learned-filter fit: PHSIC", "blocks")
     for found in executor.imap(BlockPhsic(features), pair_blocks(*bitext)):
         for name, sums in found.items():
             if name in totals:
@@ -242,7 +238,7 @@ def score_pairs(
         if state:
             logger.warning("resuming after line %s", done)
         work = BlockScorer(pair_filter)
-        report = progress("filter learned apply", "pairs")
+        report = progress("learned-filter apply", "pairs")
         blocks = _pair_blocks(pairs, positions, done + 1)
         for scored in (executor or LocalExecutor(1)).imap(work, blocks):
             done += scored.count

@@ -23,29 +23,24 @@ def noise_pairs(
     features: FeatureExtractor,
     counts: Sequence[Mapping[str, int]],
     seed: int,
-    copies: int = 1,
 ) -> list[tuple[str, str]]:
-    """Return noisy copies of pairs. Each copy has noise on one random side.
+    """Return a noisy copy of each pair, with noise on one random side.
 
     Args:
         pairs: clean pairs
         features: extractor, for its tokenizers
         counts: word counts of the source and the target, for sampling words
         seed: random seed, 0 or more
-        copies: copies per pair, 1 or more
     """
-    noisy: list[tuple[str, str]] = []
-    for copy in range(copies):
-        sides = [
-            _add_noise([pair[side] for pair in pairs], features, counts[side], side, (seed, copy))
-            for side in (0, 1)
-        ]
-        chosen = Random.of((seed, copy, 2), len(pairs)).lines() < 0.5
-        noisy += [
-            (source, pair[1]) if first else (pair[0], target)
-            for pair, source, target, first in zip(pairs, *sides, chosen, strict=True)
-        ]
-    return noisy
+    sides = [
+        _add_noise([pair[side] for pair in pairs], features, counts[side], side, seed)
+        for side in (0, 1)
+    ]
+    chosen = Random.of((seed, 0, 2), len(pairs)).lines() < 0.5
+    return [
+        (source, pair[1]) if first else (pair[0], target)
+        for pair, source, target, first in zip(pairs, *sides, chosen, strict=True)
+    ]
 
 
 def _add_noise(
@@ -53,7 +48,7 @@ def _add_noise(
     features: FeatureExtractor,
     counts: Mapping[str, int],
     side: int,
-    seeds: tuple[int, ...],
+    seed: int,
 ) -> list[str]:
     """Return the lines with some words deleted, replaced or moved.
 
@@ -66,9 +61,8 @@ def _add_noise(
         for line, has in zip(lines, spaced, strict=True)
     ]
     noise = FilteringNoise(Unigrams.of(counts))
-    noisy = noise(
-        TokenBatch.of_words(words), Random.of((*seeds, side), len(lines))
-    ).block.to_lines()
+    random = Random.of((seed, 0, side), len(lines))
+    noisy = noise(TokenBatch.of_words(words), random).block.to_lines()
     return [line if has else line.replace(" ", "") for has, line in zip(spaced, noisy, strict=True)]
 
 
@@ -107,7 +101,7 @@ class PairFilter:
         if not (folder / FILTER).is_file():
             raise DataError(
                 f"{folder} is not a learned filter: it has no {FILTER}. Create one with: "
-                "fairseq-ssl filter learned fit"
+                "fairseq-ssl learned-filter fit"
             )
         content = read_json(folder / FILTER)
         try:

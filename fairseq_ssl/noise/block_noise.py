@@ -6,8 +6,8 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -101,8 +101,6 @@ def noise_options(kind: str) -> dict[str, Field[Any]]:
     return specs.options_of(NOISES[kind])
 
 
-NOISE_OUTPUTS = ("noisy", "clean", "changed")
-"""Outputs. In clean lines, too, CR becomes a space, since fairseq ends a line at it."""
 MAX_TOKENS = 10_000
 """Max tokens per line."""
 
@@ -119,28 +117,28 @@ class BadLine:
 
 @dataclass(frozen=True)
 class NoisedBlock:
-    """Outputs and counts of a noised block."""
+    """Noisy lines and counts of a block."""
 
-    outputs: tuple[bytes | Path, ...]
-    """Content of each output, or a file with the content."""
+    output: bytes | Path
+    """The noisy lines, or a file with them."""
     end: int
     """Offset in the source after the block, in bytes."""
     lines: int
-    """Lines read, including bad lines."""
-    bad: tuple[BadLine, ...]
+    bad: BadLine | None
+    """The first line that cannot be noised. Then there is no output."""
     tokens: int
     """Tokens of the clean lines."""
     changed: int
     """Clean tokens that are deleted, replaced or moved."""
 
     def and_then(self, after: NoisedBlock) -> NoisedBlock:
-        """Return the counts of this block and the next block `after` together, without outputs."""
-        bad = (BadLine(self.lines + line.place, line.what) for line in after.bad)
+        """Return the counts of this block and the next block `after` together, without output."""
+        bad = after.bad and BadLine(self.lines + after.bad.place, after.bad.what)
         return NoisedBlock(
-            outputs=(),
+            output=b"",
             end=after.end,
             lines=self.lines + after.lines,
-            bad=(*self.bad, *bad),
+            bad=self.bad or bad,
             tokens=self.tokens + after.tokens,
             changed=self.changed + after.changed,
         )
@@ -156,7 +154,7 @@ class NumberedNoise:
 
 @dataclass(frozen=True)
 class FileNoise:
-    """Picklable function that adds noise to blocks of a file and writes the outputs to files.
+    """Picklable function that adds noise to blocks of a file and writes the output to a file.
 
     Worker processes receive block numbers and return names of files, because sending text between
     processes is slow.
@@ -167,20 +165,18 @@ class FileNoise:
     folder: Path
 
     def __call__(self, numbers: range) -> NoisedBlock | None:
-        """Return the output files and total counts of the blocks, None if no line begins there."""
-        paths = [self.folder / f"{numbers.start}.{name}" for name in self.noise.outputs]
+        """Return the output file and total counts of the blocks, None if no line begins there."""
+        path = self.folder / str(numbers.start)
         total: NoisedBlock | None = None
-        with ExitStack() as stack:
-            files = [stack.enter_context(path.open("wb")) for path in paths]
+        with path.open("wb") as file:
             for number in numbers:
                 block = read_block(self.path, number)
                 if block is None:
                     continue
                 noised = self.noise(block)
-                for file, output in zip(files, noised.outputs, strict=True):
-                    file.write(cast(bytes, output))
+                file.write(cast(bytes, noised.output))
                 total = noised if total is None else total.and_then(noised)
-        return total and replace(total, outputs=tuple(paths))
+        return total and replace(total, output=path)
 
 
 @contextmanager
@@ -218,15 +214,13 @@ class CorpusNoise:
 
     noise: Noise
     seed: int
-    outputs: Sequence[str] = ("noisy",)
-    """Outputs to return, from `NOISE_OUTPUTS`."""
-    compressed: Sequence[bool] = (False,)
-    """True for each output to compress with gzip."""
+    compressed: bool = False
+    """True to compress the output with gzip."""
     numbered: NumberedNoise | None = None
-    """Faster noise on word ids with the same outputs, used unless `split_words` returns None."""
+    """Faster noise on word ids with the same output, used unless `split_words` returns None."""
 
     def __call__(self, block: ByteBlock) -> NoisedBlock:
-        """Add noise to the valid lines. Each output has one line per valid line."""
+        """Return the noisy lines of a block, or its first bad line."""
         found = split_words(block.data, MAX_TOKENS) if self.numbered else None
         if self.numbered is None or found is None:
             return self._by_strings(block)
@@ -243,50 +237,33 @@ class CorpusNoise:
         noisy = numbered.noise(clean, Random.of((self.seed, block.number), len(lengths)))
         words = numbered.table.words
         changed = noisy.changed(clean, words.same)
-        contents = {
-            "noisy": lambda: words.to_bytes(noisy.block),
-            "clean": lambda: block.data.removesuffix(b"\n").replace(b"\r", b" ") + b"\n",
-            "changed": lambda: _join_lines(position_lines(changed, clean)),
-        }
-        return self._build_result(block, contents, len(lengths), (), changed)
+        return self._result(block, words.to_bytes(noisy.block), len(lengths), changed)
 
     def _by_strings(self, block: ByteBlock) -> NoisedBlock:
         lines, bad = split_bad_lines(block.data)
-        clean = TokenBatch.of_words(line for _, line in lines)
-        places = np.array([place for place, _ in lines], dtype=np.int64)
-        noisy = self.noise(clean, Random.of((self.seed, block.number), places))
-        changed = noisy.changed(clean)
-        contents = {
-            "noisy": lambda: _join_lines(noisy.block.to_lines()),
-            "clean": lambda: _join_lines([line.replace("\r", " ") for _, line in lines]),
-            "changed": lambda: _join_lines(position_lines(changed, clean)),
-        }
-        return self._build_result(block, contents, len(lines) + len(bad), tuple(bad), changed)
+        if bad:
+            return NoisedBlock(b"", block.end, len(lines), bad, 0, 0)
+        clean = TokenBatch.of_words(lines)
+        noisy = self.noise(clean, Random.of((self.seed, block.number), len(lines)))
+        output = "".join(f"{line}\n" for line in noisy.block.to_lines()).encode("utf-8")
+        return self._result(block, output, len(lines), noisy.changed(clean))
 
-    def _build_result(
-        self,
-        block: ByteBlock,
-        contents: Mapping[str, Callable[[], bytes]],
-        lines: int,
-        bad: tuple[BadLine, ...],
-        changed: NDArray[np.bool_],
+    def _result(
+        self, block: ByteBlock, output: bytes, lines: int, changed: NDArray[np.bool_]
     ) -> NoisedBlock:
-        """Return the outputs and counts of a block. Gzip outputs of blocks can be concatenated."""
-        outputs = tuple(
-            compress_chunk(contents[name](), compressed)
-            for name, compressed in zip(self.outputs, self.compressed, strict=True)
-        )
+        """Return the output and counts of a block. Gzip outputs of blocks can be concatenated."""
+        output = compress_chunk(output, self.compressed)
         count = int(np.count_nonzero(changed))
-        return NoisedBlock(outputs, block.end, lines, bad, len(changed), count)
+        return NoisedBlock(output, block.end, lines, None, len(changed), count)
 
 
 def corpus_noise(
     chain: Sequence[NoiseSpec],
     resources: Mapping[str, Any],
     seed: int,
-    outputs: Mapping[str, bool],
+    compressed: bool = False,
 ) -> CorpusNoise:
-    """Build the noise function of a file. `outputs` maps each output to whether it is gzipped."""
+    """Build the noise function of a file."""
     numbered = None
     if all(spec.kind in NUMBERED or spec.kind not in WITHIN_WORDS for spec in chain):
         unigrams = resources.get("unigrams")
@@ -297,24 +274,24 @@ def corpus_noise(
             numbers["unigrams"] = unigrams.numbered()
         numbered = NumberedNoise(build_noise(chain, numbers, table), table)
     noise = build_noise(chain, resources)
-    return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)
+    return CorpusNoise(noise, seed, compressed, numbered)
 
 
-def split_bad_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
-    """Return the valid lines with their positions in the block, from 0, and the bad lines."""
-    good, bad = [], []
-    for place, raw in enumerate(data.removesuffix(b"\n").split(b"\n")):
+def split_bad_lines(data: bytes) -> tuple[list[str], BadLine | None]:
+    """Return the valid lines of a block, and its first bad line."""
+    good: list[str] = []
+    bad: BadLine | None = None
+    for place, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             byte = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
-            bad.append(BadLine(place + 1, f"is not valid UTF-8: {byte}"))
+            bad = bad or BadLine(place, f"is not valid UTF-8: {byte}")
             continue
-        what = _line_problem(line)
-        if what:
-            bad.append(BadLine(place + 1, what))
+        if what := _line_problem(line):
+            bad = bad or BadLine(place, what)
         else:
-            good.append((place, line))
+            good.append(line)
     return good, bad
 
 
@@ -330,16 +307,4 @@ def _line_problem(line: str) -> str:
 
 def count_words(block: ByteBlock) -> Counter[str]:
     """Count the words of the valid lines of a block, separated by whitespace."""
-    return count_line_words(line for _, line in split_bad_lines(block.data)[0])
-
-
-def position_lines(changed: NDArray[np.bool_], clean: TokenBatch) -> list[str]:
-    """Return one line per clean line: the positions of its changed tokens, from 0."""
-    at = np.flatnonzero(changed)
-    words = np.empty(len(at), dtype=object)
-    words[:] = list(map(str, clean.place[at].tolist()))
-    return TokenBatch(words, clean.lengths_of(changed)).to_lines()
-
-
-def _join_lines(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode("utf-8")
+    return count_line_words(split_bad_lines(block.data)[0])

@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -15,11 +15,11 @@ from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
-from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
+from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import SymSpell
 from fairseq_ssl.text.tokenization import match_case
-from fairseq_ssl.text.vocabulary import count_line_words, read_counts
+from fairseq_ssl.text.vocabulary import count_line_words
 
 
 class SpellChecker(Protocol):
@@ -50,7 +50,7 @@ class Aspell:
                 "aspell",
                 "The spell checker aspell",
                 f"apt install aspell aspell-{self.language} (package names differ between "
-                "systems). Or use symspell",
+                "systems). Or use SymSpell, the default",
             )
         first = self._ask("").partition("\n")[0]
         return f"aspell {first.partition('Aspell ')[2].rstrip(')')} {self.language}"
@@ -94,6 +94,8 @@ def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
 
 BATCH_WORDS = 500
 """Number of words looked up per batch."""
+MAX_CANDIDATES = 20
+"""Maximum size of a confusion set."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ class ConfusionFinder:
     """Picklable function that returns the confusion sets of a batch of words."""
 
     checker: SpellChecker
-    max_candidates: int = 20
-    vocabulary: frozenset[str] | None = None
-    """Words allowed in confusion sets (None: all words without spaces)."""
+    vocabulary: frozenset[str]
+    """Words allowed in confusion sets."""
+    max_candidates: int = MAX_CANDIDATES
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
         """Return pairs of a word and its candidates. Skip words without candidates."""
@@ -113,16 +115,9 @@ class ConfusionFinder:
 
     def _select(self, word: str, others: Sequence[str]) -> list[str]:
         kept = (
-            other
-            for other in dict.fromkeys(others)
-            if other != word
-            and (
-                other in self.vocabulary
-                if self.vocabulary is not None
-                else other.split() == [other]
-            )
+            other for other in dict.fromkeys(others) if other != word and other in self.vocabulary
         )
-        return [other for other, _ in zip(kept, range(self.max_candidates), strict=False)]
+        return list(islice(kept, self.max_candidates))
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
@@ -154,9 +149,7 @@ def build_confusion_sets(
     counts: Mapping[str, int],
     *,
     checker: SpellChecker | None = None,
-    max_candidates: int = 20,
     min_count: int = 1,
-    keep_unknown: bool = False,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> dict[str, tuple[str, ...]]:
@@ -165,20 +158,17 @@ def build_confusion_sets(
     Args:
         counts: counts by word; words of two letters or more, without digits, get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
-        max_candidates: max size of a set, 1 or more
         min_count: min count of a word, 1 or more
-        keep_unknown: keep suggestions outside the vocabulary
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of words done
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
     {'their': ('there',), 'there': ('their',)}
     """
-    check_positive("max_candidates", max_candidates)
     check_positive("min_count", min_count)
     words = known_words(counts, min_count)
     checker = checker or SymSpell(words)
-    finder = ConfusionFinder(checker, max_candidates, None if keep_unknown else frozenset(words))
+    finder = ConfusionFinder(checker, frozenset(words))
     batches = word_batches(words)
     report = progress("confusion sets", "words", sum(map(len, batches)))
     sets: dict[str, tuple[str, ...]] = {}
@@ -206,11 +196,8 @@ def build_confusion_sets_file(
     inputs: Sequence[str | Path],
     output: str | Path,
     *,
-    counts: str | Path | None = None,
     aspell: str | None = None,
-    max_candidates: int = 20,
     min_count: int = 1,
-    keep_unknown: bool = False,
     overwrite: bool = False,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
@@ -220,64 +207,43 @@ def build_confusion_sets_file(
     Args:
         inputs: tokenized text files, gzip if the name ends with ``.gz``
         output: file with one line per set: word, tab, confusable words separated by spaces
-        counts: file of words and counts, instead of text files
         aspell: language of Aspell's dictionary (default: use SymSpell)
-        max_candidates: max size of a set, 1 or more
         min_count: min count of a word, 1 or more
-        keep_unknown: keep suggestions outside the vocabulary, only with `aspell`
         overwrite: replace an existing output
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of lines counted and of words done
     """
-    inputs, output, counts = path_list(inputs), Path(output), optional_path(counts)
-    _check_arguments(inputs, counts, output, overwrite, keep_unknown and aspell is None)
-    files = [*inputs, *([counts] if counts else [])]
+    inputs, output = path_list(inputs), Path(output)
+    check_beside(output, inputs)
+    if output.exists() and not overwrite:
+        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
     with exclusive(output):
-        words = read_counts(counts) if counts else _count_words(inputs, progress)
+        words = _count_words(inputs, progress)
         known = known_words(words, min_count) if min_count > 0 else {}
         checker = SymSpell(known) if aspell is None else Aspell(aspell)
         looked_up = sum(map(len, word_batches(known)))
         if not looked_up:
             raise DataError(
                 f"There is no word of two letters or more with a count of {min_count} or more in "
-                f"{', '.join(map(str, files))}."
+                f"{', '.join(map(str, inputs))}."
             )
         checker.version()  # fail early if the spell checker is not installed
         with atomic_lines(output) as file:
             sets = build_confusion_sets(
                 words,
                 checker=checker,
-                max_candidates=max_candidates,
                 min_count=min_count,
-                keep_unknown=keep_unknown,
                 executor=executor,
                 progress=progress,
             )
             file.writelines(format_sets(sets))
         confusions = sum(map(len, sets.values()))
         numbers = {"words": looked_up, "sets": len(sets), "confusions": confusions}
-        options = {"checker": checker.version(), "max_candidates": max_candidates}
-        options |= {"min_count": min_count, "oov": keep_unknown}
-        names = {"inputs": list(map(str, files))}
+        options = {"checker": checker.version(), "min_count": min_count}
+        names = {"inputs": list(map(str, inputs))}
         signature = Signature("confusion-sets", {**options, **numbers}, names)
         signature.write_beside(output)
     return ConfusionSetsSummary(signature, **numbers)
-
-
-def _check_arguments(
-    inputs: Sequence[Path],
-    counts: Path | None,
-    output: Path,
-    overwrite: bool,
-    is_unsupported: bool,
-) -> None:
-    if bool(inputs) == bool(counts):
-        raise UsageError("Expected either text files to count words in, or a file of `counts`.")
-    if is_unsupported:
-        raise UsageError("`keep_unknown` needs aspell. SymSpell suggests words of the text only.")
-    check_beside(output, [*inputs, counts])
-    if output.exists() and not overwrite:
-        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
 
 
 def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_integer
@@ -28,7 +28,6 @@ from fairseq_ssl.io.jobs import (
 from fairseq_ssl.io.outputs import build_once, is_device, is_done
 from fairseq_ssl.io.text_files import join_lines, open_text, optional_path
 from fairseq_ssl.noise.block_noise import (
-    BadLine,
     CorpusNoise,
     FileNoise,
     NoisedBlock,
@@ -45,7 +44,7 @@ from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.signature import Signature, content_digest
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
-TOTALS = ("lines", "skipped", "tokens", "changed")
+TOTALS = ("lines", "tokens", "changed")
 RESOURCES = ("counts", "confusion_sets", "learner_errors")
 BLOCKS = 8
 """Number of blocks per task of a worker process."""
@@ -57,9 +56,8 @@ class NoiseSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
+    """The output, or empty for a stream."""
     lines: int
-    """Number of input lines, including skipped lines."""
-    skipped: int
     tokens: int
     """Number of tokens of the clean lines."""
     changed: int
@@ -164,17 +162,15 @@ def add_noise(
     else:
         counts.update(count_words_of(data) if resources.counts is None else resources.counts)
     specs = parse_noise(method)
-    noise = corpus_noise(specs, resources.load(specs, counts), seed, {"noisy": False})
-    chunks: list[bytes | Path] = []
+    noise = corpus_noise(specs, resources.load(specs, counts), seed)
+    noisy = b""
     count = 0
     for block in byte_blocks(io.BytesIO(data)):
         result = noise(block)
-        if result.bad:
-            bad = result.bad[0]
+        if bad := result.bad:
             raise DataError(f"Line {count + bad.place} {bad.what}.")
         count += result.lines
-        chunks.extend(result.outputs)
-    noisy = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
+        noisy += cast(bytes, result.output)
     return noisy.decode("utf-8").split("\n")[:-1]
 
 
@@ -192,10 +188,7 @@ def noise_file(
     method: str,
     *,
     seed: int = 1,
-    clean: str | Path | None = None,
-    changed_positions: str | Path | None = None,
     resources: NoiseResources | None = None,
-    skip_bad_lines: bool = False,
     shard: tuple[int, int] = (1, 1),
     executor: Executor | None = None,
     overwrite: bool = False,
@@ -210,34 +203,29 @@ def noise_file(
         output: noisy text, a file (gzip if the name ends with ``.gz``) or a binary stream
         method: one or more noises with options: ``direct``, ``denoise:mean=0.3,spelling``
         seed: random seed, 0 or more
-        clean: output file of the clean lines, aligned with the noisy lines
-        changed_positions: output file of the positions of changed clean tokens, one line per line
         resources: word counts, confusion sets, learner errors, mask token
-        skip_bad_lines: skip lines that cannot be noised, instead of raising an error
-        shard: (i, n) for the i-th of n shards of the source; output names get a shard suffix
+        shard: (i, n) for the i-th of n shards of the source; the output gets a shard suffix
         executor: `Executor` for the blocks (default: this process)
-        overwrite: replace existing outputs
+        overwrite: replace an existing output
         progress: called with the number of lines done
     """
     text = TextInput(optional_path(source), shard)
     noisy, stream = file_or_stream(output)
-    files = {"noisy": noisy, "clean": clean, "changed": changed_positions}
-    paths = {name: text.shard_path(Path(path)) for name, path in files.items() if path is not None}
+    path = noisy and text.shard_path(noisy)
     kept = noisy and _counts_path(noisy, method, resources)
-    _check(text, noisy, paths, kept, resources or NoiseResources(), seed, skip_bad_lines)
+    _check(text, path, kept, resources or NoiseResources(), seed)
     job = _NoiseJob(
         method=parse_noise(method),
         seed=seed,
         text=text,
-        outputs=paths,
+        output=path,
         resources=resources or NoiseResources(),
         kept_counts=kept,
-        skip_bad_lines=skip_bad_lines,
         executor=executor or LocalExecutor(1),
         progress=progress,
     )
     written = run_job(
-        list(paths.values()),
+        [path] if path else [],
         job.params,
         job.chunks,
         job.signature,
@@ -258,26 +246,17 @@ def _counts_path(output: Path, method: str, resources: NoiseResources | None) ->
 def _check(
     text: TextInput,
     output: Path | None,
-    paths: Mapping[str, Path],
     kept_counts: Path | None,
     resources: NoiseResources,
     seed: int,
-    skip_bad_lines: bool,
 ) -> None:
     """Raise UsageError for invalid or incompatible arguments."""
     check_integer("seed", seed, 0)
-    if output is None:
-        if paths:
-            raise UsageError("`clean` and `changed_positions` need an `output` file.")
-        if text.shard != (1, 1):
-            raise UsageError("`shard` needs an `output` file.")
-    if skip_bad_lines and "clean" not in paths:
-        raise UsageError(
-            "`skip_bad_lines` needs `clean`, the clean lines that match the noisy lines."
-        )
+    if output is None and text.shard != (1, 1):
+        raise UsageError("`shard` needs an `output` file.")
     read = (text.path, resources.counts, resources.confusion_sets, resources.learner_errors)
     files = [Path(one) for one in read if isinstance(one, str | Path)]
-    check_distinct(files, [*paths.values(), *([kept_counts] if kept_counts else [])])
+    check_distinct(files, [path for path in (output, kept_counts) if path])
 
 
 @dataclass
@@ -287,10 +266,9 @@ class _NoiseJob:
     method: list[NoiseSpec]
     seed: int
     text: TextInput
-    outputs: dict[str, Path]
+    output: Path | None
     resources: NoiseResources
     kept_counts: Path | None
-    skip_bad_lines: bool
     executor: Executor
     progress: ProgressFactory
 
@@ -301,9 +279,8 @@ class _NoiseJob:
             "seed": self.seed,
             "input": str(self.text),
             "input_is": self.text.fingerprint,
-            "outputs": {name: str(path) for name, path in self.outputs.items()},
+            "output": str(self.output),
             "shard": "{}/{}".format(*self.text.shard),
-            "skip_bad_lines": self.skip_bad_lines,
             "mask_token": self.resources.mask_token,
             **self.resources.fingerprints(),
             "version": __version__,
@@ -322,31 +299,29 @@ class _NoiseJob:
     def summary(self) -> NoiseSummary:
         """Return the result of `noise_file`: a short signature, the output paths and the counts."""
         counts = [self.totals[name] for name in TOTALS]
-        return NoiseSummary(self.signature(), tuple(self.outputs.values()), *counts)
+        outputs = (self.output,) if self.output else ()
+        return NoiseSummary(self.signature(), outputs, *counts)
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Yield the outputs of each block and the job state after it. Resume from `state`."""
+        """Yield the output of each block and the job state after it. Resume from `state`."""
         self.text.resume(state, self.totals)
-        compressed = {name: path.suffix == ".gz" for name, path in self.outputs.items()}
-        noise = corpus_noise(
-            self.method, self._resources(), self.seed, compressed or {"noisy": False}
-        )
+        compressed = self.output is not None and self.output.suffix == ".gz"
+        noise = corpus_noise(self.method, self._resources(), self.seed, compressed)
         report = self.progress("noise", "lines")
         for result, share in self._noised(noise):
             self._count(result)
             report(result.lines, share)
-            yield result.outputs, {"position": result.end, "totals": self.totals}
+            yield [result.output], {"position": result.end, "totals": self.totals}
         if not self.totals["lines"] and self.text.shard == (1, 1):
             raise DataError(f"{self.text} is empty. Expected one line or more.")
 
     def _noised(self, noise: CorpusNoise) -> Iterator[tuple[NoisedBlock, float | None]]:
         """Yield the result of each block, and the share of the text that is completed.
 
-        Worker processes read a seekable file themselves and write their outputs to files, because
+        Worker processes read a seekable file themselves and write their output to files, because
         sending text between processes is slow.
         """
-        output = next(iter(self.outputs.values()), None)
-        parts = output and output.with_name(f"{output.name}.parts")
+        parts = self.output and self.output.with_name(f"{self.output.name}.parts")
         delete_parts(parts)
         if not (
             self.text.is_seekable
@@ -369,18 +344,14 @@ class _NoiseJob:
                         yield result, (blocks.stop - begin) / (after - begin)
 
     def _count(self, result: NoisedBlock) -> None:
-        """Add the counts to the totals. Raise DataError for a bad line unless it is skipped."""
-        if result.bad and not self.skip_bad_lines:
-            raise self._bad_line(result.bad[0])
-        counts = (result.lines, len(result.bad), result.tokens, result.changed)
-        self.totals.update(dict(zip(TOTALS, counts, strict=True)))
-
-    def _bad_line(self, bad: BadLine) -> DataError:
-        number = self.text.lines_before() + self.totals["lines"] + bad.place
-        return DataError(
-            f"{self.text}:{number} {bad.what}. Fix the line, or set `skip_bad_lines` and `clean` "
-            "to skip such lines."
-        )
+        """Add the counts to the totals. Raise DataError for a bad line."""
+        if bad := result.bad:
+            number = self.text.lines_before() + self.totals["lines"] + bad.place
+            raise DataError(
+                f"{self.text}:{number} {bad.what}. Fix the line, or drop such lines first, for "
+                "example with fairseq-ssl filter."
+            )
+        self.totals.update({name: getattr(result, name) for name in TOTALS})
 
     def _resources(self) -> dict[str, Any]:
         needs = set().union(*(spec.needs for spec in self.method))

@@ -130,14 +130,6 @@ def split_spaces(text: str) -> list[str]:
 CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": split_spaces}
 
 
-def word_view(lines: Iterable[str], cut: Segmenter, known: set[str] | None = None) -> Iterator[str]:
-    """Yield each line as words separated by spaces.
-
-    Args:
-        lines: texts.
-        cut: word segmenter.
-        known: vocabulary. Other words are removed (None: all words are kept).
-    """
-    for line in lines:
-        words = cut(line)
-        yield " ".join(words if known is None else [word for word in words if word in known])
+def word_view(lines: Iterable[str], cut: Segmenter) -> Iterator[str]:
+    """Yield each line as words separated by spaces."""
+    return (" ".join(cut(line)) for line in lines)

@@ -84,16 +84,6 @@ def check_tag(tag: str) -> None:
         )
 
 
-def add_tag(line: str, tag: str) -> str:
-    """Prepend a tag and a space to a line."""
-    return f"{tag} {line}"
-
-
-def remove_tag(line: str, tag: str) -> str:
-    """Remove a tag from the beginning of a line. A line without the tag is unchanged."""
-    return "" if line == tag else line.removeprefix(f"{tag} ")
-
-
 def split_tags(line: str, tags: Collection[str]) -> tuple[list[str], str]:
     """Split a line into the tags at its beginning and the remaining text."""
     leading: list[str] = []

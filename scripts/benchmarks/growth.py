@@ -84,8 +84,8 @@ def other_commands(folder: Path) -> dict[str, list[str]]:
         "errant": ["score", "errant", "target", "--gold", "gold", "--untyped"],
         "gleu": ["score", "gleu", "target", "--source", "source", "--reference", "target"],
         "correct": [
-            *("correct", "source", "--model", "../tagger", "--engine", "onnx", "--tokenized"),
-            *("--device", "cpu", "--threads", "1", "-o", "made"),
+            *("correct", "source", "--model", "../tagger", "--tokenizer", "none"),
+            *("--device", "cpu", "-o", "made"),
         ],
         "rerank": [
             *("rerank", "features", "list", "--source", "source", "--translation", "../model.pt"),

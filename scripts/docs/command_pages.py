@@ -20,7 +20,7 @@ GUIDES = {
     "edits": "edit_tagging",
     "export": "export",
     "filter": "filters",
-    "filter learned": "filters",
+    "learned-filter": "filters",
     "learner-errors": "noise",
     "m2": "scoring",
     "noise": "noise",
@@ -72,19 +72,14 @@ An error is one line on stderr. `fairseq-ssl --debug COMMAND` shows the tracebac
 
 def pages() -> dict[str, str]:
     """Return the pages by file name."""
-    return {"index.md": index_page(), **{page_name(verb): verb_page(verb) for verb in VERBS}}
-
-
-def page_name(verb: str) -> str:
-    """Return the file name of a verb's page."""
-    return verb.replace(" ", "-") + ".md"
+    return {"index.md": index_page(), **{f"{verb}.md": verb_page(verb) for verb in VERBS}}
 
 
 def index_page() -> str:
     """Return the list of commands."""
     rows = ["| command | description |", "| --- | --- |"]
     for verb, summary in VERBS.items():
-        rows.append(f"| [`fairseq-ssl {verb}`]({page_name(verb)}) | {escape(summary)} |")
+        rows.append(f"| [`fairseq-ssl {verb}`]({verb}.md) | {escape(summary)} |")
     return INTRODUCTION + "\n".join(rows) + "\n" + CONVENTIONS
 
 

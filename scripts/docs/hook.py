@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import command_pages
 import generated_pages
 from mkdocs.structure.files import File, Files
 from pygments.lexers.shell import BashSessionLexer
@@ -20,7 +19,7 @@ def on_config(config: Any) -> Any:
     """Fill the list of commands in the navigation."""
     listed = [
         "commands/index.md",
-        *({verb: f"commands/{command_pages.page_name(verb)}"} for verb in VERBS),
+        *({verb: f"commands/{verb}.md"} for verb in VERBS),
         "commands/fairseq-options.md",
     ]
     for section in config.nav:

@@ -65,7 +65,7 @@ PAPERS = (
         commands=(
             "noise --method filtering",
             "filter",
-            "filter learned",
+            "learned-filter",
             "back-translate",
             "postprocess",
             "rerank",

@@ -14,7 +14,7 @@ LIST = (
     b"1 ||| x y z ||| l2r= -0.1 ||| -0.1 ||| from= l2r\n"
 )
 DATA = "--data-dir {models}/data"
-ALONE = "--device cpu --jobs 1 --threads 1"
+ALONE = "--device cpu --jobs 1"
 BINARIZED = {
     f"folder/{name}": f"data/{name}"
     for name in (
@@ -51,7 +51,7 @@ MODEL_TARGETS = {
         f"back-translate {{text}} --model {{models}}/t.pt {DATA} {ALONE} --beam 2 --max-len-b 9 "
         "-o {out}",
         {"text": READ},
-        ("--beam", "--lenpen", "--nbest", "--temperature", "--max-source-tokens", "--max-tokens"),
+        ("--beam", "--lenpen", "--nbest", "--max-source-tokens", "--max-tokens"),
         ("--sampling", "--noisy-beam-beta=6", "--shard=1/2", "--source-output={out}2"),
     ),
     "back-translate.model": Target(
@@ -62,7 +62,7 @@ MODEL_TARGETS = {
         f"rerank features {{list}} --translation {{models}}/t.pt --source {{text}} {DATA} {ALONE} "
         "-o {out}",
         {"list": LIST, "text": READ},
-        ("--lenpen", "--max-tokens", "--block"),
+        ("--lenpen", "--max-tokens"),
         ("--right-to-left", "--name=x"),
     ),
     "rerank.features.language_model": Target(
@@ -74,12 +74,12 @@ MODEL_TARGETS = {
         f"rerank features {{list}} --masked-model {{models}}/masked.pt {DATA} {ALONE} -o {{out}}",
         {"list": LIST},
     ),
-    "filter.learned.fit": Target(
-        f"filter learned fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
+    "learned-filter.fit": Target(
+        f"learned-filter fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
         "{trg.vec} --translation {models}/t.pt "
         f"{DATA} {ALONE} -o {{out}}",
         {"one": READ, "two": WRITTEN, "three": READ * 9, "four": WRITTEN * 9, **WORD_VECTORS},
-        ("--sif", "--copies", "--penalty"),
+        ("--seed", "--max-tokens"),
     ),
     "analyze.length-bleu": Target(
         "analyze length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
@@ -122,16 +122,16 @@ MODEL_TARGETS = {
         ("--metric=accuracy",),
     ),
     "correct": Target(
-        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenized -o {{out}}",
+        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenizer none -o {{out}}",
         {"text": READ},
         ("--iterations", "--batch-size"),
         ("--json", "--diff", "--tokenizer=moses"),
     ),
     "correct.spelling": Target(
-        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenized "
+        f"correct {{text}} --model {{models}}/tagger.pt {DATA} {ALONE} --tokenizer none "
         "--spelling {counts} -o {out}",
         {"text": READ, "counts": b"a 20\nb 9\n<s> a 12\na b 2\n"},
-        ("--keep-bias", "--min-confidence", "--batch-size", "--block"),
+        ("--keep-bias", "--min-confidence", "--batch-size"),
         ("--weights=1", "--weights=1,1"),
     ),
     "edits.prepare": Target(
@@ -141,17 +141,17 @@ MODEL_TARGETS = {
         ("--groups=none", "--groups=verb,x", "--transforms=none", "-s=x", "-t=../y"),
     ),
     "correct.model": Target(
-        f"correct {{text}} --model {{one.pt}} {DATA} {ALONE} --tokenized -o {{out}}",
+        f"correct {{text}} --model {{one.pt}} {DATA} {ALONE} --tokenizer none -o {{out}}",
         {"text": READ, "one.pt": "tagger.pt"},
     ),
-    "filter.learned.apply": Target(
-        f"filter learned apply {{models}}/learned {{one}} {{two}} --keep 50 {ALONE} -o {{out}} "
+    "learned-filter.apply": Target(
+        f"learned-filter apply {{models}}/learned {{one}} {{two}} --keep 50 {ALONE} -o {{out}} "
         "{out}2",
         {"one": READ, "two": WRITTEN},
         ("--keep",),
     ),
-    "filter.learned.apply.folder": Target(
-        f"filter learned apply {{folder}} {{one}} {{two}} --keep 50 {ALONE} -o {{out}} {{out}}2",
+    "learned-filter.apply.folder": Target(
+        f"learned-filter apply {{folder}} {{one}} {{two}} --keep 50 {ALONE} -o {{out}} {{out}}2",
         {
             "one": READ,
             "two": WRITTEN,
@@ -159,7 +159,7 @@ MODEL_TARGETS = {
         },
     ),
     "classify.prepare.bert": Target(
-        "classify prepare {one} --valid-share 0.2 --subword-vocab-size 60 "
+        "classify prepare {one} --valid-size 0.2 --subword-vocab-size 60 "
         "--tokenizer bert:{folder} -o {out}",
         {"one": LABELED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
     ),
@@ -180,7 +180,6 @@ MODEL_TARGETS = {
         "--device cpu -o {out}",
         {"text": LABELED},
         ("--batch-size", "--windows"),
-        ("--labeled",),
     ),
     "classify.predict.model": Target(
         "classify predict {text} --model {one.pt} --data-dir {models}/texts --device cpu -o {out}",
@@ -201,7 +200,7 @@ MODEL_TARGETS = {
 }
 if find_spec("onnxruntime") is not None:
     MODEL_TARGETS["correct.onnx"] = Target(
-        f"correct {{text}} --model {{folder}} --engine onnx {ALONE} --tokenized -o {{out}}",
+        f"correct {{text}} --model {{folder}} {ALONE} --tokenizer none -o {{out}}",
         {
             "text": READ,
             **{

@@ -61,7 +61,7 @@ def _classifier(made: Path) -> None:
 
     labeled = [f"{label}\ta {label} film {n}\n" for n in range(20) for label in ("good", "bad")]
     (made / "labeled").write_text("".join(labeled))
-    words = ("classify", "prepare", str(made / "labeled"), "--valid-share", "0.2")
+    words = ("classify", "prepare", str(made / "labeled"), "--valid-size", "0.2")
     _run(
         *words,
         "--train-test-overlap",
@@ -84,7 +84,7 @@ def _learned_filter(made: Path) -> None:
         (made / f"{side}.vec").write_text("".join([f"{len(rows)} 3\n", *rows]))
     pairs = [str(side) for side in sides]
     vectors = [str(made / "src.vec"), str(made / "trg.vec")]
-    fit = ("filter", "learned", "fit", *pairs, "--clean", *pairs, "--vectors", *vectors)
+    fit = ("learned-filter", "fit", *pairs, "--clean", *pairs, "--vectors", *vectors)
     _run(*fit, "--jobs", "1", "-o", str(made / "learned"))
 
 

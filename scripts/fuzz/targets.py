@@ -72,13 +72,12 @@ TARGETS = {
         f"noise {{text}} --method {kind} -o {{out}} {JOBS} {more}",
         {"text": TEXT, "counts": COUNTS, "sets": b"cat\tcar cut\nsit\tset\n"},
         ("--seed",),
-        ("--skip-bad-lines", "--mask-token=x"),
     )
     for kind, more in {
         "direct": "--counts {counts}",
         "denoise": "",
         "spell": "--confusion-sets {sets}",
-        "spelling:rate=0.3": "--changed-positions {out}2",
+        "spelling:rate=0.3": "",
         "learner": "",
         "filtering": "--counts {counts}",
     }.items()
@@ -160,7 +159,7 @@ TARGETS |= {
         (),
         ("--japanese-punctuation", "--remove-brackets", "--detruecase"),
     ),
-    "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}, (), ("--undo",)),
+    "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}),
     "tag.dictionary": Target("tag <BT> --dictionary {one}", {"one": COUNTS}),
     "tokenize.train": Target(
         "tokenize {text} --train-truecase {out}", {"text": TEXT}, (), ("--moses=en",)
@@ -174,7 +173,7 @@ TARGETS |= {
     "confusion-sets": Target(
         "confusion-sets {text} -o {out} --jobs 1",
         {"text": TEXT},
-        ("--max-candidates", "--min-count"),
+        ("--min-count",),
     ),
     "spelling.count": Target("spelling count {text} -o {out}", {"text": TEXT}),
     "spelling.correct": Target(
@@ -189,7 +188,7 @@ TARGETS |= {
     "filter": Target(
         "filter {one} {two} --config {config} -o {out} {out}2 --jobs 1",
         {"one": TEXT, "two": OTHER, "config": FILTERS},
-        ("--examples",),
+        (),
         ("--memory=1k", "--memory=x"),
     ),
     "filter.gz": Target(
@@ -233,11 +232,11 @@ TARGETS |= {
         {"one": TEXT, "two": TEXT, "three": OTHER, "vectors.vec": VECTORS},
     ),
     "classify.prepare": Target(
-        "classify prepare {one} --unlabeled {two} --valid-share 0.2 --test-share 0.2 "
+        "classify prepare {one} --unlabeled {two} --valid-size 0.2 --test-size 0.2 "
         "--subword-vocab-size 60 -o {out}",
         {"one": LABELED, "two": TEXT},
-        ("--min-count", "--train-lines", "--valid-share"),
-        ("--train-test-overlap=drop", "--lower", "--drop-unknown"),
+        ("--min-count", "--train-lines", "--valid-size"),
+        ("--train-test-overlap=drop", "--lower"),
     ),
     "classify.score": Target(
         "classify score {one} {two}", {"one": LABELED, "two": LABELED}, ("--resamples",)
@@ -271,9 +270,6 @@ TARGETS |= {
         "edits dictionary {one} {two} --transforms {suffixes} --groups all --label-dict {out}2 "
         "-o {out} --jobs 1",
         {"one": TEXT, "two": TEXT.replace(b"s ", b" "), "suffixes": b"s - is\n- ed\n"},
-    ),
-    "confusion-sets.counts": Target(
-        "confusion-sets --counts {counts} --checker symspell -o {out}", {"counts": COUNTS}
     ),
     "spelling.correct.gz": Target(
         "spelling correct {text} --counts {one.gz} -o {out}",

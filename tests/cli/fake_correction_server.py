@@ -3,7 +3,7 @@
 Each call of the corrector prints its lines as JSON. A line that contains "wait" is corrected when
 the file `gate` exists in the working directory. A line that contains "fail" raises an exception,
 and one that contains "panic" an exception that is not a subclass of `Exception`. The environment
-variable IDLE_SECONDS sets `ServerLimits.idle_seconds`.
+variables IDLE_SECONDS, MAX_REQUESTS and BATCH_LINES set the fields of `ServerLimits`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fairseq_ssl
 from fairseq_ssl.cli import options, serve
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference.correction import CorrectedLine, CorrectionConfig, Edit
-from fairseq_ssl.inference.server import ServerLimits
+from fairseq_ssl.inference.server import correction_app, run_app
 from fairseq_ssl.text.raw_text import LineSegmenter, TokenEdit, apply_line_edits, line_edits
 
 RULES = {
@@ -71,9 +72,18 @@ class FakeCorrector:
 
 
 if __name__ == "__main__":
-    idle = float(os.environ.get("IDLE_SECONDS", "1000"))
+    variables = {"idle_seconds": 1000.0, "max_requests": 100, "batch_lines": 64}
+    limits: dict[str, Any] = {
+        name: type(default)(os.environ.get(name.upper(), default))
+        for name, default in variables.items()
+    }
     vars(serve)["Corrector"] = FakeCorrector
-    vars(serve)["ServerLimits"] = partial(ServerLimits, idle_seconds=idle)
+    vars(serve)["correction_app"] = lambda corrector, some: correction_app(
+        corrector, replace(some, **limits)
+    )
+    vars(serve)["run_app"] = lambda app, listener, some: run_app(
+        app, listener, replace(some, **limits)
+    )
     options.one_device = lambda name: "cpu"
     fairseq_ssl.register = lambda: None
     sys.exit(main(["serve", "--model", "none", "--port", "0", *sys.argv[1:]]))

@@ -35,20 +35,24 @@ def folder(
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Change to a new folder with the model and the text."""
+    """Change to a new folder with the model and the text, and divide texts into small blocks."""
+    monkeypatch.setitem(back_translation.BLOCK_KIB, "cpu", 1)
+    monkeypatch.setattr(back_translation, "SHARD_KIB", 1)
     for name in ("m.pt", "mono", "data"):
         (tmp_path / name).symlink_to(folder / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-BLOCKS = ("back-translate", "mono", *MODEL, "--block", "1", "--jobs", "1")
-"""Return the command for mono with blocks of 1 KiB in one process."""
+COMMAND = ("back-translate", "mono", *MODEL, "--jobs", "1")
+SMALL_BLOCKS = (
+    "from fairseq_ssl.inference import back_translation; back_translation.BLOCK_KIB['cpu'] = 1; "
+)
 
 
 def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
     """Run the command in this process and return its output."""
-    assert main([*BLOCKS, "-o", name, "--force", *flags]) == code
+    assert main([*COMMAND, "-o", name, "--force", *flags]) == code
     return Path(name).read_bytes() if code == 0 else b""
 
 
@@ -103,7 +107,7 @@ def test_concatenated_shards_equal_one_run_and_seeds_differ(
 ) -> None:
     whole = made_by(*search)
     for number in (1, 2, 3):
-        assert main([*BLOCKS, "-o", "part", "--shard", f"{number}/3", *search]) == 0
+        assert main([*COMMAND, "-o", "part", "--shard", f"{number}/3", *search]) == 0
     parts = [Path(f"part.{number}-of-3").read_bytes() for number in (1, 2, 3)]
     assert all(parts)
     assert b"".join(parts) == whole
@@ -131,11 +135,12 @@ def test_shards_with_the_default_blocks_of_a_cpu_and_a_gpu_can_be_concatenated(
 
 
 @pytest.mark.slow
-def test_noise_depends_only_on_the_line(here: Path) -> None:
+def test_noise_depends_only_on_the_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noisy = made_by("--noisy-beam-beta", "6")
     assert noisy != made_by()
-    assert noisy == made_by("--noisy-beam-beta", "6", "--block", "2", "--max-tokens", "60")
     assert made_by("--noisy-beam-beta", "0") == made_by()
+    monkeypatch.setitem(back_translation.BLOCK_KIB, "cpu", 2)
+    assert noisy == made_by("--noisy-beam-beta", "6", "--max-tokens", "60")
 
 
 def test_processes_stdin_and_compressed_files_do_not_change_the_output(
@@ -190,9 +195,9 @@ def test_killed_run_resumes(here: Path) -> None:
     lines = Path("mono").read_bytes()
     Path("mono").unlink()
     Path("mono").write_bytes(lines * 30)
-    base = [*BLOCKS, *CTRANSLATE2, "--source-output", "given", "-o"]
+    base = [*COMMAND, *CTRANSLATE2, "--source-output", "given", "-o"]
     whole = made_by(*CTRANSLATE2)
-    assert 0 < kill([*base, "killed"], "killed") < len(whole)
+    assert 0 < kill([*base, "killed"], "killed", SMALL_BLOCKS) < len(whole)
     assert main([*base, "killed"]) == 0
     assert Path("killed").read_bytes() == whole
     assert Path("given").read_bytes() == Path("mono").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,7 +132,7 @@ def test_predictions_are_printed_and_scored(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gold, output = folder / "data/text/valid.tsv", tmp_path / "mixture.txt"
-    words = (gold, "--labeled", "-o", output, "--windows", "2")
+    words = ("--split", "valid", "-o", output, "--windows", "2")
     assert call(folder, "predict", "mixture", *words) == 0
     wanted = [line.partition("\t")[0] for line in gold.read_text().splitlines()]
     rows = [line.split("\t") for line in output.read_text().splitlines()]
@@ -155,7 +156,9 @@ def test_a_split_has_the_predictions_of_its_text(
     monkeypatch.setattr(classification, "BLOCK", 4)  # 9 texts are two blocks and a part
     gold, whole, split = folder / "data/text/valid.tsv", tmp_path / "whole", tmp_path / "split"
     words = ("--windows", "2", "-o")
-    assert call(folder, "predict", "mixture", gold, "--labeled", *words, whole) == 0
+    texts = tmp_path / "texts"
+    texts.write_text(re.sub("^.*\t", "", gold.read_text(), flags=re.MULTILINE))
+    assert call(folder, "predict", "mixture", texts, *words, whole) == 0
     assert call(folder, "predict", "mixture", "--split", "valid", *words, split) == 0
     assert len(split.read_text().splitlines()) == 9
     assert split.read_text() == whole.read_text()

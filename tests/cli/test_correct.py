@@ -20,7 +20,7 @@ from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.cli.killing import kill
-from tests.cli.rewriting import refused
+from tests.cli.rewriting import refused, set_block
 from tests.plugin.edit_corpus import trained, write_corpus
 from tests.unit.metrics.small_pipeline import small_pipeline
 
@@ -34,6 +34,9 @@ pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent Py
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 FEW = ("--edit-unfactorized", "--max-update", "1", "--disable-validation")
+SMALL_BLOCKS = (
+    "from fairseq_ssl.inference import correct_file; correct_file.__kwdefaults__['block'] = 1; "
+)
 SMALL = (
     *("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"),
     *("--encoder-attention-heads", "2"),
@@ -96,7 +99,7 @@ def test_raw_text_keeps_its_spacing(
     assert correct(model, "text", "--tokenizer", "moses", "-o", "moses") == 0
     assert Path("moses").read_text() == UPPER
     Path("tokens").write_text("the cat . it  runs .\n\nA  B\n")
-    assert correct(model, "tokens", "--tokenized", "-o", "out") == 0
+    assert correct(model, "tokens", "--tokenizer", "none", "-o", "out") == 0
     assert Path("out").read_text() == "THE CAT . IT RUNS .\n\nA B\n"
 
 
@@ -114,13 +117,14 @@ def test_json_has_the_edits_of_each_line(folder: Path, model: Path) -> None:
     assert last["edits"] == []
 
 
-def test_killed_run_resumes(folder: Path, model: Path) -> None:
+def test_killed_run_resumes(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_block(monkeypatch, correct_file, 1)
     Path("many").write_text(TEXT * 100)
     words = ["correct", "many", "--model", str(model), "--tokenizer", "moses", "--iterations", "1"]
-    words += ["--jobs", "1", "--block", "1", "-o"]
+    words += ["--jobs", "1", "-o"]
     assert main([*words, "complete"]) == 0
     complete = Path("complete").read_bytes()
-    assert 0 < kill([*words, "killed"], "killed") < len(complete)
+    assert 0 < kill([*words, "killed"], "killed", SMALL_BLOCKS) < len(complete)
     assert main([*words, "killed"]) == 0
     assert Path("killed").read_bytes() == complete
 
@@ -141,11 +145,12 @@ def test_diff_marks_edits(folder: Path, corpus: Path, model: Path) -> None:
 
 @pytest.mark.slow
 def test_processes_blocks_and_compression_do_not_change_the_output(
-    folder: Path, model: Path
+    folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("long").write_text(TEXT * 40)
     assert correct(model, "long", "-o", "one") == 0
-    words = ["correct", "long", "--model", str(model), "--iterations", "1", "--block", "1"]
+    words = ["correct", "long", "--model", str(model), "--iterations", "1"]
+    set_block(monkeypatch, correct_file, 1)
     assert main([*words, "--jobs", "2", "-o", "two.gz", "--batch-size", "3"]) == 0
     assert gzip.decompress(Path("two.gz").read_bytes()).decode() == UPPER * 40
     assert Path("one").read_text() == UPPER * 40
@@ -176,10 +181,9 @@ def test_ensembles_of_different_encoders(folder: Path, corpus: Path, model: Path
     ("words", "code", "culprit"),
     [
         (["--weights", "1,2"], 2, "--weights"),
-        (["--tokenized", "--lang", "de"], 2, "--lang"),
+        (["--tokenizer", "none", "--lang", "de"], 2, "--lang"),
         (["--lang", "xx_none"], 2, "xx_none"),
         (["--explain", "--spacy-model", "none"], 1, "none"),
-        (["--engine", "onnx"], 1, "checkpoint_last.pt"),
     ],
 )
 def test_wrong_options(
@@ -207,7 +211,7 @@ def test_a_tagger_of_subwords_needs_its_dictionaries(
     subwords = tagger(corpus / "bin", folder / "subwords", "CASE_upper", *SMALL)
     assert "--data-dir" in refused(capsys, 2, "correct", "text", "--jobs", "1", "--model", subwords)
     Path("tokens").write_text("the cat\n")
-    words = ("--tokenized", "--data-dir", corpus / "bin", "-o", "out")
+    words = ("--tokenizer", "none", "--data-dir", corpus / "bin", "-o", "out")
     assert correct(subwords, "tokens", *words) == 0
     assert Path("out").read_text() == "THE CAT\n"
 
@@ -224,15 +228,19 @@ def with_tokenizer(model: Path, path: Path, change: Any) -> Path:
 
 
 def test_a_line_that_cannot_be_tokenized_is_named(
-    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    set_block(monkeypatch, correct_file, 1)
     hostile = with_tokenizer(model, folder / "hostile.pt", pretrained.add_panic)
     line = f"the cat {pretrained.PANIC} x"
     Path("text").write_text("\n".join(["a b"] * 300 + [line] + ["c"] * 7) + "\n")
-    assert correct(hostile, "text", "--tokenized", "--block", "1", "-o", "out") == 1
+    assert correct(hostile, "text", "--tokenizer", "none", "-o", "out") == 1
     assert "text:301" in capsys.readouterr().err.splitlines()[-1]  # after those of the panic
     Path("text").write_text("the cat\n")
-    assert correct(hostile, "text", "--tokenized", "-o", "out", "--force") == 0
+    assert correct(hostile, "text", "--tokenizer", "none", "-o", "out", "--force") == 0
     assert Path("out").read_text() == "THE CAT\n"
 
 
@@ -320,7 +328,7 @@ def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model
     for kind in ("float32", "int8"):
         export = ["export", str(model), "--to", "onnx", "-o", kind, "--quantization", kind]
         assert main([*export, "--data-dir", str(corpus / "bin")]) == 0
-        assert correct(Path(kind), "text", "--engine", "onnx", "-o", f"{kind}.out") == 0
+        assert correct(Path(kind), "text", "-o", f"{kind}.out") == 0
         assert Path(f"{kind}.out").read_text() == UPPER
     words = [
         "correct",
@@ -330,8 +338,6 @@ def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model
         "--model",
         "int8",
         "float32",
-        "--engine",
-        "onnx",
         "--jobs",
         "1",
     ]

@@ -105,7 +105,7 @@ def test_output_equals_a_python_loop(
     text: None, small_blocks: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("en", "de", "--filter", CHAIN, "-o", "x", "y", "--jobs", "1")
-    assert filtered(*command, "--examples", "2") == 0
+    assert filtered(*command) == 0
     kept, dropped = plainly(PAIRS)
     assert read("x", "y") == kept
     assert min(dropped.values()) > 20, "each filter has something to do"
@@ -116,7 +116,7 @@ def test_output_equals_a_python_loop(
     assert note["filters"] == [one["filter"] for one in note["dropped"]]
     for one in note["dropped"]:
         name = one["filter"].partition(":")[0]
-        assert len(one["examples"]) == 2
+        assert len(one["examples"]) == 3
         for example in one["examples"]:
             pair = PAIRS[example["line"] - 1]
             assert (_reason(pair) or "duplicates") == name

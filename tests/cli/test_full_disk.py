@@ -39,7 +39,7 @@ def text(tmp_path: Path) -> Path:
 
 SMALL = (
     "tokenize {text} --moses en -o {out}",
-    "noise {text} --method direct --changed-positions {out} -o {other}.noisy",
+    "noise {text} --method spelling -o {out}",
     "filter {text} {other} --filter clean -o {other}.clean {out}",
     "tokenize {text} --train-truecase {out}",
     "edits dictionary {text} {other} --jobs 1 -o {out}",
@@ -47,7 +47,7 @@ SMALL = (
     "edits prepare {text} {other} --jobs 1 -o {out}",
     "report a={text} --source {text} --reference {other} -o {out}",
     "rerank vectors {text} --dimensions 2 --buckets 9 --epochs 1 -o {out}.vec",
-    "classify prepare {classes} --subword-vocab-size 40 --valid-share 0.2 -o {out}",
+    "classify prepare {classes} --subword-vocab-size 40 --valid-size 0.2 -o {out}",
     "subwords train {text} --kind subword-nmt --size 9 -o {out}",
     "subwords train {text} --size 40 -o {out}",
     "position-data vanilla {folder} {out}",

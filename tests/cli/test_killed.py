@@ -1,7 +1,7 @@
 """Killed commands leave no output, and a second run is not affected.
 
 Commands that resume are tested in their own files: noise, filter, back-translate, rerank
-features, filter learned apply, classify label, and training.
+features, learned-filter apply, classify label, and training.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ COMMANDS = {
     "report": "report a={few} --reference {few} --source {few} --metric accuracy -o {out}",
     "merge": "rerank merge l2r={list} --subwords none -o {out}",
     "position-data": "position-data interpolate {folder} {out} --sentences 2",
-    "prepare": "classify prepare {classes} --subword-vocab-size 500 --valid-share 0.2 "
-    "--test-share 0.2 -o {out}",
+    "prepare": "classify prepare {classes} --subword-vocab-size 500 --valid-size 0.2 "
+    "--test-size 0.2 -o {out}",
 }
 """Commands for each way to write: lines, a file at the end, a folder."""
 

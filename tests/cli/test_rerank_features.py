@@ -11,11 +11,12 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference import language_models, translation_scorer
+from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.rerank.nbest import parse_nbest
 from fairseq_ssl.text.subwords import model
 from tests.cli.killing import kill
-from tests.cli.rewriting import given, refused, shown
+from tests.cli.rewriting import given, refused, set_block, shown
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
 
@@ -35,7 +36,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Change to a new folder with models, an n-best list (n = 3), and the source."""
+    """Change to a new folder with models, an n-best list (n = 3), and the source.
+
+    Lists are divided into small blocks.
+    """
+    set_block(monkeypatch, score_nbest_file, 1)
     for path in models.iterdir():
         (tmp_path / path.name).symlink_to(path)
     lines, sources = [], []
@@ -52,9 +57,13 @@ def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
+SMALL_BLOCKS = (
+    "from fairseq_ssl.inference.nbest_scores import score_nbest_file; "
+    "score_nbest_file.__kwdefaults__['block'] = 1; "
+)
 TRANSLATED = ("--translation", "t.pt", "--source", "source")
 FEATURES = (
-    *("rerank", "features", "list", "--jobs", "1", "--block", "1"),
+    *("rerank", "features", "list", "--jobs", "1"),
     *("--data-dir", "data"),
 )
 
@@ -65,7 +74,9 @@ def made_by(*flags: str, name: str = "made") -> bytes:
     return Path(name).read_bytes()
 
 
-def test_unknown_words_in_the_last_block_are_no_error(here: Path) -> None:
+def test_unknown_words_in_the_last_block_are_no_error(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The size of blocks does not decide if a list is scored."""
     lines: list[str] = []
     while len("".join(lines)) < 1024:
@@ -73,7 +84,10 @@ def test_unknown_words_in_the_last_block_are_no_error(here: Path) -> None:
     lines.append(f"{len(lines)} ||| new words only ||| l2r= -1 ||| 0\n")
     Path("list").write_text("".join(lines))
     Path("source").write_text("a b c\n" * len(lines))
-    assert made_by(*TRANSLATED) == made_by(*TRANSLATED, "--block", "64")
+    made = made_by(*TRANSLATED)
+    with monkeypatch.context() as patch:
+        set_block(patch, score_nbest_file, 64)
+        assert made == made_by(*TRANSLATED)
     Path("list").write_text("".join(lines).replace("u v w x", "no known word here"))
     assert main([*FEATURES, "-o", "none", *TRANSLATED]) == 1
 
@@ -173,7 +187,7 @@ def test_processes_stdin_and_compressed_lists_do_not_change_scores(
     assert made_by(*flags, "--jobs", "2") == whole
     assert gzip.decompress(made_by(*flags, name="made.gz")) == whole
     given(monkeypatch, Path("list").read_bytes())
-    words = ["rerank", "features", "-", "--jobs", "1", "--block", "1", *flags]
+    words = ["rerank", "features", "-", "--jobs", "1", *flags]
     assert shown(capsys, *words, "--data-dir", "data").encode() == whole
 
 
@@ -182,7 +196,7 @@ def test_killed_run_resumes(here: Path, capsys: pytest.CaptureFixture[str]) -> N
     Path("list").write_text(text + _later(text, 20))
     Path("source").write_text(Path("source").read_text() * 21)
     words = [*FEATURES, *TRANSLATED, "-o"]
-    kill([*words, "killed"], "killed")
+    kill([*words, "killed"], "killed", SMALL_BLOCKS)
     assert not Path("killed").exists()
     assert main([*words, "killed"]) == 0
     assert "resuming after line" in capsys.readouterr().err

@@ -118,7 +118,7 @@ def test_50_concurrent_requests_are_corrected_in_few_calls(
 def test_a_long_request_takes_turns_with_short_ones(
     start_server: Start, clients: ThreadPoolExecutor
 ) -> None:
-    server = start_server("--batch-size", 10)
+    server = start_server(BATCH_LINES="10")
     first = block(server, clients)
     long = clients.submit(post, server, {"lines": [f"go {number}" for number in range(25)]})
     until(lambda: waiting(server) == 1)
@@ -208,7 +208,7 @@ def test_requests_of_disconnected_clients_are_dropped(
     start_server: Start, clients: ThreadPoolExecutor
 ) -> None:
     """The first client disconnects during its correction, the others before theirs."""
-    server = start_server("--batch-size", 2)
+    server = start_server(BATCH_LINES="2")
     gone = [begin_request(server, b'{"text": "wait for me"}')]
     until(lambda: server.calls() == [["wait for me"]])
     for body in (b'{"text": "gone"}', b'{"text": "gone', b'{"lines": ["a", "b", "c"]}'):
@@ -259,7 +259,7 @@ def test_an_exception_fails_only_its_request_and_no_text_is_logged(
 def test_too_many_requests_are_rejected_until_some_are_answered(
     start_server: Start, clients: ThreadPoolExecutor
 ) -> None:
-    server = start_server("--max-requests", 2)
+    server = start_server(MAX_REQUESTS="2")
     waiting = [block(server, clients), clients.submit(post, server, {"text": "go"})]
     until(lambda: active(server) == 2)
     rejected = post(server, {"text": "end"})

@@ -64,7 +64,7 @@ CASES = {
         *("learner:listed=true", "filtering:delete=0.3", "spelling:rate=0.3", "direct,denoise"),
         "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.2",
         "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.3",
-        *("direct --seed 2", "direct --mask-token <m>", "filtering --counts counts"),
+        *("direct --seed 2", "filtering --counts counts"),
         *("filtering --counts counts2", "spell:mean=0.9 --confusion-sets sets"),
         *("spell:mean=0.9 --confusion-sets sets2", "learner --learner-errors errors.json"),
         "learner --learner-errors errors2.json",
@@ -76,12 +76,12 @@ CASES = {
     "tokenize text --moses": (
         *("en", "fr", "en --no-escape", "en --normalize", "en --aggressive-dash-splits"),
     ),
-    "tag": ("<BT> text", "<FT> text", "<BT> text --undo"),
+    "tag": ("<BT> text", "<FT> text"),
     "tokenize text --truecase": ("case", "case2", "case --moses en"),
     "spelling correct typos --counts": ("spell", "spell2"),
     "subwords train text --size": (
         *("80", "70", "80 --tags <BT>", "60 --model-type unigram", "80 --character-coverage 0.99"),
-        *("40 --kind subword-nmt", "80 --sample-lines 5", "80 --sample-lines 5 --seed 2"),
+        "40 --kind subword-nmt",
     ),
     "subwords encode": ("spm.model text", "spm2.model text"),
     "m2 to-text gold.m2": (*("", "--annotator 1", "--annotator 1 --types R:ORTH"),),
@@ -96,7 +96,7 @@ CASES = {
     ),
     "edits label text other --jobs 1 --dictionary": ("edits", "edits2"),
     "learner-errors text corrected --min-count": ("1", "2"),
-    "confusion-sets --jobs 1": ("text --min-count 1", "text --min-count 1 --max-candidates 1"),
+    "confusion-sets --jobs 1": ("text --min-count 1", "text --min-count 2"),
 }
 """Options of each command."""
 PREPARED = (

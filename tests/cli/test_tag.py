@@ -1,4 +1,4 @@
-"""``fairseq-ssl tag``: lines, dictionaries, --undo, rejected options."""
+"""``fairseq-ssl tag``: lines, dictionaries, rejected options."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from tests.cli.rewriting import given, refused, shown
 TEXT = "a b\n\nc\u2028d \r\n<BT> e"
 
 
-def test_lines_round_trip(
+def test_lines_get_the_tag(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(monkeypatch, TEXT)
     tagged = shown(capsys, "tag", "<FT>")
     assert tagged == "<FT> a b\n<FT> \n<FT> c\u2028d \r\n<FT> <BT> e\n"
-    given(monkeypatch, tagged)
-    assert shown(capsys, "tag", "<FT>", "--undo") == f"{TEXT}\n"
 
 
 def test_hyphen_is_stdin_and_stdout(
@@ -44,10 +42,6 @@ def test_existing_tags_are_counted(
     assert "1 of 4 lines already started with <BT>" in capsys.readouterr().err
     assert gzip.decompress(output.read_bytes()).endswith(b"\r\n<BT> <BT> e\n")
     assert output.with_name("out.gz.json").exists()
-    assert main(["tag", "<BT>", str(file), "--undo"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.endswith("\r\ne\n")
-    assert "3 of 4 lines did not start with <BT>" in captured.err
 
 
 def test_dictionaries_alone_or_with_lines(

@@ -15,14 +15,13 @@ TEXTS = {
     "wrong": WRONG * 50,
     "right": RIGHT * 50,
     "list": f"0 ||| {RIGHT[:-1]} ||| l2r= -0.5 ||| -0.5\n",
-    "counts": "the 100\ncat 90\nthan 30\n",
 }
 COMMANDS = (
     "tokenize wrong --moses en -o out",
     "postprocess wrong --remove-brackets -o out",
     "tag <BT> wrong -o out",
     "tokenize wrong --train-truecase out",
-    "confusion-sets --counts counts --checker symspell -o out",
+    "confusion-sets right -o out",
     "edits dictionary wrong right --jobs 1 -o out",
     "learner-errors wrong right -o out",
     "filter wrong right --filter clean --jobs 1 -o out out2",

@@ -34,7 +34,7 @@ def test_every_verb_has_help_without_torch(run: Run, tmp_path: Path) -> None:
 from fairseq_ssl.cli.main import VERBS, main
 for verb in VERBS:
     try:
-        main([*verb.split(), "--help"])
+        main([verb, "--help"])
     except SystemExit as end:
         assert end.code == 0, verb
 """

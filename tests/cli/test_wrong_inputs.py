@@ -64,7 +64,7 @@ FILES: dict[str, str | bytes] = {
 }
 SHORT = {
     "COPY": "--copy-unknown --source-dict dict.txt --target-dict dict.txt -o out --source",
-    "FIT": "filter learned fit labeled labeled --jobs 1 --clean labeled labeled",
+    "FIT": "learned-filter fit labeled labeled --jobs 1 --clean labeled labeled",
     "VECTORS": "--vectors v.vec v.vec",
     "OUT": "-o out --jobs 1",
     "PREPARE": "classify prepare labeled -o out --subword-vocab-size 60",
@@ -102,24 +102,20 @@ CASES = """
 2 | different files              | spelling count text -o text --force
 1 | text:1                       | spelling correct text --counts text
 2 | text is an input             | spelling correct text --counts dict.txt -o text
-2 | text is a file               | subwords encode bpe --tags <BT> text
 1 | nothing                      | subwords encode nothing text
 2 | bpe.model is an input        | subwords encode bpe text -o bpe.model
 2 | bpe.model is an input        | subwords dictionary bpe -o bpe.model
 1 | latin:2                      | subwords train text latin --size 30 -o out
 1 | latin:2                      | subwords train text latin --size 30 -o out --kind subword-nmt
 2 | <unk>                        | subwords train text --size 30 -o out --tags <unk>
-1 | text:1                       | confusion-sets --counts text -o out
 1 | text                         | confusion-sets text --min-count 99 -o out
 2 | text is an input             | confusion-sets text -o text
 2 | 'kepp'                       | noise text --method direct:kepp=1
 2 | different files              | noise text --method spelling -o text --jobs 1
 2 | out.tmp would be overwritten | noise out.tmp --method spelling OUT
-2 | out.json would be            | noise text --method spelling -o out --clean out.json --jobs 1
 2 | pipe is a device or a pipe   | noise text --method direct --counts pipe OUT
 2 | pipe                         | noise pipe --method direct --jobs 1
 2 | run is a folder              | noise text --method spelling -o run --force --jobs 1
-2 | stdout                       | noise text --method spelling -o out --clean - --jobs 1
 1 | missing                      | noise missing --method spelling OUT
 1 | empty                        | noise empty --method spelling OUT
 1 | blank                        | noise blank --method filtering OUT
@@ -141,8 +137,8 @@ CASES = """
 2 | would replace the input      | FIT VECTORS -o v.vec --force
 1 | missing                      | FIT --vectors v.vec missing -o out
 1 | short                        | FIT VECTORS --clean short short -o out
-2 | different files              | filter learned apply run text other --keep 5 -o out out
-1 | run                          | filter learned apply run text other --keep 5 -o out out2
+2 | different files              | learned-filter apply run text other --keep 5 -o out out
+1 | run                          | learned-filter apply run text other --keep 5 -o out out2
 2 | text is an input             | edits dictionary text other -o text --jobs 1
 2 | edits is an input            | edits label text other -o edits --dictionary edits --jobs 1
 2 | other is an input            | edits dictionary text other -o out --label-dict other --jobs 1
@@ -208,8 +204,8 @@ CASES = """
 1 | extra:2                      | PREPARE --valid valid --extra-unlabeled extra
 2 | pipe                         | PREPARE --valid valid --extra-unlabeled pipe
 1 | --train-lines                | PREPARE --train-lines 41
-1 | --subword-vocab-size         | PREPARE --subword-vocab-size 20000 --valid-share 0.2
-2 | would replace the input      | classify prepare labeled --valid-share 0.2 -o pair/.. --force
+1 | --subword-vocab-size         | PREPARE --subword-vocab-size 20000 --valid-size 0.2
+2 | would replace the input      | classify prepare labeled --valid-size 0.2 -o pair/.. --force
 2 | would replace the input      | position-data vanilla pair pair
 2 | would replace the input      | position-data vanilla pair pair/.. --force
 2 | run exists                   | position-data vanilla pair run

@@ -6,7 +6,7 @@ import sys
 
 WITH_FAIRSEQ = {
     *("analyze", "average", "back-translate", "classify label", "classify predict", "correct"),
-    *("edits prepare", "edits tune", "export", "filter learned", "position-data"),
+    *("edits prepare", "edits tune", "export", "learned-filter", "position-data"),
     "rerank features",
 }
 """Verbs of `fairseq-ssl` that load models or binarized data."""

@@ -144,7 +144,7 @@ def test_generated_pages_do_not_depend_on_the_machine(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_page_of_a_command_has_all_its_options(verb: str) -> None:
-    page = read_page(f"commands/{verb.replace(' ', '-')}.md")
+    page = read_page(f"commands/{verb}.md")
     assert page
     assert "## Examples" in page
     for flag in flags_of(verb_parser(verb)):

@@ -132,12 +132,12 @@ EXTRAS = {
     "ctranslate2": r"--to ctranslate2|--engine ctranslate2",
     "gec": r"score errant|m2 from-(text|json)",
     "noise": r"--method learner|learner-errors|confusion-sets|--spelling",
-    "onnx": r"--to onnx|--engine onnx",
+    "onnx": r"--to onnx",
     "plot": r"--figure|shift-similarity|length-bleu",
     "ray": r"--engine (\w+,)?ray\b",
     "rouge": r"score rouge",
     "serve": r"fairseq-ssl serve",
-    "wmt": r"langid:|--config |filter learned|rerank vectors|mecab",
+    "wmt": r"langid:|--config |learned-filter|rerank vectors|mecab",
 }
 """Patterns of the code that needs an extra."""
 
@@ -211,11 +211,10 @@ def fairseq_flags() -> set[str]:
 
 
 def fault_of_verb(words: list[str]) -> str:
-    name = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in VERBS), "")
-    if not name:
-        return f"no verb {' '.join(words[:1])}"
+    name, *rest = words or [""]
+    if name not in VERBS:
+        return f"no verb {name}"
     parser = verb_parser(name)
-    rest = words[len(name.split()) :]
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):

@@ -117,7 +117,7 @@ def model(run: Run, data: Path) -> Path:
 
 @pytest.mark.slow
 def test_verbs_and_nouns_are_corrected_and_case_is_kept(run: Run, data: Path, model: Path) -> None:
-    words = ("fairseq-ssl", "correct", data / "test.src", "--model", model, "--tokenized")
+    words = ("fairseq-ssl", "correct", data / "test.src", "--model", model, "--tokenizer", "none")
     corrected = run(*words, "--jobs", "1").stdout.splitlines()
     source, target = ((data / f"test.{side}").read_text().splitlines() for side in ("src", "trg"))
     scores = agreement(zip(source, corrected, target, strict=True)).scores

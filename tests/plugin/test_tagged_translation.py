@@ -204,15 +204,13 @@ def test_fluency_boost_keeps_less_fluent_hypotheses(
         *("--save-dir", tmp_path, "--no-epoch-checkpoints", "--disable-validation", "--cpu"),
     )
     model, lm = trained / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt"
-    boost = (
-        *("--fluency-boost-lm", lm, "--fluency-boost-ratio", "1.01"),
-        *("--fluency-boost-data", binary),
-    )
+    ratio = ("--fluency-boost-ratio", "1.01")
+    boost = ("--fluency-boost-lm", lm, "--fluency-boost-data", binary)
     search = ("--beam", "5", "--nbest", "5", "--lenpen", "1", "--max-len-b", "40")
     words = ("fairseq-generate", toy_data, *TASK, "--gen-subset", "valid", "--cpu", "--path", model)
     shown = [
         re.findall(r"^H-(\d+)\t\S+\t(.*)$", run(*words, *search, *flags).stdout, re.M)
-        for flags in ((), boost)
+        for flags in ((), (*boost, *ratio))
     ]
     before, kept = ([(int(number), words) for number, words in hits if words] for hits in shown)
     assert 0 < len(kept) < len(before)
@@ -221,6 +219,7 @@ def test_fluency_boost_keeps_less_fluent_hypotheses(
     run(
         *("fairseq-ssl", "back-translate", toy_text / "valid.words", "--model", model, *search),
         *(*boost, "--data-dir", toy_data, "-o", made, "--source-output", given, "--jobs", "1"),
+        f"--fairseq-options={' '.join(ratio)}",
     )
     kept.sort(key=lambda pair: pair[0])
     sources = (toy_text / "valid.words").read_text().splitlines()

@@ -133,10 +133,10 @@ def test_a_pretrained_encoder_is_an_expert_with_its_own_subwords() -> None:
 def test_splits_have_the_sizes_of_table_3_1() -> None:
     commands = called(dry("prepare"), "fairseq-ssl")
     flags = {Path(words[2]).parent.name: dict(pairwise(words)) for words in commands}
-    assert {task: found["--valid-lines"] for task, found in flags.items()} == {
+    assert {task: found["--valid-size"] for task, found in flags.items()} == {
         **{"elec": "2500", "imdb": "3754", "rotten_tomatoes": "960", "rcv1": "1557"},
     }
-    assert flags["rotten_tomatoes"]["--test-lines"] == "1066"
+    assert flags["rotten_tomatoes"]["--test-size"] == "1066"
 
 
 @pytest.mark.parametrize("kinds", ["", "alone random", "imitators lines.5", "alone"])

@@ -71,7 +71,7 @@ def test_the_filter_learns_from_the_sets_of_all_years() -> None:
         commands = lines("generate", SYSTEMS="tagged@50", **settings)
         (clean,) = (line for line in commands if line.endswith("filter-clean/raw.en"))
         assert clean.split()[1:-2] == [f"/data/{name}.en" for name in names]
-        (fit,) = (line for line in commands if "filter learned fit" in line)
+        (fit,) = (line for line in commands if "learned-filter fit" in line)
         assert "/filter-clean/en " in fit.partition("--clean ")[2]
 
 

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ssl.io.outputs import atomic_path, exclusive
-
-
-def sample_lines(lines: Iterable[str], size: int, seed: int) -> list[str]:
-    """Return a uniform sample of up to `size` lines, in their order, by reservoir sampling.
-
-    Only the sample is held in memory. The same seed gives the same sample.
-    """
-    generator = random.Random(seed)
-    reservoir: list[tuple[int, str]] = []
-    for number, line in enumerate(lines):
-        if number < size:
-            reservoir.append((number, line))
-        elif (index := generator.randrange(number + 1)) < size:
-            reservoir[index] = (number, line)
-    return [line for _, line in sorted(reservoir)]
-
 
 VOCABULARY_SUFFIX = ".vocab"
 """Suffix of the vocabulary file of a model."""

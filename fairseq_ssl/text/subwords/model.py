@@ -18,7 +18,6 @@ from fairseq_ssl.signature import Signature, file_fingerprint
 from fairseq_ssl.text.subwords import (
     VOCABULARY_SUFFIX,
     TrainedSubwords,
-    sample_lines,
     sentencepiece_model,
     subword_nmt_model,
     with_suffix,
@@ -55,8 +54,6 @@ def train_subwords(
     tags: Sequence[str] = (),
     character_coverage: float | None = None,
     model_type: str | None = None,
-    sample: int | None = None,
-    seed: int = 1,
     source: Sequence[str] = (),
     overwrite: bool = False,
 ) -> tuple[TrainedSubwords, Signature]:
@@ -72,8 +69,6 @@ def train_subwords(
         character_coverage: share of characters covered by the vocabulary, for sentencepiece
             (default: 1).
         model_type: ``bpe`` or ``unigram``, for sentencepiece (default: bpe).
-        sample: number of lines to sample from the text (default: all lines).
-        seed: seed of the sample.
         source: names of the training files, for the signature.
         overwrite: whether to replace an existing model.
     """
@@ -91,12 +86,8 @@ def train_subwords(
             raise UsageError(
                 f"{path} exists. Set `overwrite` to replace it, or choose another output."
             )
-    if sample is not None:
-        lines = sample_lines(lines, sample, seed)
     trained = package.train(lines, prefix, size, **options)
     params = {"kind": kind, "lines": trained.lines, "size": size, **options}
-    if sample is not None:
-        params["seed"] = seed
     signature = Signature("subwords", params, {"text": list(source)})
     signature.write_beside(trained.model)
     return trained, signature
@@ -155,7 +146,7 @@ def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
     if symbols:
         logger.warning(
             "%s does not exist, so tags at the beginning of a line get a separate %s. Copy it with "
-            "%s, or set `tags` to those among %s",
+            "%s. Symbols that can be tags: %s",
             *(signature, MARKER, path, " ".join(sorted(symbols)[:MAX_SHOWN])),
         )
     return model
@@ -199,6 +190,5 @@ def _trained_tags(path: Path) -> list[str]:
         return [str(tag) for tag in read_json(signature).get("tags", [])]
     except (DataError, AttributeError, TypeError):
         raise DataError(
-            f"{signature} is not a signature of `fairseq-ssl subwords train`. Remove it, and set "
-            "`tags`."
+            f"{signature} is not a signature of `fairseq-ssl subwords train`. Remove it."
         ) from None

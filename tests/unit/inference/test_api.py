@@ -123,6 +123,9 @@ def test_wrong_models_are_rejected(folder: Path, capfd: pytest.CaptureFixture[st
         "language_modeling": lambda: load_model(language_model, data),
         "marian": lambda: load_model(model, engine="marian"),
         "--none": lambda: load_model(DecodingConfig((model,), data, fairseq_options=("--none",))),
+        "--temperature": lambda: load_model(
+            DecodingConfig((model,), data, fairseq_options=("--temperature", "0"))
+        ),
         "`fluency_boost_lm`": lambda: load_model(DecodingConfig((model,), data, **boost)),
         "is a folder": lambda: inference.Corrector.from_pretrained(folder, tokenizer=None),
         "without the folder": lambda: inference.Corrector.from_pretrained(model, tokenizer=None),
@@ -202,8 +205,7 @@ def test_models_keep_the_threads_of_torch_except_in_worker_processes(
         ({"seed": 2**32}, "`seed` is 4294967296"),
         ({"fluency_boost_lm": "lm.pt"}, "`fluency_boost_data`"),
         ({"fluency_boost_data": "bin"}, "`fluency_boost_lm`"),
-        ({"noisy_beam_granularity": "hypothesis"}, "`noisy_beam_beta`"),
-        ({"temperature": 0.5}, "`temperature`"),
+        ({"sampling_topk": 5}, "`sampling`"),
         ({"lenpen": -20}, "`lenpen` is -20"),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import block_noise
-from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, corpus_noise
+from fairseq_ssl.noise.block_noise import corpus_noise
 from fairseq_ssl.noise.byte_words import split_words
 from fairseq_ssl.noise.tokens import Unigrams
 
@@ -36,9 +36,7 @@ CHAINS = (
 @pytest.mark.parametrize("words", CHAINS)
 @given(lines=LINES, newline=st.booleans())
 def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newline: bool) -> None:
-    noise = corpus_noise(
-        block_noise.parse_noise(words), RESOURCES, 7, dict.fromkeys(NOISE_OUTPUTS, False)
-    )
+    noise = corpus_noise(block_noise.parse_noise(words), RESOURCES, 7)
     data = ("\n".join(lines) + "\n" * newline).encode()
     assert split_words(data, 10_000) is not None
     block = ByteBlock(3, 0, data)
@@ -47,25 +45,18 @@ def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newli
 
 @pytest.mark.parametrize("words", ["direct", "spelling"])
 def test_long_and_short_blocks_share_a_table(words: str) -> None:
-    noise = corpus_noise(block_noise.parse_noise(words), RESOURCES, 7, {"noisy": False})
+    noise = corpus_noise(block_noise.parse_noise(words), RESOURCES, 7)
     for number, copies in enumerate((1, 4000, 2, 5000)):
         block = ByteBlock(number, 0, "the ab\tnaïve\n".encode() * copies)
         assert noise(block) == replace(noise, numbered=None)(block)
 
 
 @pytest.mark.parametrize("wide", ["", "\u3000"])
-def test_clean_and_noisy_lines_are_aligned_for_fairseq(wide: str) -> None:
+def test_noisy_lines_have_no_other_line_ends(wide: str) -> None:
     """fairseq ends a line at CR."""
-    noise = corpus_noise(
-        block_noise.parse_noise("direct:keep=1:mask=0"),
-        RESOURCES,
-        7,
-        {"noisy": False, "clean": False},
-    )
+    noise = corpus_noise(block_noise.parse_noise("direct:keep=1:mask=0"), RESOURCES, 7)
     block = ByteBlock(0, 0, f"the\ra{wide}\nb\r\nthe\n".encode())
-    noisy, clean = (cast(bytes, one).decode() for one in noise(block).outputs)
-    assert noisy == "the a\nb\nthe\n"
-    assert clean == f"the a{wide}\nb \nthe\n"
+    assert noise(block).output == b"the a\nb\nthe\n"
 
 
 def test_noises_are_applied_in_order() -> None:
@@ -75,27 +66,25 @@ def test_noises_are_applied_in_order() -> None:
         "filtering:delete=0.0:replace=1.0:distance=3.0",
     ]
     assert str(block_noise.parse_noise("direct")[0]) == "direct:keep=0.2:mask=0.3"
-    noise = corpus_noise(chain, RESOURCES, 7, {"noisy": False})
-    assert b"<mask>" not in cast(bytes, noise(ByteBlock(0, 0, b"a b c\n" * 9)).outputs[0])
+    noise = corpus_noise(chain, RESOURCES, 7)
+    assert b"<mask>" not in cast(bytes, noise(ByteBlock(0, 0, b"a b c\n" * 9)).output)
 
 
-def test_bad_lines_do_not_change_the_noise_of_other_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_their_first_bad_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_noise, "MAX_TOKENS", 4)
-    noise = corpus_noise(
-        block_noise.parse_noise("spelling:rate=0.5"), RESOURCES, 7, {"noisy": True, "clean": False}
-    )
-    lines = [b"first line\n", b"\n", b"a b c d e\n", b"four words of this\n", b"caf\xe9\n"]
-    good = [line if number in (0, 3) else b"any\n" for number, line in enumerate(lines)]
-    result, other = (noise(ByteBlock(2, 5, b"".join(block))) for block in (lines, good))
-    noisy, clean = result.outputs
-    assert clean == b"first line\nfour words of this\n"
-    expected = gzip.decompress(cast(bytes, other.outputs[0])).splitlines()
-    assert gzip.decompress(cast(bytes, noisy)).splitlines() == [expected[0], expected[3]]
-    assert [bad.place for bad in result.bad] == [2, 3, 5]
-    both = result.and_then(result)
-    assert [bad.place for bad in both.bad] == [2, 3, 5, 7, 8, 10]
-    assert (both.lines, both.tokens, both.changed) == (10, 12, 2 * result.changed)
-    assert both.end == result.end == 5 + sum(map(len, lines))
+    noise = corpus_noise(block_noise.parse_noise("spelling:rate=0.5"), RESOURCES, 7, True)
+    lines = b"first line\nfour words of this\n"
+    good, bad = noise(ByteBlock(2, 5, lines)), noise(ByteBlock(3, 40, b"any\na b c d e\n\n"))
+    assert len(gzip.decompress(cast(bytes, good.output)).splitlines()) == 2
+    assert (good.bad, bad.output) == (None, b"")
+    assert bad.bad is not None
+    assert (bad.bad.place, bad.bad.what) == (2, "has 5 tokens. The maximum is 4")
+    both = good.and_then(good)
+    assert (both.lines, both.tokens, both.changed) == (4, 12, 2 * good.changed)
+    assert both.end == good.end == 5 + len(lines)
+    first = good.and_then(bad).and_then(bad).bad
+    assert first is not None
+    assert first.place == 4
 
 
 @pytest.mark.parametrize("char", [*"\0\x01\u00a0\u3000\u2003\u2028\u0085", "\udce9"])

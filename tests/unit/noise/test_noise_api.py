@@ -26,16 +26,15 @@ ERRORS = LearnerErrors({"zzz": 3}, {"the": 2}, {}, (0, 1), KINDS)
     [("direct", 2), ("denoise,spelling:rate=0.1", 1), ("spell", 1), ("learner", 2)],
 )
 def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> None:
-    source, noisy, clean = (tmp_path / name for name in ("source", "noisy", "clean"))
+    source, noisy = (tmp_path / name for name in ("source", "noisy"))
     source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     settings: Any = {"seed": 3, "resources": NoiseResources(confusion_sets=SETS)}
-    files = partial(noise_file, source, noisy, method, clean=clean, **settings)
+    files = partial(noise_file, source, noisy, method, **settings)
     summary = files(executor=LocalExecutor(jobs))
     assert summary is not None
     assert (summary.lines, summary.tokens) == (100, 800)
     assert 0 < summary.changed < 800
     assert noisy.read_text().splitlines() == add_noise(LINES, method, **settings) != LINES
-    assert clean.read_bytes() == source.read_bytes()
     assert files() is None
 
 
@@ -108,20 +107,6 @@ def test_wrong_resources_are_rejected(word: str) -> None:
         add_noise(["a b"], "spell")
 
 
-def test_words_of_skipped_lines_are_not_sampled(tmp_path: Path) -> None:
-    text, noisy, clean = (tmp_path / name for name in ("text", "noisy", "clean"))
-    long = b"long " * 10_001
-    text.write_bytes(b"a b\nc\0 NUL\0 \0\n \n" + long + b"\nwrong caf\xe9\nb d\n")
-    summary = noise_file(
-        text, noisy, "filtering:replace=1:delete=0", clean=clean, skip_bad_lines=True
-    )
-    assert summary is not None
-    assert (summary.lines, summary.skipped) == (6, 4)
-    assert clean.read_text() == "a b\nb d\n"
-    assert (tmp_path / "noisy.counts").read_text() == "b 2\na 1\nd 1\n"
-    assert set(noisy.read_text().split()) <= set("abd")
-
-
 @pytest.mark.parametrize(
     "method",
     [
@@ -163,7 +148,6 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     [
         {"seed": 2},
         {"method": "spelling"},
-        {"skip_bad_lines": True},
         {"resources": NoiseResources(mask_token="[M]")},
         {"resources": NoiseResources(counts={"a": 1})},
         {"resources": NoiseResources(confusion_sets=SETS)},
@@ -172,7 +156,7 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
 )
 def test_other_settings_are_another_job(changed: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("a b c\n")
-    options: dict[str, Any] = {"method": "direct", "clean": tmp_path / "same"}
+    options: dict[str, Any] = {"method": "direct"}
     assert noise_file(tmp_path / "clean", tmp_path / "noisy", **options)
     assert noise_file(tmp_path / "clean", tmp_path / "noisy", **options) is None
     with pytest.raises(UsageError, match="noisy exists, and is not an output of this job"):

@@ -6,27 +6,18 @@ from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary
-from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.vocabulary import (
-    add_tag,
     add_tag_to_dictionary,
     check_tag,
     read_counts,
-    remove_tag,
     split_tags,
     write_counts,
 )
 
 LINES = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
-
-
-@given(LINES)
-def test_remove_tag_inverts_add_tag(line: str) -> None:
-    assert remove_tag(add_tag(line, "<BT>"), "<BT>") == line
-    assert add_tag(line, "<BT>").startswith("<BT> ")
 
 
 @pytest.mark.parametrize("tag", ["", " ", "<B T>", "a\u2028b", "<BT>\n", "<s>", "<pad>", "<unk>"])
@@ -35,10 +26,7 @@ def test_invalid_tag_is_rejected(tag: str) -> None:
         check_tag(tag)
 
 
-def test_only_leading_tags_are_removed() -> None:
-    assert remove_tag("<BT>x y", "<BT>") == "<BT>x y"
-    assert remove_tag("a <BT> b", "<BT>") == "a <BT> b"
-    assert remove_tag("<BT> <BT> b", "<BT>") == "<BT> b"
+def test_leading_tags_are_split_off() -> None:
     tags = ["<BT>", "<de>"]
     assert split_tags("<BT> a <BT> b", tags) == (["<BT>"], "a <BT> b")
     assert split_tags(" <de> <BT>", tags) == (["<de>", "<BT>"], "")

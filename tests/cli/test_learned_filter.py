@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter learned``: clean pairs are kept, resuming, wrong input."""
+"""``fairseq-ssl learned-filter``: clean pairs are kept, resuming, wrong input."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.unit.inference import random_models
 pytest.importorskip("sklearn")
 
 WORDS = 40
-FIT = ("filter", "learned", "fit", "bitext.s", "bitext.t", "--clean", "clean.s", "clean.t")
+FIT = ("learned-filter", "fit", "bitext.s", "bitext.t", "--clean", "clean.s", "clean.t")
 VECTORS = ("--vectors", "s.vec", "t.vec", "--jobs", "1")
-APPLY = ("filter", "learned", "apply", "made", "mono.s", "mono.t", "--jobs", "1")
+APPLY = ("learned-filter", "apply", "made", "mono.s", "mono.t", "--jobs", "1")
 
 
 def pairs(count: int, seed: int, wrong: bool = False) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ def test_texts_of_other_languages_are_rejected(
         Path(f"{side}.vec").write_text(f"{rows}.{' 0.1' * 30}\n", encoding="utf-8")
     Path("other").write_text("x y\n" * 200, encoding="utf-8")
     assert main([*FIT, *VECTORS, "-o", "made"]) == 0
-    words = ["filter", "learned", "apply", "made", source, target, "--jobs", "1", "--keep", "50"]
+    words = ["learned-filter", "apply", "made", source, target, "--jobs", "1", "--keep", "50"]
     assert main([*words, "-o", "kept.s", "kept.t"]) == 1
     assert message in capsys.readouterr().err
 
@@ -146,10 +146,10 @@ def test_all_features_together(here: Path) -> None:
     trees = random_models.data_folder(here / "other")
     (trees / "dict.txt").write_text((trees / "dict.src.txt").read_text())
     other = random_models.masked_model(here / "o.pt", trees, 2)
-    back = random_models.translation(here / "b.pt", data, 3, reverse=True)
-    models = ("--masked-models", str(other), str(model), "--translation", str(back), "--reverse")
+    translation = random_models.translation(here / "t.pt", data, 3)
+    models = ("--masked-models", str(other), str(model), "--translation", str(translation))
     folders = ("--masked-data", str(trees), str(data), "--data-dir", str(data))
-    assert main([*FIT, *VECTORS, *models, *folders, "-o", "made", "-s", "trg", "-t", "src"]) == 0
+    assert main([*FIT, *VECTORS, *models, *folders, "-o", "made", "-s", "src", "-t", "trg"]) == 0
     found = PairFilter.read(here / "made", {"max_tokens": 100})
     assert found.classifier.names == ("phsic-words", "phsic-states", "cross-entropy")
     sides = _lines(Path("mono.s")), _lines(Path("mono.t"))

@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter learned``: train a filter on clean pairs, and apply it."""
+"""``fairseq-ssl learned-filter``: train a filter on clean pairs, and apply it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConf
 from fairseq_ssl.io.jobs import check_distinct
 
 EXAMPLES = """\
-  fairseq-ssl filter learned fit bitext.en bitext.de --clean newstest.en newstest.de \\
+  fairseq-ssl learned-filter fit bitext.en bitext.de --clean newstest.en newstest.de \\
       --vectors en.vec de.vec --translation en-de.pt --data-dir bin --subwords en.model de.model \\
       -o clean.filter
-  fairseq-ssl filter learned apply clean.filter bt.en bt.de --keep 50 -o kept.en kept.de
-  fairseq-ssl filter learned apply clean.filter bt.en bt.de --keep 25 -o less.en less.de \\
+  fairseq-ssl learned-filter apply clean.filter bt.en bt.de --keep 50 -o kept.en kept.de
+  fairseq-ssl learned-filter apply clean.filter bt.en bt.de --keep 25 -o less.en less.de \\
       --scores kept.en.scores"""
 
 BOTH = ("SOURCE", "TARGET")
 NEEDED = (
-    *(("counts", "vectors"), ("masked_data", "masked_models"), ("reverse", "translation")),
+    *(("counts", "vectors"), ("masked_data", "masked_models")),
     *((name, "translation") for name in ("data_dir", "source_lang", "target_lang")),
 )
 """Pairs of an option and a second option that the first one needs."""
@@ -55,14 +55,6 @@ def _add_fit(steps: Steps) -> None:
     )
     options.add_output(fit, "output folder of the filter", "FILTER")
     _add_measures(fit)
-    options.add_integer(fit, "--copies", "noised copies of each clean pair", 1)
-    fit.add_argument(
-        "--penalty",
-        type=options.number(0, 1e9, exclusive=True),
-        default=1.0,
-        metavar="C",
-        help="penalty C of the SVM, above 0 (default: 1)",
-    )
     options.add_seed(fit)
     options.add_device(fit)
     options.add_precision(fit)
@@ -125,14 +117,6 @@ def _add_measures(fit: argparse.ArgumentParser) -> None:
         "skipped (default: counts of the bitext)",
     )
     measures.add_argument(
-        "--sif",
-        type=options.number(0, 1e9, exclusive=True),
-        default=1e-3,
-        metavar="A",
-        help="a of SIF, where a word w has the weight a / (a + p(w)), above 0 (default: "
-        "%(default)s)",
-    )
-    measures.add_argument(
         "--tokenize",
         nargs=2,
         default=["none", "none"],
@@ -165,12 +149,8 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
         nargs="+",
         metavar="CHECKPOINT",
         help="translation model, or an ensemble: cross-entropy of the target given the source, per "
-        "token; for back-translated pairs, use the model of the other direction",
-    )
-    measures.add_argument(
-        "--reverse",
-        action="store_true",
-        help="translate TARGET to SOURCE with the model of --translation",
+        "token; for back-translated pairs, use the model of the other direction; for forward-"
+        "translated pairs, swap source and target of all options",
     )
     measures.add_argument(
         "--subwords",
@@ -205,7 +185,6 @@ def _fit(args: argparse.Namespace) -> None:
     features = FeatureExtractor(
         vectors=_both(args.vectors),
         counts=_both(args.counts),
-        smoothing=args.sif,
         tokenizers=(args.tokenize[0], args.tokenize[1]),
         masked=masked,
         translation=translation,
@@ -216,8 +195,6 @@ def _fit(args: argparse.Namespace) -> None:
         (args.clean[0], args.clean[1]),
         args.output,
         features,
-        copies=args.copies,
-        penalty=args.penalty,
         seed=args.seed,
         overwrite=args.overwrite,
         executor=options.model_executor(args),
@@ -267,7 +244,6 @@ def _scoring(
         models=tuple(path.resolve() for path in models),
         data_dir=folder,
         languages=(args.source_lang, args.target_lang) if is_translation else (None, None),
-        reverse=args.reverse and is_translation,
         **_computing(args),
     )
 
@@ -278,7 +254,7 @@ def _computing(args: argparse.Namespace) -> dict[str, Any]:
         "max_tokens": options.batch_tokens(args),
         "fp16": args.fp16,
         "device": options.chosen_device(args),
-        "threads": args.threads,
+        "threads": 1,
     }
 
 
