@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from fairseq_ssl.io.blocks import ByteBlock, read_block
 from fairseq_ssl.io.text_files import compress_chunk
 from fairseq_ssl.noise.batch import Noise, NoiseChain, Random, TokenBatch
-from fairseq_ssl.noise.byte_words import ByteWords, WordTable, split_words
-from fairseq_ssl.noise.characters import NumberedSpelling, SpellingNoise, SpellNoise
+from fairseq_ssl.noise.byte_words import WordTable, join_words, split_words
+from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
 from fairseq_ssl.noise.learner import LearnerNoise
 from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
 from fairseq_ssl.text import specs
@@ -33,10 +33,10 @@ NOISES: dict[str, type[Any]] = {
     "learner": LearnerNoise,
     "filtering": FilteringNoise,
 }
-WITHIN_WORDS = ("spell", "spelling", "learner")
-"""Noises that read words as text or need more data than word counts. Others accept word ids."""
-NUMBERED = {"spelling": NumberedSpelling}
-"""Noises of a `WordTable` that have the results of a noise within words."""
+WITHIN_WORDS = tuple(
+    kind for kind, noise in NOISES.items() if "table" in noise.__dataclass_fields__
+)
+"""Noises that read and write words in a `WordTable`. Others work on ids alone."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,8 @@ def parse_noise(words: str) -> list[NoiseSpec]:
     return [NoiseSpec(*specs.parse_spec("noise", NOISES, word)) for word in words.split(",")]
 
 
-def build_noise(
-    chain: Sequence[NoiseSpec], resources: Mapping[str, Any], table: WordTable | None = None
-) -> Noise:
-    """Create the noise function of a chain. With a `table`, it works on ids of its words.
+def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
+    """Create the noise function of a chain.
 
     Each noise receives the `resources` whose names are fields of its class.
     """
@@ -84,10 +82,7 @@ def build_noise(
     for spec in chain:
         kind = NOISES[spec.kind]
         names = [field.name for field in fields(kind) if field.name in resources]
-        noise = kind(**{name: resources[name] for name in names}, **spec.options)
-        if table is not None and spec.kind in NUMBERED:
-            noise = NUMBERED[spec.kind](noise, table)
-        noises.append(noise)
+        noises.append(kind(**{name: resources[name] for name in names}, **spec.options))
     return noises[0] if len(noises) == 1 else NoiseChain(noises)
 
 
@@ -144,14 +139,6 @@ class NoisedBlock:
             tokens=self.tokens + after.tokens,
             changed=self.changed + after.changed,
         )
-
-
-@dataclass(frozen=True)
-class NumberedNoise:
-    """A noise on word ids, and the table of the words that it inserts."""
-
-    noise: Noise
-    table: WordTable
 
 
 @dataclass(frozen=True)
@@ -217,67 +204,46 @@ class CorpusNoise:
     """
 
     noise: Noise
+    table: WordTable
+    """Words of the block and of the noise."""
     seed: int
     outputs: Sequence[str] = ("noisy",)
     """Outputs to return, from `NOISE_OUTPUTS`."""
     compressed: Sequence[bool] = (False,)
-    """True for each output to compress with gzip."""
-    numbered: NumberedNoise | None = None
-    """Faster noise on word ids with the same outputs, used unless `split_words` returns None."""
+    """True for each output to compress with gzip. Gzip outputs of blocks can be concatenated."""
 
     def __call__(self, block: ByteBlock) -> NoisedBlock:
         """Add noise to the valid lines. Each output has one line per valid line."""
-        found = split_words(block.data, MAX_TOKENS) if self.numbered else None
-        if self.numbered is None or found is None:
-            return self._by_strings(block)
-        return self._by_numbers(block, self.numbered, *found)
-
-    def _by_numbers(
-        self,
-        block: ByteBlock,
-        numbered: NumberedNoise,
-        own: ByteWords,
-        lengths: NDArray[np.int64],
-    ) -> NoisedBlock:
-        clean = TokenBatch(numbered.table.start(own), lengths)
-        noisy = numbered.noise(clean, Random.of((self.seed, block.number), len(lengths)))
-        words = numbered.table.words
-        changed = noisy.changed(clean, words.same)
-        contents = {
-            "noisy": lambda: words.to_bytes(noisy.block),
-            "clean": lambda: block.data.removesuffix(b"\n").replace(b"\r", b" ") + b"\n",
-            "changed": lambda: _join_lines(position_lines(changed, clean)),
-        }
-        return self._build_result(block, contents, len(lengths), (), changed)
-
-    def _by_strings(self, block: ByteBlock) -> NoisedBlock:
-        lines, bad = split_bad_lines(block.data)
-        clean = TokenBatch.of_words(line for _, line in lines)
-        places = np.array([place for place, _ in lines], dtype=np.int64)
+        data = block.data.removesuffix(b"\n") + b"\n"
+        bad: list[BadLine] = []
+        split = split_words(data, MAX_TOKENS)
+        if split is None:
+            lines, bad = split_bad_lines(data)
+            data = "".join(f"{line}\n" for _, line in lines).encode("utf-8")
+            places = np.array([place for place, _ in lines], dtype=np.int64)
+            clean = self.table.start_lines(line for _, line in lines)
+        else:
+            clean = self.table.start(*split)
+            places = np.arange(len(clean.lengths))
         noisy = self.noise(clean, Random.of((self.seed, block.number), places))
-        changed = noisy.changed(clean)
-        contents = {
-            "noisy": lambda: _join_lines(noisy.block.to_lines()),
-            "clean": lambda: _join_lines([line.replace("\r", " ") for _, line in lines]),
-            "changed": lambda: _join_lines(position_lines(changed, clean)),
+        words = self.table.words
+        changed = noisy.changed(clean, words.same)
+        contents: Mapping[str, Callable[[], bytes]] = {
+            "noisy": lambda: words.to_bytes(noisy.block),
+            "clean": lambda: data.replace(b"\r", b" "),
+            "changed": lambda: position_lines(changed, clean),
         }
-        return self._build_result(block, contents, len(lines) + len(bad), tuple(bad), changed)
-
-    def _build_result(
-        self,
-        block: ByteBlock,
-        contents: Mapping[str, Callable[[], bytes]],
-        lines: int,
-        bad: tuple[BadLine, ...],
-        changed: NDArray[np.bool_],
-    ) -> NoisedBlock:
-        """Return the outputs and counts of a block. Gzip outputs of blocks can be concatenated."""
-        outputs = tuple(
-            compress_chunk(contents[name](), compressed)
-            for name, compressed in zip(self.outputs, self.compressed, strict=True)
+        return NoisedBlock(
+            outputs=tuple(
+                compress_chunk(contents[name](), compressed)
+                for name, compressed in zip(self.outputs, self.compressed, strict=True)
+            ),
+            end=block.end,
+            lines=len(places) + len(bad),
+            bad=tuple(bad),
+            tokens=len(changed),
+            changed=int(np.count_nonzero(changed)),
         )
-        count = int(np.count_nonzero(changed))
-        return NoisedBlock(outputs, block.end, lines, bad, len(changed), count)
 
 
 def corpus_noise(
@@ -287,17 +253,8 @@ def corpus_noise(
     outputs: Mapping[str, bool],
 ) -> CorpusNoise:
     """Build the noise function of a file. `outputs` maps each output to whether it is gzipped."""
-    numbered = None
-    if all(spec.kind in NUMBERED or spec.kind not in WITHIN_WORDS for spec in chain):
-        unigrams = resources.get("unigrams")
-        drawn = [] if unigrams is None else unigrams.words.tolist()
-        table = WordTable(ByteWords.of([*drawn, resources["mask_token"]]))
-        numbers: dict[str, Any] = {**resources, "mask_token": len(drawn)}
-        if unigrams is not None:
-            numbers["unigrams"] = unigrams.numbered()
-        numbered = NumberedNoise(build_noise(chain, numbers, table), table)
     noise = build_noise(chain, resources)
-    return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)
+    return CorpusNoise(noise, resources["table"], seed, tuple(outputs), tuple(outputs.values()))
 
 
 def split_bad_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
@@ -333,13 +290,8 @@ def count_words(block: ByteBlock) -> Counter[str]:
     return count_line_words(line for _, line in split_bad_lines(block.data)[0])
 
 
-def position_lines(changed: NDArray[np.bool_], clean: TokenBatch) -> list[str]:
+def position_lines(changed: NDArray[np.bool_], clean: TokenBatch) -> bytes:
     """Return one line per clean line: the positions of its changed tokens, from 0."""
-    at = np.flatnonzero(changed)
-    words = np.empty(len(at), dtype=object)
-    words[:] = list(map(str, clean.place[at].tolist()))
-    return TokenBatch(words, clean.lengths_of(changed)).to_lines()
-
-
-def _join_lines(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode("utf-8")
+    places = list(map(str, clean.place[changed].tolist()))
+    lines = join_words(places, clean.lengths_of(changed))
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
