@@ -110,7 +110,7 @@ class Lexicon:
     @cached_property
     def unigrams(self) -> Unigrams:
         """Unigram distribution of the words."""
-        return Unigrams(self.words.keys, np.cumsum(self.counts))
+        return Unigrams(np.cumsum(self.counts), self.words.keys)
 
     def of_keys(self, keys: NDArray[np.uint64]) -> Spans:
         """Return the words with these keys. All keys must be in the lexicon."""

@@ -14,7 +14,8 @@ from fairseq_ssl.io.blocks import RowBlock
 from fairseq_ssl.io.text_files import json_text, read_json
 from fairseq_ssl.learned_filter.classifier import PairClassifier, Phsic, Values
 from fairseq_ssl.learned_filter.features import FeatureExtractor, Pairs
-from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.batch import Random
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.tokens import FilteringNoise, Unigrams
 
 
@@ -60,9 +61,10 @@ def _add_noise(
         line if has else " ".join(features.words(line, side))
         for line, has in zip(lines, spaced, strict=True)
     ]
-    noise = FilteringNoise(Unigrams.of(counts))
-    random = Random.of((seed, 0, side), len(lines))
-    noisy = noise(TokenBatch.of_words(words), random).block.to_lines()
+    inserted, unigrams = Unigrams.of(counts)
+    table = WordTable(inserted)
+    noise, draws = FilteringNoise(unigrams), Random.of((seed, 0, side), len(lines))
+    noisy = table.to_lines(noise(table.start_lines(words), draws).block)
     return [line if has else line.replace(" ", "") for has, line in zip(spaced, noisy, strict=True)]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -99,7 +98,7 @@ def _mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 Tokens = NDArray[Any]
-"""Words as Python strings (dtype object), or integer ids of words."""
+"""Integer ids of words: indices in a table of words, or hashes of their subwords."""
 Same = Callable[[Tokens, Tokens], NDArray[Any]]
 """Elementwise comparison of two token arrays: True where both are the same word."""
 
@@ -111,23 +110,6 @@ class TokenBatch:
     tokens: Tokens
     lengths: NDArray[np.int64]
     """Number of tokens of each line."""
-
-    @classmethod
-    def of_words(cls, lines: Iterable[str]) -> TokenBatch:
-        """Create a batch of the whitespace-separated words of each line."""
-        words = list(map(str.split, lines))
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        tokens = np.empty(int(lengths.sum()), dtype=object)
-        tokens[:] = list(chain.from_iterable(words))
-        return cls(tokens, lengths)
-
-    def to_lines(self) -> list[str]:
-        """Return one string per line, with the words joined by spaces."""
-        words, ends = self.tokens.tolist(), self.ends.tolist()
-        return [
-            " ".join(words[end - n : end])
-            for n, end in zip(self.lengths.tolist(), ends, strict=True)
-        ]
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:

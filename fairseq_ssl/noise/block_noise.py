@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairseq_ssl.io.blocks import ByteBlock, read_block
 from fairseq_ssl.io.text_files import compress_chunk
-from fairseq_ssl.noise.batch import Noise, NoiseChain, Random, TokenBatch
-from fairseq_ssl.noise.byte_words import ByteWords, WordTable, split_words
-from fairseq_ssl.noise.characters import NumberedSpelling, SpellingNoise, SpellNoise
+from fairseq_ssl.noise.batch import Noise, NoiseChain, Random
+from fairseq_ssl.noise.byte_words import WordTable, split_words
+from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
 from fairseq_ssl.noise.learner import LearnerNoise
 from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
 from fairseq_ssl.text import specs
@@ -33,10 +32,10 @@ NOISES: dict[str, type[Any]] = {
     "learner": LearnerNoise,
     "filtering": FilteringNoise,
 }
-WITHIN_WORDS = ("spell", "spelling", "learner")
-"""Noises that read words as text or need more data than word counts. Others accept word ids."""
-NUMBERED = {"spelling": NumberedSpelling}
-"""Noises of a `WordTable` that have the results of a noise within words."""
+WITHIN_WORDS = tuple(
+    kind for kind, noise in NOISES.items() if "table" in noise.__dataclass_fields__
+)
+"""Noises that read and write words in a `WordTable`. Others work on ids alone."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,8 @@ def parse_noise(words: str) -> list[NoiseSpec]:
     return [NoiseSpec(*specs.parse_spec("noise", NOISES, word)) for word in words.split(",")]
 
 
-def build_noise(
-    chain: Sequence[NoiseSpec], resources: Mapping[str, Any], table: WordTable | None = None
-) -> Noise:
-    """Create the noise function of a chain. With a `table`, it works on ids of its words.
+def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
+    """Create the noise function of a chain.
 
     Each noise receives the `resources` whose names are fields of its class.
     """
@@ -84,10 +81,7 @@ def build_noise(
     for spec in chain:
         kind = NOISES[spec.kind]
         names = [field.name for field in fields(kind) if field.name in resources]
-        noise = kind(**{name: resources[name] for name in names}, **spec.options)
-        if table is not None and spec.kind in NUMBERED:
-            noise = NUMBERED[spec.kind](noise, table)
-        noises.append(noise)
+        noises.append(kind(**{name: resources[name] for name in names}, **spec.options))
     return noises[0] if len(noises) == 1 else NoiseChain(noises)
 
 
@@ -142,14 +136,6 @@ class NoisedBlock:
             tokens=self.tokens + after.tokens,
             changed=self.changed + after.changed,
         )
-
-
-@dataclass(frozen=True)
-class NumberedNoise:
-    """A noise on word ids, and the table of the words that it inserts."""
-
-    noise: Noise
-    table: WordTable
 
 
 @dataclass(frozen=True)
@@ -213,48 +199,29 @@ class CorpusNoise:
     """
 
     noise: Noise
+    table: WordTable
+    """Words of the block and of the noise."""
     seed: int
     compressed: bool = False
-    """True to compress the output with gzip."""
-    numbered: NumberedNoise | None = None
-    """Faster noise on word ids with the same output, used unless `split_words` returns None."""
+    """True to compress the output with gzip. Gzip outputs of blocks can be concatenated."""
 
     def __call__(self, block: ByteBlock) -> NoisedBlock:
         """Return the noisy lines of a block, or its first bad line."""
-        found = split_words(block.data, MAX_TOKENS) if self.numbered else None
-        if self.numbered is None or found is None:
-            return self._by_strings(block)
-        return self._by_numbers(block, self.numbered, *found)
-
-    def _by_numbers(
-        self,
-        block: ByteBlock,
-        numbered: NumberedNoise,
-        own: ByteWords,
-        lengths: NDArray[np.int64],
-    ) -> NoisedBlock:
-        clean = TokenBatch(numbered.table.start(own), lengths)
-        noisy = numbered.noise(clean, Random.of((self.seed, block.number), len(lengths)))
-        words = numbered.table.words
+        split = split_words(block.data, MAX_TOKENS)
+        if split is None:
+            return NoisedBlock(b"", block.end, 0, find_bad_line(block.data), 0, 0)
+        clean = self.table.start(*split)
+        noisy = self.noise(clean, Random.of((self.seed, block.number), len(clean.lengths)))
+        words = self.table.words
         changed = noisy.changed(clean, words.same)
-        return self._result(block, words.to_bytes(noisy.block), len(lengths), changed)
-
-    def _by_strings(self, block: ByteBlock) -> NoisedBlock:
-        lines, bad = split_bad_lines(block.data)
-        if bad:
-            return NoisedBlock(b"", block.end, len(lines), bad, 0, 0)
-        clean = TokenBatch.of_words(lines)
-        noisy = self.noise(clean, Random.of((self.seed, block.number), len(lines)))
-        output = "".join(f"{line}\n" for line in noisy.block.to_lines()).encode("utf-8")
-        return self._result(block, output, len(lines), noisy.changed(clean))
-
-    def _result(
-        self, block: ByteBlock, output: bytes, lines: int, changed: NDArray[np.bool_]
-    ) -> NoisedBlock:
-        """Return the output and counts of a block. Gzip outputs of blocks can be concatenated."""
-        output = compress_chunk(output, self.compressed)
-        count = int(np.count_nonzero(changed))
-        return NoisedBlock(output, block.end, lines, None, len(changed), count)
+        return NoisedBlock(
+            output=compress_chunk(words.to_bytes(noisy.block), self.compressed),
+            end=block.end,
+            lines=len(clean.lengths),
+            bad=None,
+            tokens=len(changed),
+            changed=int(np.count_nonzero(changed)),
+        )
 
 
 def corpus_noise(
@@ -264,35 +231,20 @@ def corpus_noise(
     compressed: bool = False,
 ) -> CorpusNoise:
     """Build the noise function of a file."""
-    numbered = None
-    if all(spec.kind in NUMBERED or spec.kind not in WITHIN_WORDS for spec in chain):
-        unigrams = resources.get("unigrams")
-        drawn = [] if unigrams is None else unigrams.words.tolist()
-        table = WordTable(ByteWords.of([*drawn, resources["mask_token"]]))
-        numbers: dict[str, Any] = {**resources, "mask_token": len(drawn)}
-        if unigrams is not None:
-            numbers["unigrams"] = unigrams.numbered()
-        numbered = NumberedNoise(build_noise(chain, numbers, table), table)
-    noise = build_noise(chain, resources)
-    return CorpusNoise(noise, seed, compressed, numbered)
+    return CorpusNoise(build_noise(chain, resources), resources["table"], seed, compressed)
 
 
-def split_bad_lines(data: bytes) -> tuple[list[str], BadLine | None]:
-    """Return the valid lines of a block, and its first bad line."""
-    good: list[str] = []
-    bad: BadLine | None = None
+def find_bad_line(data: bytes) -> BadLine:
+    """Return the first line that cannot be noised, of lines that `split_words` rejects."""
     for place, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
         try:
-            line = raw.decode("utf-8")
+            what = _line_problem(raw.decode("utf-8"))
         except UnicodeDecodeError as error:
             byte = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
-            bad = bad or BadLine(place, f"is not valid UTF-8: {byte}")
-            continue
-        if what := _line_problem(line):
-            bad = bad or BadLine(place, what)
-        else:
-            good.append(line)
-    return good, bad
+            what = f"is not valid UTF-8: {byte}"
+        if what:
+            return BadLine(place, what)
+    raise AssertionError
 
 
 def _line_problem(line: str) -> str:
@@ -306,5 +258,5 @@ def _line_problem(line: str) -> str:
 
 
 def count_words(block: ByteBlock) -> Counter[str]:
-    """Count the words of the valid lines of a block, separated by whitespace."""
-    return count_line_words(split_bad_lines(block.data)[0])
+    """Count the words of the lines of a block, separated by whitespace."""
+    return count_line_words(block.data.decode("utf-8", "replace").split("\n"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -113,23 +114,35 @@ class ByteWords:
         return self.buffer.take(np.cumsum(step, out=step), mode="wrap")
 
 
-@dataclass
 class WordTable:
-    """The words that a noise inserts, and the words of a block."""
+    """The words that a noise can insert, followed by the words of a text."""
 
-    inserted: ByteWords
+    def __init__(self, inserted: Sequence[str] = ()) -> None:
+        """Create a table in which the ids of the words to insert are their indices."""
+        self.words = self._inserted = ByteWords.of(inserted)
 
-    def __post_init__(self) -> None:
-        self.words = self.inserted
+    def start(self, own: ByteWords, lengths: NDArray[np.int64]) -> TokenBatch:
+        """Replace the words of the last text by those of lines with `lengths[i]` words."""
+        self.words = self._inserted
+        return TokenBatch(self._extend(own), lengths)
 
-    def start(self, own: ByteWords) -> NDArray[np.int64]:
-        """Replace the words of the last block by those of a new block. Return their ids."""
-        self.words = self.inserted
-        return self._extend(own)
+    def start_lines(self, lines: Iterable[str]) -> TokenBatch:
+        """Replace the words of the last text by the whitespace-separated words of `lines`."""
+        words = list(map(str.split, lines))
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        return self.start(ByteWords.of(list(chain.from_iterable(words))), lengths)
 
     def add(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Add words to those of the block. Return their ids."""
+        """Add words to those of the text. Return their ids."""
         return self._extend(ByteWords.of(words))
+
+    def strings(self, words: Tokens) -> list[str]:
+        """Return the words with the ids `words`."""
+        return self.words.strings(words)
+
+    def to_lines(self, block: TokenBatch) -> list[str]:
+        """Return one string per line of a batch, with the words joined by spaces."""
+        return join_words(self.strings(block.tokens), block.lengths)
 
     def _extend(self, other: ByteWords) -> NDArray[np.int64]:
         first = len(self.words.starts)
@@ -137,21 +150,35 @@ class WordTable:
         return np.arange(first, first + len(other.starts))
 
 
+def join_words(words: list[str], lengths: NDArray[np.int64]) -> list[str]:
+    """Return lines of `lengths[i]` of the words, joined by spaces."""
+    ends = np.cumsum(lengths).tolist()
+    spans = zip(lengths.tolist(), ends, strict=True)
+    return [" ".join(words[end - length : end]) for length, end in spans]
+
+
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
     """Split lines into words, like `str.split`. Return the words, and the word count of each line.
 
-    Return None if the slower `str.split` is needed: for a blank line, more than `most` words in a
-    line, invalid UTF-8, a control character that is not whitespace, or a non-ASCII space.
+    Return None for a blank line, a line of more than `most` words, NUL, and invalid UTF-8.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
-    if not data.isascii() and not _is_ordinary(data):
-        return None
-    buffer = np.frombuffer(data, np.uint8)
+    if not data.isascii():
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+        data = _with_ascii_spaces(data)
+    buffer = np.frombuffer(data, np.uint8).copy()
     after = np.flatnonzero(buffer <= SPACE)
     spaces = buffer.take(after)
-    if ((spaces < 9) | ((spaces > 13) & (spaces < 28))).any():
-        return None
+    controls = (spaces < 9) | ((spaces > 13) & (spaces < 28))  # no spaces for `str.split`
+    if controls.any():
+        if not spaces.min():
+            return None
+        after, spaces = after[~controls], spaces[~controls]
+    buffer[after] = SPACE
     starts: NDArray[np.int64] = np.zeros_like(after)
     np.add(after[:-1], 1, out=starts[1:])
     sizes = after - starts
@@ -164,14 +191,11 @@ def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] |
     lengths[1:] -= ends[:-1]
     if lengths.min() == 0 or lengths.max() > most:
         return None
-    return ByteWords(np.maximum(buffer, np.uint8(SPACE)), starts, sizes), lengths
+    return ByteWords(buffer, starts, sizes), lengths
 
 
-def _is_ordinary(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    if any(space in data for space in WIDE_SPACES):
-        return False
-    return b"\xe2\x80" not in data or not GENERAL_SPACES.search(data)
+def _with_ascii_spaces(data: bytes) -> bytes:
+    """Replace each non-ASCII space of a UTF-8 text by a space."""
+    for space in WIDE_SPACES:
+        data = data.replace(space, b" ")
+    return GENERAL_SPACES.sub(b" ", data) if b"\xe2\x80" in data else data

@@ -15,6 +15,7 @@ from fairseq_ssl.noise.batch import (
     NoisedBatch,
     Random,
     TokenBatch,
+    Tokens,
     keep_one_per_line,
     sort_by_position,
 )
@@ -36,6 +37,7 @@ class SpellingNoise:
 
     rate: float = option(0.003, "probability of an error per character, 0 to 1")
     letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
+    table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
     """Special tokens that are never changed."""
 
@@ -46,20 +48,23 @@ class SpellingNoise:
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return the same number of words, some of them misspelled."""
-        tokens = clean.tokens.copy()
-        sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        for word, at, edit, letter in self.edits(clean, sizes, draws):
-            if tokens[word] not in self.spared:
-                tokens[word] = misspell(tokens[word], at, edit, letter)
+        tokens, edits = clean.tokens.copy(), list(self._edits(clean, draws))
+        changed = list({word: None for word, *_ in edits})
+        strings = self.table.strings(tokens[np.array(changed, np.int64)])
+        misspelled = dict(zip(changed, strings, strict=True))
+        for word, at, edit, letter in edits:
+            if misspelled[word] not in self.spared:
+                misspelled[word] = misspell(misspelled[word], at, edit, letter)
+        if edits:
+            tokens[changed] = self.table.add(list(misspelled.values()))
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
-    def edits(
-        self, clean: TokenBatch, sizes: NDArray[np.int64], draws: Random
-    ) -> Iterator[tuple[int, int, int, str]]:
-        """Yield the index of a word of `sizes[index]` characters, and arguments of `misspell`.
+    def _edits(self, clean: TokenBatch, draws: Random) -> Iterator[tuple[int, int, int, str]]:
+        """Yield the index of a word, and arguments of `misspell`.
 
         Edits go from right to left, because an edit shifts the positions after it.
         """
+        sizes = self.table.words.characters()[clean.tokens]
         ends = np.cumsum(sizes)
         total = int(ends[-1]) if len(ends) else 0
         letters = TokenBatch(np.broadcast_to(np.int64(0), total), clean.lengths_of(sizes))
@@ -70,28 +75,6 @@ class SpellingNoise:
         places = (hits - ends[words] + sizes[words]).tolist()
         inserted = map(self.letters.__getitem__, drawn)
         return zip(words.tolist(), places, edits, inserted, strict=True)
-
-
-@dataclass(frozen=True)
-class NumberedSpelling:
-    """Spelling noise on the ids of a table, to which it adds the misspelled words."""
-
-    noise: SpellingNoise
-    table: WordTable
-
-    def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return the same number of words, some of them misspelled."""
-        tokens, words = clean.tokens.copy(), self.table.words
-        edits = list(self.noise.edits(clean, words.characters()[tokens], draws))
-        changed = list({word: None for word, *_ in edits})
-        strings = words.strings(tokens[np.array(changed, np.int64)])
-        misspelled = dict(zip(changed, strings, strict=True))
-        for word, at, edit, letter in edits:
-            if misspelled[word] not in self.noise.spared:
-                misspelled[word] = misspell(misspelled[word], at, edit, letter)
-        if edits:
-            tokens[changed] = self.table.add(list(misspelled.values()))
-        return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
 
 def misspell(word: str, at: int, edit: int, letter: str) -> str:
@@ -134,6 +117,7 @@ class SpellNoise:
     deviation: float = option(0.2, "standard deviation of that distribution, 0 or more")
     letter_words: float = option(0.1, "share of words in which a letter is changed, 0 to 1")
     letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
+    table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
     """Special tokens whose letters are never changed."""
     ends: NDArray[np.float64] = field(
@@ -184,28 +168,30 @@ class SpellNoise:
         return chosen
 
     def _substitute(
-        self, block: TokenBatch, tokens: NDArray[np.object_], at: NDArray[np.int64], draws: Random
+        self, block: TokenBatch, tokens: Tokens, at: NDArray[np.int64], draws: Random
     ) -> None:
         drawn = draws.tokens(block, at).tolist()
-        for place, share in zip(at.tolist(), drawn, strict=True):
-            others = self.confusions.get(tokens[place], ())
-            if others:
-                tokens[place] = others[int(share * len(others))]
+        words = [
+            others[int(share * len(others))] if (others := self.confusions.get(word)) else word
+            for word, share in zip(self.table.strings(tokens[at]), drawn, strict=True)
+        ]
+        tokens[at] = self.table.add(words)
 
     def _change_letters(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Change one letter of some words, with a random operation at a random position."""
         tokens = clean.tokens.copy()
-        words = np.flatnonzero(draws.tokens(clean) < self.letter_words)
-        operations = self._operations(draws.tokens(clean, words)).tolist()
-        places, letters = (draws.tokens(clean, words).tolist() for _ in range(2))
-        for word, operation, place, share in zip(
-            words.tolist(), operations, places, letters, strict=True
+        at = np.flatnonzero(draws.tokens(clean) < self.letter_words)
+        operations = self._operations(draws.tokens(clean, at)).tolist()
+        places, shares = (draws.tokens(clean, at).tolist() for _ in range(2))
+        words = self.table.strings(tokens[at])
+        for index, (word, operation, place, share) in enumerate(
+            zip(words, operations, places, shares, strict=True)
         ):
-            if tokens[word] in self.spared:
-                continue
-            letter = self.letters[int(share * len(self.letters))]
-            at = int(place * len(tokens[word]))
-            tokens[word] = misspell(tokens[word], at, LETTER_EDITS[operation], letter)
+            if word not in self.spared:
+                letter = self.letters[int(share * len(self.letters))]
+                edit = LETTER_EDITS[operation]
+                words[index] = misspell(word, int(place * len(word)), edit, letter)
+        tokens[at] = self.table.add(words)
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, unchanged
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner_errors import ERROR_KINDS, LearnerErrors, VerbForms
 from fairseq_ssl.noise.tokens import Unigrams
@@ -54,6 +55,7 @@ class LearnerNoise:
     """Probabilities of 0, 1, 2, ... errors in a line."""
     shares: tuple[float, ...] = (0.30, 0.25, 0.25, 0.20)
     """Probabilities of append, verb, replace and delete errors."""
+    table: WordTable = field(default_factory=WordTable)
     forms: VerbForms = field(init=False, repr=False, compare=False, default_factory=VerbForms)
 
     def __post_init__(self) -> None:
@@ -70,18 +72,25 @@ class LearnerNoise:
         errors = self.learner_errors.errors if self.measured else self.errors
         shares = self._kinds_measured if self.measured else self.shares
         number = _sample(errors, draws.lines())
-        noisy = unchanged(clean)
+        words = np.array(self.table.strings(clean.tokens), dtype=object)
+        noisy = unchanged(TokenBatch(words, clean.lengths))
         for before in range(len(errors) - 1):
             noisy = noisy.then(partial(self._add_error, number > before, shares), draws)
-        return noisy
+        written, origin = noisy.block.tokens, noisy.origin
+        is_new = (origin < 0) | (written != words[origin])
+        tokens = clean.tokens[origin]
+        tokens[is_new] = self.table.add(written[is_new].tolist())
+        return NoisedBatch(TokenBatch(tokens, noisy.block.lengths), origin)
 
     @property
     def _kinds_measured(self) -> tuple[int, ...]:
         return tuple(self.learner_errors.kinds.get(kind, 0) for kind in ERROR_KINDS)
 
     @cached_property
-    def _spurious(self) -> Unigrams:
-        return Unigrams.of(self.learner_errors.deleted)
+    def _spurious(self) -> tuple[NDArray[np.object_], Unigrams]:
+        """Words that learners often add, and their distribution."""
+        words, unigrams = Unigrams.of(self.learner_errors.deleted)
+        return np.array(words, dtype=object), unigrams
 
     @cached_property
     def _written(self) -> dict[str, tuple[list[str], list[int]]]:
@@ -103,14 +112,14 @@ class LearnerNoise:
     def _add_error(
         self, selected: NDArray[np.bool_], shares: Sequence[float], block: TokenBatch, draws: Random
     ) -> NoisedBatch:
-        """Add one error to each of the selected lines (figure 4, body of the loop)."""
+        """Add one error to each of the selected lines of strings (figure 4, body of the loop)."""
         kind = _sample(shares, draws.lines())
         share_of_line, share_of_words = draws.lines(), draws.lines()
         kind[~selected | (block.lengths == 0) | ((kind == APPEND) & (block.lengths == 1))] = NONE
         place = self._choose_positions(block, kind, share_of_line)
         tokens = block.tokens.copy()
         self._rewrite(tokens, place, kind, share_of_words)
-        inserted = self._spurious.at(share_of_words[kind == DELETE])
+        inserted = self._spurious_words(share_of_words[kind == DELETE])
         origin = np.insert(np.arange(len(tokens)), place[kind == DELETE], -1)
         left = np.ones(len(tokens) + 1, dtype=np.bool_)  # the last entry is for origin -1
         left[place[kind == APPEND]] = False
@@ -119,6 +128,10 @@ class LearnerNoise:
         tokens[origin < 0] = inserted
         lengths = block.lengths + (kind == DELETE) - (kind == APPEND)
         return NoisedBatch(TokenBatch(tokens, lengths), origin)
+
+    def _spurious_words(self, share: NDArray[np.float64]) -> NDArray[np.object_]:
+        words, unigrams = self._spurious
+        return words[unigrams.at(share)]
 
     def _choose_positions(
         self, block: TokenBatch, kind: NDArray[np.int64], share: NDArray[np.float64]
@@ -155,7 +168,7 @@ class LearnerNoise:
             forms = self.forms[tokens[at]]
             tokens[at] = forms[int(part * len(forms))]
         if not self.listed:
-            tokens[place[replaced]] = self._spurious.at(share[replaced])
+            tokens[place[replaced]] = self._spurious_words(share[replaced])
             return
         for at, part in zip(place[replaced].tolist(), share[replaced].tolist(), strict=True):
             words, up_to = self._written[tokens[at]]

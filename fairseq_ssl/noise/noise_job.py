@@ -38,6 +38,7 @@ from fairseq_ssl.noise.block_noise import (
     parse_noise,
     parts_folder,
 )
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.tokens import Unigrams
@@ -90,16 +91,14 @@ class NoiseResources:
         `counts` are the word counts, from `self.counts` or from the text.
         """
         needs = set().union(*(spec.needs for spec in method))
-        loaded: dict[str, Any] = {
-            "mask_token": self.mask_token,
-            "spared": frozenset({self.mask_token}),
-        }
+        loaded: dict[str, Any] = {"spared": frozenset({self.mask_token})}
+        drawn: list[str] = []
         if "unigrams" in needs:
             # A dictionary has a count for the mask, which is in no text.
             words = {word: count for word, count in counts.items() if word != self.mask_token}
             if self.counts is not None:
                 _check_words(words)
-            loaded["unigrams"] = Unigrams.of(words)
+            drawn, loaded["unigrams"] = Unigrams.of(words)
         if "confusions" in needs:
             if self.confusion_sets is None:
                 raise UsageError(
@@ -117,6 +116,8 @@ class NoiseResources:
                 if isinstance(self.learner_errors, str | Path)
                 else self.learner_errors
             )
+        loaded["table"] = WordTable([*drawn, self.mask_token])
+        loaded["mask_token"] = len(drawn)
         return loaded
 
     def fingerprints(self) -> dict[str, str | None]:

@@ -15,6 +15,7 @@ from fairseq_ssl.noise.batch import (
     NoisedBatch,
     Random,
     TokenBatch,
+    Tokens,
     choose_one_per_line,
     keep_one_per_line,
     repeated,
@@ -34,31 +35,19 @@ STEPS = 2
 class Unigrams:
     """Unigram distribution: the probability of a word is its count divided by all counts."""
 
-    words: NDArray[Any]
     up_to: NDArray[np.int64]
     """Cumulative counts, inclusive."""
+    ids: Tokens | None = None
+    """Ids of the words (default: 0, 1, ...)."""
 
     @classmethod
-    def of(cls, counts: Mapping[Any, int]) -> Unigrams:
-        """Create the distribution from counts by word or by id. The order does not matter."""
+    def of(cls, counts: Mapping[str, int]) -> tuple[list[str], Unigrams]:
+        """Return the words with counts above 0 in alphabetical order, and their distribution."""
         kept = sorted((word, count) for word, count in counts.items() if count > 0)
         if not kept:
             found = f"have no count above 0 for {len(counts)} words" if counts else "are empty"
             raise DataError(f"The word counts {found}. Expected one word or more to sample from.")
-        words = np.empty(len(kept), dtype=object)
-        words[:] = [word for word, _ in kept]
-        if not isinstance(kept[0][0], str):
-            words = words.astype(np.int64)
-        return cls(words, np.cumsum([count for _, count in kept]))
-
-    def numbered(self) -> Unigrams:
-        """Return the same distribution, with the indices of the words instead of the words."""
-        return Unigrams(np.arange(len(self.words)), self.up_to)
-
-    @cached_property
-    def _are_indices(self) -> bool:
-        """True if each word is its own index."""
-        return self.words.dtype != object and np.array_equal(self.words, np.arange(len(self.words)))
+        return [word for word, _ in kept], cls(np.cumsum([count for _, count in kept]))
 
     @cached_property
     def _ends(self) -> NDArray[np.float64]:
@@ -68,18 +57,18 @@ class Unigrams:
     @cached_property
     def _guide(self) -> NDArray[np.int32]:
         """Guide table: index of the word at the start of each of 4 n equal intervals of [0, 1]."""
-        steps = np.linspace(0, self.up_to[-1], 4 * len(self.words) + 1)
+        steps = np.linspace(0, self.up_to[-1], 4 * len(self.up_to) + 1)
         return np.searchsorted(self._ends, steps, side="right").astype(np.int32)
 
-    def at(self, uniform: NDArray[np.float64]) -> NDArray[Any]:
-        """Map uniform numbers in [0, 1) to words by inverse transform sampling."""
+    def at(self, uniform: NDArray[np.float64]) -> Tokens:
+        """Map uniform numbers in [0, 1) to ids of words by inverse transform sampling."""
         target = uniform * self.up_to[-1]
         at = self._guide.take((uniform * (len(self._guide) - 1)).astype(np.int64)).astype(np.int64)
         for _ in range(STEPS):
             at += self._ends.take(at) <= target
         late = np.flatnonzero(self._ends.take(at) <= target)
         at[late] = np.searchsorted(self._ends, target[late], side="right")
-        return at if self._are_indices else self.words.take(at)
+        return at if self.ids is None else self.ids.take(at)
 
 
 @dataclass(frozen=True)
@@ -91,9 +80,10 @@ class DirectNoise:
     """
 
     unigrams: Unigrams
+    mask_token: Any
+    """Id of the mask token."""
     keep: float = option(0.2, "probability that a token is kept (mu_keep), 0 to 1")
     mask: float = option(0.3, "probability that a token is masked (mu_mask), 0 to 1 - keep")
-    mask_token: Any = "<mask>"
 
     def __post_init__(self) -> None:
         if not (min(self.keep, self.mask) >= 0 and self.keep + self.mask <= 1):

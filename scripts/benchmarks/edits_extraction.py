@@ -25,7 +25,7 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
-from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.batch import Random
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
 
@@ -46,8 +46,9 @@ def corpus(sentences: int, length: int) -> Pairs:
     words = np.array([*frequent, *map("word{}".format, range(VOCABULARY))], dtype=object)
     drawn = np.random.default_rng(1).zipf(1.2, size=(sentences, length)) % len(words)
     clean = list(map(" ".join, words[drawn].tolist()))
-    noisy = LearnerNoise()(TokenBatch.of_words(clean), Random.of((1, 0), len(clean)))
-    return list(zip(noisy.block.to_lines(), clean, strict=True))
+    noise = LearnerNoise()
+    noisy = noise(noise.table.start_lines(clean), Random.of((1, 0), len(clean)))
+    return list(zip(noise.table.to_lines(noisy.block), clean, strict=True))
 
 
 def read(source: Path, target: Path, sentences: int) -> Pairs:

@@ -27,9 +27,8 @@ import harness
 import numpy as np
 
 from fairseq_ssl.io.blocks import byte_blocks
-from fairseq_ssl.noise import block_noise
+from fairseq_ssl.noise import NoiseResources, block_noise
 from fairseq_ssl.noise.block_noise import corpus_noise
-from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.text.vocabulary import count_line_words, write_counts
 
 GOALS = {"direct": 6.0, "denoise": 6.0}
@@ -99,9 +98,10 @@ def apart(kind: str, folder: Path, tokens: int) -> harness.Run:
 
 def ours(kind: str, clean: bytes) -> harness.Run:
     """Return a run of the package's noise from bytes to bytes."""
-    unigrams = Unigrams.of(count_line_words(clean.decode().splitlines()[:DISTINCT]))
-    at_hand = {"unigrams": unigrams, "mask_token": "<mask>"}
-    work = corpus_noise(block_noise.parse_noise(kind), at_hand, seed=1)
+    counts = count_line_words(clean.decode().splitlines()[:DISTINCT])
+    method = block_noise.parse_noise(kind)
+    resources = NoiseResources().load(method, counts)
+    work = corpus_noise(method, resources, seed=1)
 
     def run() -> int:
         return sum(work(block).tokens for block in byte_blocks(io.BytesIO(clean)))

@@ -23,6 +23,7 @@ from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.block_noise import WITHIN_WORDS, build_noise
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.tokens import Unigrams
 from tests.unit.data.in_memory import Rows
 from tests.unit.models.tiny_models import EOS, UNK
@@ -178,14 +179,15 @@ def test_equal_to_noise_on_text(words: str, lines: list[list[int]], seed: int) -
     noisy = noise(words)(to_spans(lines), Random.of((seed,), len(lines)))
 
     known = lexicon()
-    names = np.array([to_words(word) for word in to_lists(known.words)], dtype=object)
-    unigrams = Unigrams(names, known.unigrams.up_to)
-    clean = TokenBatch.of_words(map(to_words, lines))
-    as_text = build_noise(parse_id_noise(words), {"unigrams": unigrams})
-    expected = as_text(clean, Random.of((seed,), len(lines)))
-    assert [to_words(line) for line in lines_of(noisy)] == expected.block.to_lines()
-    subwords = [word.count("+") + 1 for word in clean.tokens]
-    assert noisy.changed.ids.tolist() == np.repeat(expected.changed(clean), subwords).tolist()
+    names = list(map(to_words, to_lists(known.words)))
+    table = WordTable([*names, "<mask>"])
+    resources = {"unigrams": Unigrams(known.unigrams.up_to), "mask_token": len(names)}
+    clean = table.start_lines(map(to_words, lines))
+    expected = build_noise(parse_id_noise(words), resources)(clean, Random.of((seed,), len(lines)))
+    assert [to_words(line) for line in lines_of(noisy)] == table.to_lines(expected.block)
+    subwords = [word.count("+") + 1 for word in table.strings(clean.tokens)]
+    changed = expected.changed(clean, table.words.same)
+    assert noisy.changed.ids.tolist() == np.repeat(changed, subwords).tolist()
 
 
 @pytest.mark.parametrize(

@@ -17,50 +17,54 @@ from fairseq_ssl.noise.batch import (
     keep_one_per_line,
     repeated,
 )
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
 from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise, Unigrams
 
-UNIGRAMS = Unigrams.of({"x": 5, "y": 1})
+INSERTED, UNIGRAMS = Unigrams.of({"x": 5, "y": 1})
+TABLE = WordTable([*INSERTED, "<mask>"])
+MASK = 2
 KINDS: dict[str, Noise] = {
-    "direct": DirectNoise(UNIGRAMS),
+    "direct": DirectNoise(UNIGRAMS, MASK),
     "denoise": DenoisingNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
     "filtering": FilteringNoise(UNIGRAMS, 0.9, 0.05),
-    "spelling": SpellingNoise(rate=0.2),
-    "spell": SpellNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5),
-    "learner": LearnerNoise(DEFAULT_ERRORS),
-    "learner, listed": LearnerNoise(DEFAULT_ERRORS, listed=True),
-    "both": NoiseChain([DirectNoise(UNIGRAMS, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
+    "spelling": SpellingNoise(rate=0.2, table=TABLE),
+    "spell": SpellNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5, table=TABLE),
+    "learner": LearnerNoise(DEFAULT_ERRORS, table=TABLE),
+    "learner, listed": LearnerNoise(DEFAULT_ERRORS, listed=True, table=TABLE),
+    "both": NoiseChain([DirectNoise(UNIGRAMS, MASK, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
 }
 LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)
 
 
-def test_of_words_and_to_lines_round_trip() -> None:
+def test_lines_of_words_round_trip() -> None:
     lines = ["a b  c", "", "d"]
-    block = TokenBatch.of_words(lines)
-    assert block.to_lines() == ["a b c", "", "d"]
+    block = TABLE.start_lines(lines)
+    assert TABLE.to_lines(block) == ["a b c", "", "d"]
     assert block.line.tolist() == [0, 0, 0, 2]
     assert block.place.tolist() == [0, 1, 2, 0]
 
 
 def test_changed_tokens_of_an_example() -> None:
-    clean = TokenBatch.of_words(["a b c d", "e f"])
+    clean = TokenBatch(np.frombuffer(b"abcdef", np.uint8), np.array([4, 2]))
     # a is deleted, b and c are swapped, d is kept, e is replaced, f is kept, x is inserted
-    noisy = NoisedBatch(TokenBatch.of_words(["c b d", "z x f"]), np.array([2, 1, 3, 4, -1, 5]))
+    block = TokenBatch(np.frombuffer(b"cbdzxf", np.uint8), np.array([3, 3]))
+    noisy = NoisedBatch(block, np.array([2, 1, 3, 4, -1, 5]))
     assert noisy.changed(clean).tolist() == [True, True, True, False, True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(lines=LINES, seed=st.integers(0, 999))
 def test_unchanged_tokens_keep_their_order(kind: str, lines: list[str], seed: int) -> None:
-    clean = TokenBatch.of_words(lines)
+    clean = TABLE.start_lines(lines)
     noisy = KINDS[kind](clean, Random.of((seed,), len(lines)))
-    changed = noisy.changed(clean)
-    after = noisy.block.to_lines()
+    changed = noisy.changed(clean, TABLE.words.same)
+    after = TABLE.to_lines(noisy.block)
     assert len(after) == len(lines)
     for number, line in enumerate(after):
-        expected = clean.tokens[(clean.line == number) & ~changed].tolist()
+        expected = TABLE.strings(clean.tokens[(clean.line == number) & ~changed])
         words = iter(line.split())
         assert all(any(word == other for other in words) for word in expected)
     from_clean = noisy.origin >= 0
@@ -71,27 +75,28 @@ def test_unchanged_tokens_keep_their_order(kind: str, lines: list[str], seed: in
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_seed_gives_the_same_noise(kind: str) -> None:
-    clean = TokenBatch.of_words(["a b c d e f g h"] * 20)
-    first, second, other = (KINDS[kind](clean, Random.of((n,), 20)) for n in (1, 1, 2))
-    assert first.block.to_lines() == second.block.to_lines() != other.block.to_lines()
-    assert clean.to_lines() == ["a b c d e f g h"] * 20, "the clean lines stay"
+    clean = TABLE.start_lines(["a b c d e f g h"] * 20)
+    noisy = [KINDS[kind](clean, Random.of((seed,), 20)) for seed in (1, 1, 2)]
+    first, second, other = (TABLE.to_lines(batch.block) for batch in noisy)
+    assert first == second != other
+    assert TABLE.to_lines(clean) == ["a b c d e f g h"] * 20, "the clean lines stay"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_of_a_line_does_not_depend_on_the_batch(kind: str) -> None:
     lines = ["a b c d e f g h", "", "b c", "a d e f a b c d e f c"] * 5
-    together = KINDS[kind](TokenBatch.of_words(lines), Random.of((3,), len(lines))).block.to_lines()
-    alone = [
-        KINDS[kind](
-            TokenBatch.of_words([line]), Random.of((3,), np.array([number]))
-        ).block.to_lines()[0]
-        for number, line in enumerate(lines)
-    ]
-    assert together == alone
+    together = noisy_lines(kind, lines, np.arange(len(lines)))
+    alone = [noisy_lines(kind, [line], np.array([place])) for place, line in enumerate(lines)]
+    assert together == [line for (line,) in alone]
+
+
+def noisy_lines(kind: str, lines: list[str], places: np.ndarray) -> list[str]:
+    noisy = KINDS[kind](TABLE.start_lines(lines), Random.of((3,), places))
+    return TABLE.to_lines(noisy.block)
 
 
 def test_an_emptied_line_keeps_a_random_token() -> None:
-    block = TokenBatch.of_words(["a b c", "", "d e"] * 3000)
+    block = TABLE.start_lines(["a b c", "", "d e"] * 3000)
     deleted = np.ones(len(block.tokens), dtype=np.bool_)
     deleted[block.line % 3 == 2] = False
     spared = ~keep_one_per_line(block, deleted, Random.of((1,), 9000))
@@ -115,18 +120,19 @@ def test_unigrams_are_sampled_by_their_counts() -> None:
     from scipy.stats import chisquare
 
     counts = {"the": 6000, "of": 3000, "rare": 1, "b": 999}
-    drawn = Unigrams.of(counts).at(np.random.default_rng(1).random(200_000))
-    seen = [int((drawn == word).sum()) for word in counts]
+    words, unigrams = Unigrams.of(counts)
+    drawn = unigrams.at(np.random.default_rng(1).random(200_000))
+    seen = [int((drawn == words.index(word)).sum()) for word in counts]
     assert sum(seen) == 200_000
     assert chisquare(seen, [20 * count for count in counts.values()]).pvalue > 0.001
 
 
 def test_sampling_of_rare_words_equals_binary_search() -> None:
     counts = {f"{n:05}": 100_000 if n % 1000 == 0 else 1 + n % 3 for n in range(20_000)}
-    unigrams = Unigrams.of(counts)
+    _, unigrams = Unigrams.of(counts)
     uniform = np.append(np.random.default_rng(1).random(100_000), [0.0, 1 - 2.0**-53])
     plain = np.searchsorted(unigrams.up_to, np.floor(uniform * unigrams.up_to[-1]), side="right")
-    assert (unigrams.numbered().at(uniform) == np.minimum(plain, 19_999)).all()
+    assert (unigrams.at(uniform) == np.minimum(plain, 19_999)).all()
 
 
 BLOCK = TokenBatch(np.zeros(200_000, np.int64), np.full(8_000, 25))

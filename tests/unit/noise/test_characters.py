@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare, foldnorm, kstest
 
-from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.batch import Random
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.characters import (
     DELETE,
     INSERT,
@@ -19,6 +20,9 @@ from fairseq_ssl.noise.characters import (
     misspell,
 )
 from fairseq_ssl.noise.tokens import Unigrams
+
+INSERTED, UNIGRAMS = Unigrams.of({"zzz": 1})
+TABLE = WordTable(INSERTED)
 
 
 def test_each_edit() -> None:
@@ -44,9 +48,9 @@ def kind(word: str) -> str:
 
 
 def test_errors_have_their_rate_and_are_equally_frequent() -> None:
-    clean = TokenBatch.of_words(["abcdefgh " * 25] * 8000)
-    noisy = SpellingNoise(letters="z")(clean, Random.of((1,), len(clean.lengths)))
-    wrong = noisy.block.tokens[noisy.changed(clean)]
+    clean = TABLE.start_lines(["abcdefgh " * 25] * 8000)
+    noisy = SpellingNoise(letters="z", table=TABLE)(clean, Random.of((1,), len(clean.lengths)))
+    wrong = TABLE.strings(noisy.block.tokens[noisy.changed(clean, TABLE.words.same)])
     letters = 8 * len(clean.tokens)
     expected = 1 - (1 - 0.003) ** 8
     assert binomtest(len(wrong), len(clean.tokens), expected).pvalue > 0.001
@@ -56,70 +60,64 @@ def test_errors_have_their_rate_and_are_equally_frequent() -> None:
 
 
 def test_words_and_lines_do_not_move() -> None:
-    clean = TokenBatch.of_words(["a bc <mask>", "", "def"] * 500)
-    noisy = SpellingNoise(rate=0.9)(clean, Random.of((1,), len(clean.lengths)))
+    clean = TABLE.start_lines(["a bc <mask>", "", "def"] * 500)
+    noisy = SpellingNoise(rate=0.9, table=TABLE)(clean, Random.of((1,), len(clean.lengths)))
     assert noisy.block.lengths.tolist() == clean.lengths.tolist()
-    assert all(noisy.block.tokens)
-    assert (noisy.block.tokens == "<mask>").sum() == 500
+    words = TABLE.strings(noisy.block.tokens)
+    assert all(words)
+    assert words.count("<mask>") == 500
     assert noisy.origin.tolist() == list(range(len(clean.tokens)))
 
 
-UNIGRAMS = Unigrams.of({"zzz": 1})
 LENGTH = 60
 WORDS = [f"w{i}" for i in range(LENGTH)]
 CONFUSIONS = {word: (f"{word}!", f"{word}?") for word in WORDS}
-CLEAN = TokenBatch.of_words([" ".join(WORDS)] * 3000)
-
-
-def noised(**options: float) -> NoisedBatch:
-    noise = SpellNoise(CONFUSIONS, UNIGRAMS, **{"letter_words": 0.0, **options})  # type: ignore[arg-type]
-    return noise(CLEAN, Random.of((1,), len(CLEAN.lengths)))
+LINES = [" ".join(WORDS)] * 3000
 
 
 def test_operations_have_their_probabilities() -> None:
-    noisy = noised(mean=0.1, deviation=0.0)  # 6 words of each line
-    words = noisy.block.tokens
+    """Six words of each line are changed."""
+    clean = TABLE.start_lines(LINES)
+    noise = SpellNoise(CONFUSIONS, UNIGRAMS, mean=0.1, deviation=0.0, letter_words=0.0, table=TABLE)
+    noisy = noise(clean, Random.of((1,), len(LINES)))
+    words = TABLE.strings(noisy.block.tokens)
     first, second = (sum(word[-1] == end for word in words) for end in "!?")
     assert chisquare([first, second]).pvalue > 0.001
     substituted = first + second
-    inserted = int((words == "zzz").sum())
-    deleted = len(CLEAN.tokens) + inserted - len(words)
+    inserted = words.count("zzz")
+    deleted = len(clean.tokens) + inserted - len(words)
     swapped = 6 * 3000 - substituted - inserted - deleted
     seen = [substituted, swapped, deleted, inserted]
     assert chisquare(seen, [0.7 * 18000, 1800, 1800, 1800]).pvalue > 0.001
-    moved = noisy.changed(CLEAN).sum() - substituted - deleted
+    moved = noisy.changed(clean, TABLE.words.same).sum() - substituted - deleted
     assert 1.7 * swapped < moved < 2.1 * swapped, "two words each, but where they meet"
 
 
 def test_share_of_changed_words_is_folded_normal() -> None:
-    noise = SpellNoise(CONFUSIONS, UNIGRAMS)
-    chosen = (
-        noise._choose_words(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(1)
-    )
+    clean, noise = TABLE.start_lines(LINES), SpellNoise(CONFUSIONS, UNIGRAMS)
+    words = noise._choose_words(clean, Random.of((1,), len(LINES))).reshape(-1, LENGTH)
+    chosen = words.sum(1)
     drawn = (chosen + np.random.default_rng(2).random(len(chosen))) / LENGTH  # undo the floor
     below = drawn < 0.9
     law = foldnorm(0.15 / 0.2, scale=0.2)
     assert kstest(drawn[below], lambda x: law.cdf(x) / law.cdf(0.9)).pvalue > 0.001
-    places = (
-        noise._choose_words(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(0)
-    )
-    assert chisquare(places).pvalue > 0.001, "each place is as likely"
+    assert chisquare(words.sum(0)).pvalue > 0.001, "each place is as likely"
 
 
 def test_swapped_words_are_adjacent() -> None:
-    clean = TokenBatch.of_words(["a b"] * 5000)
-    noise = SpellNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0)
-    lines = noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
+    clean = TABLE.start_lines(["a b"] * 5000)
+    noise = SpellNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0, table=TABLE)
+    lines = TABLE.to_lines(noise(clean, Random.of((1,), len(clean.lengths))).block)
     assert lines.count("b a") == pytest.approx(500, abs=90)
     assert lines.count("a b") == pytest.approx(3500, abs=150), "words without confusions stay"
     assert set(lines) == {"a b", "b a", "a", "b", "a zzz b", "a b zzz"}
 
 
 def test_letters_change_in_a_tenth_of_the_words() -> None:
-    clean = TokenBatch.of_words(["abcdefgh " * 20] * 3000)
-    noise = SpellNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z")
+    clean = TABLE.start_lines(["abcdefgh " * 20] * 3000)
+    noise = SpellNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z", table=TABLE)
     noisy = noise(clean, Random.of((1,), len(clean.lengths)))
-    wrong = noisy.block.tokens[noisy.changed(clean)]
+    wrong = TABLE.strings(noisy.block.tokens[noisy.changed(clean, TABLE.words.same)])
     assert len(wrong) == pytest.approx(6000, abs=300)
     lengths = [len(word) for word in wrong]
     shares = [lengths.count(8), lengths.count(7), lengths.count(9)]

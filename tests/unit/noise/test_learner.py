@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.batch import NoisedBatch, Random
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import APPEND, DELETE, REPLACE, VERB, LearnerNoise
 from fairseq_ssl.noise.learner_errors import LearnerErrors
@@ -30,7 +30,7 @@ NO_VERBS = [f"{word}_{i}" for i, word in enumerate(["the", "of", "in", "and"] * 
 
 def noised(noise: LearnerNoise, line: list[str], times: int, seed: int = 1) -> NoisedBatch:
     """Add noise to `times` copies of a line."""
-    return noise(TokenBatch.of_words([" ".join(line)] * times), Random.of((seed,), times))
+    return noise(noise.table.start_lines([" ".join(line)] * times), Random.of((seed,), times))
 
 
 def slow(noise: LearnerNoise, line: list[str], draws: Random) -> tuple[list[str], list[int]]:
@@ -99,13 +99,13 @@ LINES = st.lists(
 @settings(max_examples=300)  # the list of verbs is loaded in the first
 def test_it_equals_a_slow_reference(listed: bool, lines: list[list[str]], seed: int) -> None:
     noise = LearnerNoise(WORDS, listed=listed)
-    clean = TokenBatch.of_words(" ".join(line) for line in lines)
+    clean = noise.table.start_lines(" ".join(line) for line in lines)
     noisy = noise(clean, Random.of((seed,), len(lines)))
     starts = (clean.ends - clean.lengths).tolist()
     for number, line in enumerate(lines):
         words, origin = slow(noise, line, Random.of((seed,), np.array([number])))
         mine = noisy.block.line == number
-        assert noisy.block.tokens[mine].tolist() == words
+        assert noise.table.strings(noisy.block.tokens[mine]) == words
         assert noisy.origin[mine].tolist() == [o if o < 0 else o + starts[number] for o in origin]
         assert bool(words) == bool(line), "a line never becomes empty, a blank one stays blank"
 
@@ -133,8 +133,9 @@ def test_built_in_errors_are_the_default() -> None:
     assert DEFAULT_ERRORS.errors == (5, 7, 25, 35, 28)
     assert list(DEFAULT_ERRORS.kinds.values()) == [30, 25, 25, 20]
     assert all(word not in others for word, others in DEFAULT_ERRORS.replaced.items())
-    lines = noised(LearnerNoise(), ["I", "like", "to", "read", "it", "in", "the", "sun"], 200).block
-    assert len(set(lines.to_lines())) > 100
+    noise = LearnerNoise()
+    noisy = noised(noise, ["I", "like", "to", "read", "it", "in", "the", "sun"], 200)
+    assert len(set(noise.table.to_lines(noisy.block))) > 100
 
 
 def test_measured_needs_counts() -> None:

@@ -10,17 +10,20 @@ from scipy import stats
 from scipy.stats import chisquare
 
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise, Unigrams
 
-UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
+INSERTED, UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
+X, Y, MASK = range(3)
+TABLE = WordTable([*INSERTED, "<mask>"])
 
 
 def actions(noise: DirectNoise, clean: TokenBatch, seed: int = 1) -> list[int]:
     """Count keep, mask, delete and insert operations by comparing clean and noisy lines."""
     counts = [0, 0, 0, 0]
     for before, after in zip(
-        clean.to_lines(),
-        noise(clean, Random.of((seed,), len(clean.lengths))).block.to_lines(),
+        TABLE.to_lines(clean),
+        TABLE.to_lines(noise(clean, Random.of((seed,), len(clean.lengths))).block),
         strict=True,
     ):
         words = after.split()
@@ -35,33 +38,33 @@ def actions(noise: DirectNoise, clean: TokenBatch, seed: int = 1) -> list[int]:
 
 
 def test_default_rates_are_those_of_the_thesis() -> None:
-    clean = TokenBatch.of_words([" ".join(f"w{i}" for i in range(40))] * 2500)
-    counts = actions(DirectNoise(UNIGRAMS), clean)
+    clean = TABLE.start_lines([" ".join(f"w{i}" for i in range(40))] * 2500)
+    counts = actions(DirectNoise(UNIGRAMS, MASK), clean)
     assert sum(counts) == 100_000
     assert chisquare(counts, [20_000, 30_000, 25_000, 25_000]).pvalue > 0.001
 
 
 @pytest.mark.parametrize(("keep", "mask"), [(0.1, 0.9), (1.0, 0.0), (0.0, 0.0), (0.5, 0.1)])
 def test_other_rates(keep: float, mask: float) -> None:
-    clean = TokenBatch.of_words([" ".join(f"w{i}" for i in range(40))] * 500)
+    clean = TABLE.start_lines([" ".join(f"w{i}" for i in range(40))] * 500)
     half = (1 - keep - mask) / 2
-    counts = actions(DirectNoise(UNIGRAMS, keep, mask), clean)
+    counts = actions(DirectNoise(UNIGRAMS, MASK, keep, mask), clean)
     for found, rate in zip(counts, (keep, mask, half, half), strict=True):
         assert found == pytest.approx(20_000 * rate, abs=500)
 
 
 def test_inserted_words_are_sampled_from_the_unigrams() -> None:
-    clean = TokenBatch.of_words(["a b c d e f g h"] * 3000)
-    noisy = DirectNoise(UNIGRAMS)(clean, Random.of((2,), len(clean.lengths)))
+    clean = TABLE.start_lines(["a b c d e f g h"] * 3000)
+    noisy = DirectNoise(UNIGRAMS, MASK)(clean, Random.of((2,), len(clean.lengths)))
     inserted = noisy.block.tokens[noisy.origin < 0]
-    assert set(inserted) == {"x", "y"}
-    assert (inserted == "x").mean() == pytest.approx(2 / 3, abs=0.02)
+    assert set(inserted) == {X, Y}
+    assert (inserted == X).mean() == pytest.approx(2 / 3, abs=0.02)
     starts = noisy.block.place == 0
     assert (noisy.origin[starts] >= 0).all(), "nothing is put before the first word"
 
 
 LENGTH, COUNT = 30, 4000
-SENTENCES = TokenBatch.of_words([" ".join(f"w{i}" for i in range(LENGTH))] * COUNT)
+SENTENCES = TABLE.start_lines([" ".join(f"w{i}" for i in range(LENGTH))] * COUNT)
 
 
 def denoised(seed: int = 1, **options: float) -> NoisedBatch:
@@ -106,18 +109,17 @@ def test_shares_of_a_density_that_is_infinite_at_the_ends(mean: float, deviation
 
 def test_replaced_share_has_the_mean() -> None:
     noisy = denoised()
-    replaced = np.isin(noisy.block.tokens, ["x", "y"])
+    replaced = np.isin(noisy.block.tokens, [X, Y])
     assert replaced.mean() == pytest.approx(0.15, abs=0.005)
-    assert (noisy.block.tokens[replaced] == "x").mean() == pytest.approx(2 / 3, abs=0.02)
+    assert (noisy.block.tokens[replaced] == X).mean() == pytest.approx(2 / 3, abs=0.02)
     assert (noisy.origin >= 0).all(), "a replaced word stands where the clean one stood"
 
 
 def test_adjacent_words_swap_with_the_probability_of_two_normals() -> None:
-    clean = TokenBatch.of_words(["a b"] * 40_000)
+    clean = TABLE.start_lines(["a b"] * 40_000)
     noise = DenoisingNoise(UNIGRAMS, mean=1e-6, deviation=1e-7)
-    swapped = [
-        line == "b a" for line in noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
-    ]
+    noisy = noise(clean, Random.of((1,), len(clean.lengths)))
+    swapped = [line == "b a" for line in TABLE.to_lines(noisy.block)]
     # i + N(0, s) > i + 1 + N(0, s): a normal with standard deviation s sqrt(2) is above 1
     expected = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))
     assert np.mean(swapped) == pytest.approx(expected, abs=0.005)
@@ -125,9 +127,9 @@ def test_adjacent_words_swap_with_the_probability_of_two_normals() -> None:
 
 def test_the_order_of_operations_is_random() -> None:
     """A word that is shuffled after a deletion swaps more often than one shuffled before it."""
-    clean = TokenBatch.of_words(["a b c"] * 60_000)
+    clean = TABLE.start_lines(["a b c"] * 60_000)
     noise = DenoisingNoise(UNIGRAMS, mean=0.34, deviation=0.01)
-    lines = noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
+    lines = TABLE.to_lines(noise(clean, Random.of((1,), len(clean.lengths))).block)
     kept = [line for line in lines if sorted(line.split()) == ["a", "c"]]
     share = sum(line == "c a" for line in kept) / len(kept)
     near = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))  # shuffled after b was deleted
@@ -136,7 +138,7 @@ def test_the_order_of_operations_is_random() -> None:
     assert far < share - 0.02 < near - 0.02
 
 
-CLEAN = TokenBatch.of_words([" ".join(f"w{i}" for i in range(40))] * 1000)
+CLEAN = TABLE.start_lines([" ".join(f"w{i}" for i in range(40))] * 1000)
 
 
 def noised(clean: TokenBatch, *options: float) -> NoisedBatch:
@@ -148,10 +150,10 @@ def noised(clean: TokenBatch, *options: float) -> NoisedBatch:
 def test_rates(delete: float, replace: float) -> None:
     tokens = noised(CLEAN, delete, replace).block.tokens
     assert len(tokens) / 40_000 == pytest.approx(1 - delete, abs=0.01)
-    drawn = tokens[np.isin(tokens, ["x", "y"])]
+    drawn = tokens[np.isin(tokens, [X, Y])]
     assert len(drawn) / 40_000 == pytest.approx(replace, abs=0.01)
     if replace:
-        assert (drawn == "x").mean() == pytest.approx(2 / 3, abs=0.03)
+        assert (drawn == X).mean() == pytest.approx(2 / 3, abs=0.03)
 
 
 @pytest.mark.parametrize(("distance", "places"), [(0, 0), (1, 0), (2, 1), (3, 2)])
@@ -163,8 +165,8 @@ def test_words_move_less_than_the_distance(distance: float, places: int) -> None
 
 
 def test_each_line_is_changed() -> None:
-    clean = TokenBatch.of_words(["a", "", "b c", "", "d"] * 50)
+    clean = TABLE.start_lines(["a", "", "b c", "", "d"] * 50)
     noisy = noised(clean, 0, 0, 0)
     assert noisy.block.lengths.tolist() == clean.lengths.tolist()
-    replaced = np.isin(noisy.block.tokens, ["x", "y"])
+    replaced = np.isin(noisy.block.tokens, [X, Y])
     assert noisy.block.lengths_of(replaced).tolist() == [1, 0, 1, 0, 1] * 50
