@@ -123,7 +123,7 @@ TARGETS |= {
             "to-text",
             "{gold} -o {out}",
             {"gold": M2},
-            ("--annotator=all", "--drop-overlaps", "--types=R*,M", "--exclude-types=VERB*"),
+            ("--annotator=all", "--drop-overlaps", "--types=R*,M"),
         ),
         (
             "from-text",
