@@ -10,7 +10,6 @@ returns a result with values, tables and a figure. Call `fairseq_ssl.register` f
 >>> result = score_by_length(models, "data-bin")  # doctest: +SKIP
 >>> result.write("lengths")  # doctest: +SKIP
 
-`TextClassifierPipeline` classifies texts and shows the words on which each label depends.
 `tune_edit_confidence` tunes the decoding options of an edit tagger.
 """
 
@@ -20,7 +19,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.analysis.classification import Prediction, TextClassifierPipeline
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
     from fairseq_ssl.analysis.length_bleu import score_by_length
     from fairseq_ssl.analysis.results import AnalysisResult
@@ -31,10 +29,8 @@ if TYPE_CHECKING:
 
 MODULES = {
     "AnalysisResult": "results",
-    "Prediction": "classification",
     "BleuOptions": "trained_models",
     "SearchOptions": "trained_models",
-    "TextClassifierPipeline": "classification",
     "compare_gold_tokens": "token_wins",
     "compare_shifted_states": "shift_similarity",
     "score_by_length": "length_bleu",
@@ -46,9 +42,7 @@ MODULES = {
 __all__ = [
     "AnalysisResult",
     "BleuOptions",
-    "Prediction",
     "SearchOptions",
-    "TextClassifierPipeline",
     "compare_gold_tokens",
     "compare_shifted_states",
     "score_by_length",

@@ -16,11 +16,12 @@ from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
-from fairseq_ssl.inference.loading import check_weights, load_tagger
+from fairseq_ssl.inference.loading import check_weights, load_corrector
 from fairseq_ssl.io.blocks import m2_hint
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import spelling_corrector
 
 DECODINGS = 5
@@ -154,7 +155,7 @@ def tune_edit_confidence(
     given: dict[str, Any] = {"edit_iterations": iterations}
     if weights:
         given["edit_weights"] = ",".join(map(str, weights))
-    tuner = _Tuner(load_tagger(models, data_dir, device, **given), sources, targets, batch_size)
+    tuner = _Tuner(load_corrector(models, data_dir, device, **given), sources, targets, batch_size)
     options = tuner.search(metric, progress)
     report = progress("edits tune", "decodings", len(options))
     trials = [Trial(one, tuner.decode(one)) for one in counted(options, report)]

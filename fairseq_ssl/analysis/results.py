@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import json_text, path_list
 from fairseq_ssl.metrics.metric import SeedRange
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.signature import Signature
 
 Checkpoints = Mapping[str, Sequence[str | Path]]
 """Checkpoints by model name. A model has one checkpoint for each seed."""

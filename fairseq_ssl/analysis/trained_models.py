@@ -14,13 +14,10 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
+from fairseq_ssl.checkpoints.ensembles import load_models
+from fairseq_ssl.data.id_batches import padded_batches
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.inference.loading import (
-    load_models,
-    padded_batches,
-    require_one_direction,
-    torch_device,
-)
+from fairseq_ssl.inference.loading import require_one_direction, torch_device
 from fairseq_ssl.metrics.bleu import bleu_metric
 
 ReadError = Callable[[str], DataError]

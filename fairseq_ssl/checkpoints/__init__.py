@@ -19,14 +19,12 @@ if TYPE_CHECKING:
         check_average_output,
         last_checkpoints,
     )
-    from fairseq_ssl.checkpoints.conversion import export
     from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
 
 MODULES = {
     "average": "averaging",
     "best_checkpoints": "averaging",
     "check_average_output": "averaging",
-    "export": "conversion",
     "last_checkpoints": "averaging",
     "read_checkpoint": "files",
     "write_checkpoint": "files",
@@ -37,7 +35,6 @@ __all__ = [
     "average",
     "best_checkpoints",
     "check_average_output",
-    "export",
     "last_checkpoints",
     "read_checkpoint",
     "write_checkpoint",

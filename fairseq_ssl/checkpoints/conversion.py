@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,12 @@ import numpy as np
 from fairseq_ssl.checkpoints.files import (
     State,
     architecture,
-    check_finite,
     model_options,
-    read_checkpoint,
     task_options,
-    training_data,
     update_count,
     weights_below,
-    write_checkpoint,
 )
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, check_choice, flag
-from fairseq_ssl.io.text_files import optional_path
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, flag
 
 OptionValues = dict[str, Any]
 Actions = dict[str, argparse.Action]
@@ -38,10 +31,6 @@ LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
 """Pattern of the names of options with a file or a folder. Their values are never exported."""
-TAGGER_FORMATS = ("onnx", "huggingface")
-"""Output formats of edit taggers."""
-FORMATS = ("fairseq", "ctranslate2", "translation", *TAGGER_FORMATS)
-"""Output formats of `export`."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """String options of a task that are needed for decoding."""
 
@@ -342,99 +331,3 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     options = {"_name": "translation", "source_lang": source, "target_lang": target}
     task = {**task_options(state), **options}
     return exported({**state, "model": model}, architecture(state), task, TWO_WAY_CRITERION)
-
-
-def _read_direction(checkpoint: Path, to: str, source: str | None, target: str | None) -> State:
-    """Read a checkpoint, and select a direction if it has two."""
-    state = read_checkpoint(checkpoint)
-    check_finite(state["model"], checkpoint)
-    if is_two_way(state):
-        return one_direction(state, source, target)
-    if to == "translation":
-        raise UsageError(
-            f"{checkpoint} has one model. The conversion to translation is for checkpoints of two "
-            "directions."
-        )
-    if to == "fairseq" and (source or target):
-        raise UsageError(
-            "`source_lang` and `target_lang` need `to` ctranslate2, or a checkpoint of two "
-            "directions."
-        )
-    return state
-
-
-def _export_tagger(checkpoint: Path, output: Path, to: str, **options: Any) -> Signature:
-    """Call `tagger_export.export_tagger` of a higher layer, by the task of edit taggers."""
-    from fairseq.tasks import TASK_REGISTRY
-
-    if "edit_labeling" not in TASK_REGISTRY:
-        raise ConfigurationError(
-            "The plug-in is not registered with fairseq. Call fairseq_ssl.register first."
-        )
-    signature: Signature = TASK_REGISTRY["edit_labeling"].export(checkpoint, output, to, **options)
-    return signature
-
-
-def export(
-    checkpoint: str | Path,
-    output: str | Path,
-    to: str,
-    *,
-    data_dir: str | Path | None = None,
-    source_lang: str | None = None,
-    target_lang: str | None = None,
-    quantization: str = "float32",
-    overwrite: bool = False,
-) -> Signature:
-    """Convert a checkpoint to a model that runs without this package. Return its signature.
-
-    Call `fairseq_ssl.register` first.
-
-    Args:
-        checkpoint: checkpoint of a shape_transformer, of fairseq's Transformer, of a model of two
-            directions, or of an edit_tagger.
-        output: file for ``fairseq`` and ``translation``, otherwise folder.
-        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one of
-            two directions, of any architecture; for an edit_tagger ``onnx``, or ``huggingface``
-            for a token classifier of transformers.
-        data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. An edit tagger
-            of words does not need it.
-        source_lang: source language. It selects the direction of a model of two directions.
-        target_lang: target language.
-        quantization: data type of the weights, for ``ctranslate2`` and ``onnx``, which has float32
-            and int8.
-        overwrite: whether to replace an existing output.
-    """
-    check_choice("to", to, FORMATS)
-    checkpoint, output = Path(checkpoint), Path(output)
-    if output.exists() and not overwrite:
-        raise UsageError(
-            f"{output} exists. Set `overwrite` to replace it, or choose another output."
-        )
-    if to in TAGGER_FORMATS:
-        languages = {"source_lang": source_lang, "target_lang": target_lang}
-        folder = optional_path(data_dir)
-        return _export_tagger(
-            checkpoint, output, to, data_dir=folder, quantization=quantization, **languages
-        )
-    if to != "ctranslate2" and data_dir:
-        raise UsageError(f"`data_dir` needs `to` ctranslate2, onnx or huggingface, not {to}.")
-    if to != "ctranslate2" and quantization != "float32":
-        raise UsageError(f"`quantization` needs `to` ctranslate2 or onnx, not {to}.")
-    state = _read_direction(checkpoint, to, source_lang, target_lang)
-    parameters: dict[str, Any] = {"to": to, "arch": architecture(state)}
-    parameters["checkpoint_digest"] = content_digest(checkpoint)
-    if to == "translation":
-        parameters |= {"source_lang": source_lang, "target_lang": target_lang}
-    stock = state if to == "translation" else to_stock(state)
-    if to == "ctranslate2":
-        from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-
-        data = training_data(state, data_dir, source_lang, target_lang)
-        write_ctranslate2(stock, data, output, quantization)
-        parameters["quantization"] = quantization
-    else:
-        write_checkpoint(stock, output)
-    signature = Signature("export", parameters, {"checkpoint": str(checkpoint)})
-    signature.write_beside(output)
-    return signature

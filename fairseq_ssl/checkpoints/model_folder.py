@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.fingerprints import checksum
 from fairseq_ssl.io.text_files import parse_json
-from fairseq_ssl.signature import checksum
 
 CHECKSUMS = "checksums.json"
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.io.outputs import write_signature
+from fairseq_ssl.signature import Signature
 
 EXAMPLES = """\
   fairseq-ssl average checkpoints --last 10 --by update -o averaged.pt
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         },
         {"checkpoints": [str(p) for p in paths]},
     )
-    signature.write_beside(args.output)
+    write_signature(signature, args.output)
     print_lines(signature, f"wrote {args.output}")
 
 

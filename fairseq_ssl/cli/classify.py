@@ -12,12 +12,13 @@ from fairseq_ssl.cli import classify_prepare, options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.metrics.classifier_scores import COLUMNS, ClassificationReport, score_predictions
 from fairseq_ssl.metrics.metric import SAMPLES, SeedRange
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:
-    from fairseq_ssl.analysis.classification import TextClassifierPipeline
+    from fairseq_ssl.inference.classification import TextClassifierPipeline
 
 
 def add_predict(steps: Steps) -> None:
@@ -84,14 +85,14 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
     fairseq_ssl.register()
-    from fairseq_ssl.analysis.classification import TextClassifierPipeline
+    from fairseq_ssl.inference.classification import TextClassifierPipeline
 
     device = options.one_device(args.device)
     return TextClassifierPipeline.load(args.model, args.data_dir, device)
 
 
 def _label(args: argparse.Namespace) -> None:
-    from fairseq_ssl.analysis.classification import label_split
+    from fairseq_ssl.inference.classification import label_split
 
     shard = args.shard
     summary = label_split(
@@ -108,7 +109,7 @@ def _label(args: argparse.Namespace) -> None:
 
 
 def _predict(args: argparse.Namespace) -> None:
-    from fairseq_ssl.analysis.classification import predict_lines, predict_split
+    from fairseq_ssl.inference.classification import predict_lines, predict_split
 
     if args.split and args.file:
         raise UsageError("--split replaces FILE. Set only one of them.")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
+from fairseq_ssl.checkpoints.ensembles import is_checkpoint
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.errors import UsageError
@@ -20,7 +21,6 @@ from fairseq_ssl.inference.correction import (
     Edit,
     correct_file,
 )
-from fairseq_ssl.inference.loading import is_checkpoint
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import TOKENIZERS, UNSPACED
 

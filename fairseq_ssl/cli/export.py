@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
     """Convert the checkpoint and print the signature."""
-    from fairseq_ssl.checkpoints import export
+    from fairseq_ssl.inference import export
 
     options.check_output(args.output, args.checkpoint)
     options.check_new(args.output, args.overwrite)

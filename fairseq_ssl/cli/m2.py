@@ -11,6 +11,7 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, print_table, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.outputs import write_signature
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import m2
 from fairseq_ssl.text.m2.statistics import M2Statistics
@@ -97,7 +98,7 @@ def _text(args: argparse.Namespace) -> None:
     chosen = m2.EditFilter(args.types)
     done = m2.m2_to_text(args.file, source, target, args.annotator, chosen, args.drop_overlaps)
     signature = _signature(args, {"file": str(args.file)})
-    signature.write_beside(source)
+    write_signature(signature, source)
     counts = (f"wrote {path}: {_counts(by)}" for path, by in done.items())
     print_lines(signature, f"wrote {source}", *counts)
 

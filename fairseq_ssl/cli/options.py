@@ -16,7 +16,7 @@ from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
 from fairseq_ssl.io.jobs import check_beside
-from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device
+from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
@@ -156,7 +156,7 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
             for line in lines:
                 file.write(f"{line}\n")
                 count += 1
-        signature.write_beside(output)
+        write_signature(signature, output)
     print_lines(signature, f"wrote {count} lines to {output}")
     return count
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import DataError, UsageError, flag
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.postprocessing import UnknownCopies, postprocessor, read_generated_lines
 from fairseq_ssl.text.vocabulary import read_counts
 

@@ -12,7 +12,8 @@ from fairseq_ssl.cli import options, rerank_features, rerank_tune
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag, nearest
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.signature import Signature
 
 NUMBERS = {
     "dimensions": (300, 10_000, "dimensions of a vector, 300 in the thesis"),

@@ -11,12 +11,7 @@ from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
-from fairseq_ssl.inference.scoring import (
-    LANGUAGE_MODEL,
-    MASKED_MODEL,
-    TRANSLATION,
-    ScoringConfig,
-)
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 
 
 def add_features(steps: Steps) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import count_spelling_file, spelling_corrector
 
 EXAMPLES = """\

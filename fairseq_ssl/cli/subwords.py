@@ -10,8 +10,9 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import FairseqSslError
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import parallel_map
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords.model import (
     SENTENCEPIECE,
     SUBWORD_KINDS,

@@ -9,9 +9,10 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import parallel_map
-from fairseq_ssl.io.outputs import exclusive
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.io.outputs import exclusive, write_signature
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import preprocessor, train_truecaser
 
 EXAMPLES = """\
@@ -106,5 +107,5 @@ def _train(args: argparse.Namespace, lines: Iterator[str], rules: dict[str, obje
     model = args.train_truecase
     count, words = train_truecaser(watched(lines, "train-truecase", "lines"), model, name)
     signature = Signature("truecase", {**rules, "lines": count, "words": words}, {"input": name})
-    signature.write_beside(model)
+    write_signature(signature, model)
     print_lines(signature, f"wrote {words} words to {model}")

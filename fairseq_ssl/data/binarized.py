@@ -16,8 +16,8 @@ import torch
 from fairseq.data import Dictionary, indexed_dataset
 from numpy.typing import NDArray
 
+from fairseq_ssl.data.id_batches import token_ids
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.inference.loading import token_ids
 from fairseq_ssl.text.parallel_folder import (
     ParallelFolder,
     SentencePair,

@@ -12,6 +12,7 @@ from typing import Any
 
 from fairseq_ssl.data import two_view_dataset as views
 from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import (
     ProgressFactory,
     check_outside,
@@ -19,9 +20,9 @@ from fairseq_ssl.io.jobs import (
     counted,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
+from fairseq_ssl.io.outputs import atomic_folder, atomic_lines, write_signature
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import (
     LabeledText,
     duplicate_key,
@@ -124,7 +125,7 @@ def prepare_folder(
         }
         details = {"labeled": str(config.labeled), "tokenizer": config.tokenizer}
         signature = Signature("classify-prepare", parameters, details)
-    signature.write_beside(output)
+    write_signature(signature, output)
     return signature
 
 

@@ -27,7 +27,7 @@ from fairseq_ssl.edits.transforms import GROUPS
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
-from fairseq_ssl.io.outputs import atomic_folder
+from fairseq_ssl.io.outputs import atomic_folder, write_signature
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_line_words
@@ -111,7 +111,7 @@ def prepare_edit_data(
             "fingerprint": built.dictionary.fingerprint,
         }
         signature = Signature("edits-prepare", parameters, {"transforms": str(transforms)})
-    signature.write_beside(output)
+    write_signature(signature, output)
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
 
 

@@ -14,10 +14,11 @@ from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suff
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive
 from fairseq_ssl.io.blocks import RowBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, resolve_paths, silent_progress
-from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
 from fairseq_ssl.io.text_files import checked_pairs, optional_path
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.signature import Signature
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
 """Defaults in PIE: number of q-grams, max tokens of a q-gram, suffix transforms."""
@@ -136,7 +137,7 @@ def build_dictionary_file(
         if suffixes:
             params["transforms"], files["transforms"] = content_digest(suffixes), str(suffixes)
         signature = Signature("edits-dictionary", params, files)
-        signature.write_beside(output)
+        write_signature(signature, output)
     return DictionarySummary(signature, dictionary, counts)
 
 
@@ -182,7 +183,7 @@ def label_file(
         details = {"dictionary": str(dictionary), "coverage": coverage.report()}
         details |= {"source": str(source), "target": str(target)}
         signature = Signature("edits-label", parameters, details)
-        signature.write_beside(output)
+        write_signature(signature, output)
     return EditLabelSummary(signature, dropped, coverage)
 
 

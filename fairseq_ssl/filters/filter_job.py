@@ -27,6 +27,7 @@ from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
 from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
@@ -45,7 +46,7 @@ from fairseq_ssl.io.text_files import (
     path_list,
     stdin_text,
 )
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature
 
 MEMORY = 2**30
 """Default size of the hash table of ``duplicates``, in bytes."""

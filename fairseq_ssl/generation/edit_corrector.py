@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from fairseq import hub_utils
 from fairseq.data import encoders
 from torch import nn
 
+from fairseq_ssl.checkpoints.ensembles import check_registered
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.edit_rounds import AppliedEdit
+
+__all__ = ["Correction", "EditCorrector"]
 
 MAX_UNKNOWN_WORDS = 500_000
 """Max number of words outside the dictionary to remember, whose tables take about 100 MB."""
@@ -40,7 +44,7 @@ class EditCorrector(nn.Module):
     """An edit tagger, or an ensemble of them, with its task. ``to(device)`` moves the models."""
 
     def __init__(self, cfg: Any, task: Any, models: Sequence[Any]) -> None:
-        """Prepare `models` for inference. `EditTagger.from_pretrained` calls this.
+        """Prepare `models` for inference.
 
         Args:
             cfg: the configuration, as loaded by fairseq.
@@ -57,6 +61,31 @@ class EditCorrector(nn.Module):
         self.tokenizer = encoders.build_tokenizer(cfg.tokenizer)
         self.subwords = encoders.build_bpe(cfg.bpe)
         self.register_buffer("_device_marker", torch.empty(0), persistent=False)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str = "checkpoint_best.pt",
+        data_name_or_path: str = ".",
+        **overrides: Any,
+    ) -> EditCorrector:
+        """Load the models and the task, as fairseq's `from_pretrained` does.
+
+        Call `fairseq_ssl.register()` first.
+
+        Args:
+            model_name_or_path: folder of the checkpoints.
+            checkpoint_file: a checkpoint, or several separated by ":" for an ensemble.
+            data_name_or_path: folder with dict.*.txt and edits.txt. A path that starts with "." is
+                relative to `model_name_or_path`.
+            overrides: training or decoding options to override, such as edit_iterations=2.
+        """
+        check_registered()
+        loaded = hub_utils.from_pretrained(
+            model_name_or_path, checkpoint_file, data_name_or_path, **overrides
+        )
+        return cls(loaded["args"], loaded["task"], loaded["models"])
 
     def set_options(self, **options: Any) -> None:
         """Set decoding options, such as edit_keep_bias=0.1, and rebuild the generator.

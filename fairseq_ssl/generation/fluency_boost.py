@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_ssl.checkpoints.ensembles import load_models
+from fairseq_ssl.data.id_batches import padded_batches, start_id
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.inference.loading import load_models, padded_batches, start_id
 
 logger = logging.getLogger(__name__)
 

@@ -12,13 +12,16 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.inference.translation import CANDIDATE, GRANULARITIES
 from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 """Increment of SplitMix64, as a signed integer."""
 _ROUNDING = 0.01
 """Margin for rounding errors in sums of scores."""
+
+CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
+GRANULARITIES = (CANDIDATE, HYPOTHESIS)
+"""Units for which noisy beam search draws a random number."""
 
 
 class BeamNoise:

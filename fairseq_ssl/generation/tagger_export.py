@@ -14,74 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints import onnx_folder
-from fairseq_ssl.checkpoints.files import architecture, read_checkpoint
 from fairseq_ssl.checkpoints.model_folder import check_replaceable, write_checksums
 from fairseq_ssl.checkpoints.onnx_folder import OnnxConfig
-from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
-from fairseq_ssl.errors import DataError, UsageError, import_optional, system_error
-from fairseq_ssl.inference.loading import load_models
+from fairseq_ssl.errors import DataError, import_optional, system_error
 from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.modules.edit_layers import WordSpans
-from fairseq_ssl.signature import Signature, content_digest
 
 OPSET = 20
 """Version of the operators of ONNX, the first one with Gelu."""
 MAX_BYTES = 2**31 - 2**20
 """Maximum size of the weights in one file of ONNX."""
 QUANTIZATIONS = ("float32", "int8")
-
-
-def export_tagger(
-    checkpoint: Path,
-    output: Path,
-    to: str,
-    *,
-    data_dir: Path | None = None,
-    source_lang: str | None = None,
-    target_lang: str | None = None,
-    quantization: str = "float32",
-) -> Signature:
-    """Convert a checkpoint of an edit tagger to a folder. Return its signature.
-
-    Call `fairseq_ssl.register` first.
-
-    Args:
-        checkpoint: checkpoint of an edit tagger.
-        output: the folder.
-        to: ``onnx``, or ``huggingface`` for a token classifier of transformers.
-        data_dir: folder with the dictionaries of the tokens and of the edits. None for a tagger of
-            words, whose checkpoint has the edit dictionary.
-        source_lang: source language (None: from the checkpoint or the data folder).
-        target_lang: target language (None: from the checkpoint or the data folder).
-        quantization: data type of the multiplications, for ``onnx``: float32 or int8.
-    """
-    if quantization not in QUANTIZATIONS[: 1 + (to == "onnx")]:
-        raise UsageError(
-            f"The quantization {quantization} is not supported. Expected float32, or int8 with "
-            "`to` onnx."
-        )
-    arch = architecture(read_checkpoint(checkpoint))
-    if not arch.startswith("edit_tagger"):
-        raise UsageError(
-            f"{checkpoint} has the architecture {arch!r}. The conversion to {to} is for edit "
-            "taggers."
-        )
-    languages = {"source_lang": source_lang, "target_lang": target_lang}
-    options = {"data": str(data_dir or "")} | {
-        name: value for name, value in languages.items() if value
-    }
-    with _quiet(logging.INFO):
-        (model, *_), cfg, task = load_models([checkpoint], **options)
-    model.float().eval().prepare_for_inference_(cfg)
-    if to == "onnx":
-        write_onnx(model, task, output, quantization)
-    else:
-        write_token_classifier(model, task, output)
-    parameters = {"to": to, "arch": arch, "quantization": quantization}
-    parameters["checkpoint_digest"] = content_digest(checkpoint)
-    signature = Signature("export", parameters, {"checkpoint": str(checkpoint)})
-    signature.write_beside(output)
-    return signature
 
 
 def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32") -> None:
@@ -105,7 +48,7 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
     with atomic_folder(output) as folder:
         path = folder / onnx_folder.MODEL
         try:
-            with _quiet(logging.ERROR):
+            with quiet(logging.ERROR):
                 program = _export_graph(model)
                 if quantization == "int8":
                     whole = program.model_proto
@@ -168,7 +111,7 @@ def _example(model: Any) -> tuple[Tensor, ...]:
 
 
 @contextmanager
-def _quiet(level: int) -> Iterator[None]:
+def quiet(level: int) -> Iterator[None]:
     """Suppress Python's warnings, and log records up to a level."""
     before = logging.root.manager.disable
     logging.disable(level)

@@ -9,6 +9,7 @@ fairseq needs the tasks and architectures of its models: call `fairseq_ssl.regis
 >>> model.translate(["ein kleiner Test"])  # doctest: +SKIP
 ['a small test']
 
+`TextClassifierPipeline` classifies texts and shows the words on which each label depends.
 `Corrector` corrects raw text with an edit tagger, `correct_file` a text of any size.
 `back_translate_file` translates a text on all cores, GPUs or machines. `score_nbest_file` adds the
 scores of a model to an n-best list, as features for `fairseq_ssl.rerank`.
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
         back_translate_file,
         load_model,
     )
+    from fairseq_ssl.inference.classification import TextClassifierPipeline
     from fairseq_ssl.inference.correction import CorrectionConfig, Corrector, correct_file
+    from fairseq_ssl.inference.model_export import export
     from fairseq_ssl.inference.nbest_scores import score_nbest_file
     from fairseq_ssl.inference.scoring import ScoringConfig
     from fairseq_ssl.inference.translation import DecodingConfig
@@ -36,10 +39,12 @@ MODULES = {
     "Corrector": "correction",
     "DecodingConfig": "translation",
     "ScoringConfig": "scoring",
+    "TextClassifierPipeline": "classification",
     "TranslationModel": "back_translation",
     "back_translate": "back_translation",
     "back_translate_file": "back_translation",
     "correct_file": "correction",
+    "export": "model_export",
     "load_model": "back_translation",
     "score_nbest_file": "nbest_scores",
 }
@@ -50,10 +55,12 @@ __all__ = [
     "Corrector",
     "DecodingConfig",
     "ScoringConfig",
+    "TextClassifierPipeline",
     "TranslationModel",
     "back_translate",
     "back_translate_file",
     "correct_file",
+    "export",
     "load_model",
     "score_nbest_file",
 ]

@@ -26,6 +26,7 @@ from fairseq_ssl.inference.translation import (
 )
 from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
 from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
@@ -38,13 +39,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import join_lines, optional_path
-from fairseq_ssl.signature import (
-    Signature,
-    changed_options,
-    content_digest,
-    data_params,
-    file_fingerprint,
-)
+from fairseq_ssl.signature import Signature, changed_options
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "fairseq": FairseqDecoder,

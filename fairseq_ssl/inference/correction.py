@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from fairseq_ssl._version import __version__
+from fairseq_ssl.checkpoints.ensembles import require_checkpoints
 from fairseq_ssl.edits.alignment import change_probabilities, token_edits
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
+from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
 from fairseq_ssl.io.jobs import (
     Chunks,
     Fingerprints,
@@ -30,13 +32,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
-from fairseq_ssl.signature import (
-    Signature,
-    changed_options,
-    content_digest,
-    data_params,
-    file_fingerprint,
-)
+from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
@@ -265,8 +261,8 @@ def _load_tagger(config: CorrectionConfig) -> Any:
     loading.set_threads(config.threads)
     options = config.decoding_options
     if config.engine == "onnx":
-        return loading.load_onnx_tagger(config.models, config.threads, **options)
-    return loading.load_tagger(config.models, config.data_dir, config.device, **options)
+        return loading.load_onnx_corrector(config.models, config.threads, **options)
+    return loading.load_corrector(config.models, config.data_dir, config.device, **options)
 
 
 LineFormatter = Callable[[CorrectedLine], str]
@@ -371,7 +367,7 @@ def correct_file(
     outputs = [path] if path else []
     check_distinct([text.path], outputs)
     if config.engine == "torch":
-        loading.require_checkpoints(config.models)  # before the text, which can be stdin
+        require_checkpoints(config.models)  # before the text, which can be stdin
     job = _CorrectionJob(
         text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress
     )

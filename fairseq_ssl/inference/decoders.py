@@ -10,25 +10,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.checkpoints.ensembles import check_registered, load_models
+from fairseq_ssl.data.id_batches import padded_batches
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.inference.loading import (
     TASKS,
     are_right_to_left,
-    check_registered,
-    decoding_task,
     forget_unknown_words,
     gpu_count,
-    load_models,
     max_source_length,
-    padded_batches,
     set_threads,
     torch_device,
 )
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses, option_words
 from fairseq_ssl.io.executors import is_worker
-from fairseq_ssl.io.outputs import build_once, is_done
+from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
+from fairseq_ssl.io.outputs import build_once, is_done, write_signature
 from fairseq_ssl.io.text_files import require_file
-from fairseq_ssl.signature import Signature, data_params, file_fingerprint
+from fairseq_ssl.signature import Signature
 
 MODEL_FILE = "model.bin"
 """File with the weights in the folder of a CTranslate2 model."""
@@ -230,7 +229,7 @@ class Conversion:
         data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
         write_ctranslate2(to_stock(state), data, self.output, config.compute_type)
         params = {"checkpoint": str(self.checkpoint), **self._params()}
-        Signature("export", params).write_beside(self.output)
+        write_signature(Signature("export", params), self.output)
 
 
 def _first_line(error: Exception) -> str:
@@ -408,7 +407,8 @@ def _command_line(config: DecodingConfig) -> list[str]:
     data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
     options: dict[str, Any] = {
         "path": ":".join(map(str, config.model)),
-        "task": decoding_task(str(trained["_name"])),
+        # tagged_translation adds noisy beam search and fluency boost to the same models
+        "task": "tagged_translation" if trained["_name"] == "translation" else trained["_name"],
         "source_lang": data.source,
         "target_lang": data.target,
         "max_len_a": 0,

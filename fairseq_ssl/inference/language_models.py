@@ -9,15 +9,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fairseq_ssl.checkpoints import pretrained
+from fairseq_ssl.data.id_batches import pad_rows, padded_batches, start_id, token_ids
 from fairseq_ssl.errors import DataError, UsageError, library_errors
 from fairseq_ssl.inference.loading import (
     LoadedModels,
     load_scoring_models,
-    pad_rows,
-    padded_batches,
     set_threads,
-    start_id,
-    token_ids,
     torch_device,
 )
 from fairseq_ssl.inference.scoring import (

@@ -14,19 +14,18 @@ from typing import IO, Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.inference.scorers import ScorerLoader, scorer_loader, with_name
 from fairseq_ssl.inference.scoring import (
     CHECKED_TOKENS,
     TRANSLATION,
     Scorer,
-    ScorerLoader,
     ScoringConfig,
     TokenPair,
     check_known_tokens,
-    scorer_loader,
-    with_name,
 )
 from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
+from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
 from fairseq_ssl.io.jobs import (
     Chunks,
     Fingerprints,
@@ -45,13 +44,7 @@ from fairseq_ssl.io.text_files import (
     stdin_text,
 )
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
-from fairseq_ssl.signature import (
-    Signature,
-    changed_options,
-    content_digest,
-    data_params,
-    file_fingerprint,
-)
+from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -134,40 +134,6 @@ class Scorer(Protocol):
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
         """Return the scores of each pair, in order, and the counts of all pairs."""
-
-
-ScorerLoader = Callable[[ScoringConfig, int], Scorer]
-"""Loads a scorer, given the config and the index of the process, which selects the GPU."""
-
-
-def scorer_loader(config: ScoringConfig) -> ScorerLoader:
-    """Return the function that loads a scorer.
-
-    Raise UsageError if a model is not of the configured kind.
-    """
-    from fairseq_ssl.inference import language_models, loading, translation_scorer
-
-    is_folder = any(Path(path).is_dir() for path in config.models)  # a model of transformers
-    if not (config.kind == MASKED_MODEL and is_folder):
-        loading.check_models(config)
-    if config.kind == TRANSLATION:
-        loading.writes_right_to_left(config)
-        return translation_scorer.TranslationScorer
-    if config.kind == LANGUAGE_MODEL:
-        return language_models.LanguageModelScorer
-    return language_models.MaskedModelScorer
-
-
-def with_name(config: ScoringConfig) -> ScoringConfig:
-    """Return the config with a default name: lm, mlm, s2t or t2s, and -r2l for right-to-left."""
-    if config.name:
-        return config
-    if config.kind != TRANSLATION:
-        return replace(config, name="lm" if config.kind == LANGUAGE_MODEL else "mlm")
-    from fairseq_ssl.inference.loading import writes_right_to_left
-
-    direction = "t2s" if config.reverse else "s2t"
-    return replace(config, name=direction + ("-r2l" if writes_right_to_left(config) else ""))
 
 
 CHECKED_TOKENS = 200

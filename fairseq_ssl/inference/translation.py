@@ -21,9 +21,6 @@ MAX_SOURCE_TOKENS = 10_000
 MAX_SEED = 2**32 - 1
 MAX_POWER = 30
 """Max decimal exponent of length ** lenpen, by which fairseq divides scores in single precision."""
-CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
-GRANULARITIES = (CANDIDATE, HYPOTHESIS)
-"""Units for which noisy beam search draws a random number."""
 NEEDED = {
     "sampling_topk": "sampling",
     "fluency_boost_data": "fluency_boost_lm",

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ssl.data.id_batches import count_unknown, pad_rows, padded_batches, token_ids
 from fairseq_ssl.inference.loading import (
-    count_unknown,
     forget_unknown_words,
     load_scoring_models,
-    pad_rows,
-    padded_batches,
     require_one_direction,
-    token_ids,
     writes_right_to_left,
 )
 from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair, by_length

@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol, TypeVar
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
 from fairseq_ssl.io.executors import Executor, LocalExecutor, open_results
+from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.outputs import (
     ResumableFiles,
     complete,
@@ -31,7 +32,7 @@ from fairseq_ssl.io.outputs import (
     write_chunk,
 )
 from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature
 
 Chunks = Sequence[bytes | Path]
 """The next bytes of each output, or files that contain them."""

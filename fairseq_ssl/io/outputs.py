@@ -152,6 +152,19 @@ def _check_signature(output: Path) -> None:
             )
 
 
+def write_signature(signature: Signature, path: Path) -> Path:
+    """Write a signature as JSON to `path` plus the suffix ``.json``. Return the new path.
+
+    A device or a pipe gets no signature.
+    """
+    beside = signature_path(path)
+    if not is_device(path):
+        with atomic_path(beside) as temporary:
+            text = json_text(signature.content())
+            temporary.write_text(f"{text}\n", encoding="utf-8", newline="\n")
+    return beside
+
+
 def signature_path(output: Path) -> Path:
     """Return the path of the signature of an output."""
     named = output if output.name else real_path(output)
@@ -337,7 +350,7 @@ class ResumableFiles:
             file.write(compress_chunk(b"", is_invalid))
         if self.paths[0].exists():  # a journal, so that the signature does not fit older files
             self._save()
-        signature.write_beside(self.paths[0])
+        write_signature(signature, self.paths[0])
         self._save(finished=True)
         self._finished = True  # from here on, the next run completes the renames
         complete(self.paths)

@@ -16,11 +16,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeVar, cast
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.signature import plain_number
 
 OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",  # before UTF-16, whose mark is a prefix of it
@@ -425,17 +426,6 @@ def json_text(content: Any, indent: int | None = 2) -> str:
     dumped = json.dumps(content, indent=indent, ensure_ascii=False, default=plain_number)
     text = decode_file_name(dumped)
     return SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):x}", text)
-
-
-def plain_number(value: object) -> int | float:
-    """Return a number of numpy as an int or a float. Raise TypeError for other values."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    raise TypeError(f"{value!r} cannot be written as JSON.")
 
 
 def decode_file_name(name: str) -> str:

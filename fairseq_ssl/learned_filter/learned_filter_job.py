@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.inference.scoring import scorer_loader
+from fairseq_ssl.inference.scorers import scorer_loader
 from fairseq_ssl.io.blocks import RowBlock, pair_blocks, read_parallel, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
 from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
@@ -45,7 +46,7 @@ from fairseq_ssl.learned_filter.pair_filter import (
     PairFilter,
     noise_pairs,
 )
-from fairseq_ssl.signature import Signature, content_digest, data_params, file_fingerprint
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 FilePair = tuple[str | Path, str | Path]

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import torch
-from fairseq import hub_utils
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
 from torch.nn import functional
@@ -12,7 +11,6 @@ from torch.nn import functional
 from fairseq_ssl.checkpoints.bert import is_native
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.inference.loading import check_registered
 from fairseq_ssl.models.common import StoredConfig, check_sizes, fill_sizes
 from fairseq_ssl.models.word_encoder import (
     EncodedWords,
@@ -31,8 +29,6 @@ from fairseq_ssl.modules.edit_layers import (
     Words,
 )
 from fairseq_ssl.modules.functional import init_bert_weights
-
-__all__ = ["EditTagger", "EditTaggerConfig"]
 
 UNLIMITED = 10**9
 
@@ -187,31 +183,6 @@ class EditTagger(BaseFairseqModel):
         """Build only the token encoder, with random weights, for `encoder_classifier`."""
         check_sizes(cfg)
         return TokenEncoder(_sizes(cfg, len(dictionary)), dictionary.pad())
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str,
-        checkpoint_file: str = "checkpoint_best.pt",
-        data_name_or_path: str = ".",
-        **overrides: Any,
-    ) -> Any:
-        """Load an `EditCorrector` (see `generation.edit_corrector`).
-
-        Call `fairseq_ssl.register()` first.
-
-        Args:
-            model_name_or_path: folder of the checkpoints.
-            checkpoint_file: a checkpoint, or several separated by ":" for an ensemble.
-            data_name_or_path: folder with dict.*.txt and edits.txt. A path that starts with "." is
-                relative to `model_name_or_path`.
-            overrides: training or decoding options to override, such as edit_iterations=2.
-        """
-        check_registered()
-        loaded = hub_utils.from_pretrained(
-            model_name_or_path, checkpoint_file, data_name_or_path, **overrides
-        )
-        return loaded["task"].build_corrector(loaded["models"], loaded["args"])
 
     def forward(
         self,

@@ -14,7 +14,7 @@ from typing import Protocol
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, counted, silent_progress
-from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
 from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import SymSpell
@@ -242,7 +242,7 @@ def build_confusion_sets_file(
         options = {"checker": checker.version(), "min_count": min_count}
         names = {"inputs": list(map(str, inputs))}
         signature = Signature("confusion-sets", {**options, **numbers}, names)
-        signature.write_beside(output)
+        write_signature(signature, output)
     return ConfusionSetsSummary(signature, **numbers)
 
 

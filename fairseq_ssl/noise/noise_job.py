@@ -14,6 +14,7 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_integer
 from fairseq_ssl.io.blocks import BLOCK_SIZE, byte_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor, open_results
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import (
     Chunks,
     JobState,
@@ -25,7 +26,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.outputs import build_once, is_device, is_done
+from fairseq_ssl.io.outputs import build_once, is_device, is_done, write_signature
 from fairseq_ssl.io.text_files import join_lines, open_text, optional_path
 from fairseq_ssl.noise.block_noise import (
     CorpusNoise,
@@ -42,7 +43,7 @@ from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 TOTALS = ("lines", "tokens", "changed")
@@ -393,7 +394,7 @@ class _NoiseJob:
                 )
             if counts:
                 write_counts(counts, kept)
-                Signature("word-counts", {}, {"input": str(path), **made_of}).write_beside(kept)
+                write_signature(Signature("word-counts", {}, {"input": str(path), **made_of}), kept)
 
         build_once(kept, lambda: is_done([kept], made_of), count)
         return read_counts(kept) if is_done([kept], made_of) else {}

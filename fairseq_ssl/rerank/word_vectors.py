@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive
+from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive, write_signature
 from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, raw_lines, read_lines
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.signature import Signature
@@ -228,7 +228,7 @@ def train_vectors(
         write_counts(counts, output.with_name(f"{output.name}.counts"))
     parameters = {"words": len(model.wv), **vars(training), "tokenize": tokenize}
     signature = Signature("word-vectors", parameters, {"text": list(map(str, texts))})
-    signature.write_beside(output)
+    write_signature(signature, output)
     return signature
 
 

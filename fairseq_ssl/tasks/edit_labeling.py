@@ -11,9 +11,8 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from fairseq.dataclass import ChoiceEnum
-from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks import FairseqTask, register_task
-from omegaconf import II, OmegaConf
+from omegaconf import II
 
 from fairseq_ssl.checkpoints.bert import set_epsilon, set_sizes
 from fairseq_ssl.checkpoints.hugging_face import read_config
@@ -25,14 +24,11 @@ from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.generation.edit_corrector import EditCorrector
 from fairseq_ssl.generation.edit_rounds import (
     EditDecodingConfig,
     EditGenerator,
     build_edit_generator,
 )
-from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
-from fairseq_ssl.generation.tagger_export import export_tagger
 from fairseq_ssl.text.vocabulary import fingerprint, is_padding_entry
 
 logger = logging.getLogger(__name__)
@@ -324,41 +320,6 @@ class EditLabelingTask(FairseqTask):
         return build_edit_generator(
             models, self.dictionary, self.edits, self.cfg, args, language_model
         )
-
-    export = staticmethod(export_tagger)
-    """`checkpoints.export`, in a lower layer, calls this function."""
-
-    @classmethod
-    def load_onnx_corrector(
-        cls, folders: Sequence[Path], threads: int | None, **options: Any
-    ) -> EditCorrector:
-        """Load models in ONNX format, and return the interface to correct text with them.
-
-        Args:
-            folders: folders of one model, or of an ensemble.
-            threads: number of threads. None: as many as torch uses.
-            options: fields of `EditDecodingConfig`.
-        """
-        models: list[Any] = []
-        edits: EditDictionary | None = None
-        dictionary: OovDictionary | None = None
-        for folder in folders:
-            model, own_edits, dictionary = load_onnx_tagger(folder, threads, dictionary)
-            if edits is not None and own_edits != edits:
-                raise ConfigurationError(
-                    f"The edit dictionaries of {folders[0]} and {folder} differ. Expected models "
-                    "that were trained with the same edit dictionary."
-                )
-            edits = own_edits
-            models.append(model)
-        assert dictionary is not None
-        task = cls(EditLabelingConfig(**options), dictionary, edits)
-        task.words = next((model.subwords for model in models if model.subwords), None)
-        return task.build_corrector(models, OmegaConf.structured(FairseqConfig))
-
-    def build_corrector(self, models: Sequence[Any], cfg: Any) -> EditCorrector:
-        """Build an `EditCorrector`, the Python interface, from loaded models."""
-        return EditCorrector(cfg, self, models)
 
     @property
     def source_dictionary(self) -> OovDictionary:

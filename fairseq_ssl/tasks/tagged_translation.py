@@ -20,8 +20,7 @@ from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
-from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyGenerator
-from fairseq_ssl.inference.translation import CANDIDATE, HYPOTHESIS
+from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, BeamNoise, NoisyGenerator
 from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin
 
 logger = logging.getLogger(__name__)
@@ -105,8 +104,6 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     """fairseq's translation task with source tags, mixtures, noisy beam search, fluency boost."""
 
     cfg: TaggedTranslationConfig
-    decodes_models_of = ("translation", "tagged_translation")
-    """Tasks whose models this task decodes, to add noisy beam search to them."""
 
     def __init__(self, cfg: TaggedTranslationConfig, source: Any, target: Any) -> None:
         super().__init__(cfg, source, target)

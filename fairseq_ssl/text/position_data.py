@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
-from fairseq_ssl.io.outputs import atomic_folder, signature_path
+from fairseq_ssl.io.outputs import atomic_folder, signature_path, write_signature
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import (
     PairReader,
@@ -96,7 +96,7 @@ def write_position_data(
         known = {"form": corpus.form, "languages": "-".join(corpus.languages)}
         details = {"input": str(source), "splits": counts}
         signature = Signature("position-data", {"kind": kind, **settings, **known}, details)
-    signature.write_beside(output.resolve())
+    write_signature(signature, output.resolve())
     return PositionDataSummary(signature, splits, tuple(notes))
 
 

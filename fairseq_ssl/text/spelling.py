@@ -28,7 +28,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, counted, silent_progress
-from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
 from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
@@ -272,5 +272,5 @@ def count_spelling_file(
         counts.write(output)
         numbers = {"words": len(counts.words), "pairs": len(counts.pairs)}
         signature = Signature("spelling-count", numbers, {"texts": list(map(str, texts))})
-        signature.write_beside(output)
+        write_signature(signature, output)
     return counts, signature

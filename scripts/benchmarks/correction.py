@@ -21,8 +21,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 import fairseq_ssl
 from fairseq_ssl.edits.transforms import parse_transform
-from fairseq_ssl.generation.tagger_export import export_tagger
-from fairseq_ssl.inference import Corrector
+from fairseq_ssl.inference import Corrector, export
 
 KINDS: dict[str, tuple[dict[str, Any], float]] = {
     "float32": ({}, 2.0),
@@ -109,7 +108,7 @@ def corrector(args: argparse.Namespace, folder: Path) -> Corrector:
     if args.kind.startswith("onnx"):
         model = folder / "onnx"
         quantization = "int8" if args.kind == "onnx-int8" else "float32"
-        export_tagger(args.model, model, "onnx", quantization=quantization)
+        export(args.model, model, "onnx", quantization=quantization)
     return Corrector.from_pretrained(
         model,
         tokenizer=None,
@@ -142,7 +141,7 @@ def main() -> None:
     outputs: dict[str, list[str]] = {}
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        export_tagger(args.model, folder / "tagger", "huggingface")
+        export(args.model, folder / "tagger", "huggingface")
         words = {word for sentence in sentences for word in sentence.split()}
         peer = Gector(args.gector, folder / "tagger", args.max_length, words)
         ours = corrector(args, folder)

@@ -24,12 +24,12 @@ import numpy as np
 import pytest
 
 import fairseq_ssl
-from fairseq_ssl.analysis.classification import TextClassifierPipeline
 from fairseq_ssl.checkpoints import hugging_face
 from fairseq_ssl.checkpoints.files import read_checkpoint
 from fairseq_ssl.data.teacher_labels import open_teacher_labels
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.filters.chain import read_filters
+from fairseq_ssl.inference.classification import TextClassifierPipeline
 from fairseq_ssl.io import text_files
 from fairseq_ssl.learned_filter.classifier import Phsic
 from fairseq_ssl.learned_filter.pair_filter import PairFilter

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ssl.analysis import classification
-from fairseq_ssl.analysis.classification import TextClassifierPipeline, label_split, leads_lost
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.inference import classification
+from fairseq_ssl.inference.classification import TextClassifierPipeline, label_split, leads_lost
 from tests.plugin import classification as made
 
 

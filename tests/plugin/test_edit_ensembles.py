@@ -14,13 +14,13 @@ import fairseq_ssl
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.inference.loading import load_tagger
+from fairseq_ssl.generation.edit_corrector import EditCorrector
+from fairseq_ssl.inference.loading import load_corrector
 from tests.conftest import Run
 from tests.plugin.edit_corpus import TASK
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -31,7 +31,7 @@ LINES = ("two dog sees a apple .", "Zyx SEES brontosaurus ツ", "", "a dog " * 3
 
 def corrector(taggers: Path, names: str, **overrides: Any) -> Any:
     files = ":".join(f"{name}.pt" for name in names.split())
-    return EditTagger.from_pretrained(str(taggers), files, str(taggers / "bin"), **overrides)
+    return EditCorrector.from_pretrained(str(taggers), files, str(taggers / "bin"), **overrides)
 
 
 def probabilities(found: Any) -> torch.Tensor:
@@ -87,11 +87,11 @@ def test_different_edit_dictionaries_are_rejected(taggers: Path, tmp_path: Path)
     with pytest.raises(ConfigurationError, match="edit dictionary"):
         corrector(tmp_path, "bert other")
     with pytest.raises(ConfigurationError, match=r"edits\.txt"):
-        load_tagger([tmp_path / "bert.pt", tmp_path / "other.pt"], None, "cpu")
+        load_corrector([tmp_path / "bert.pt", tmp_path / "other.pt"], None, "cpu")
 
 
 def test_models_on_tokens_need_a_data_folder(taggers: Path) -> None:
     paths = [taggers / "bert.pt", taggers / "token.pt"]
     for some in (paths, paths[::-1], paths[1:]):
         with pytest.raises(ConfigurationError, match="needs the folder of the data"):
-            load_tagger(some, None, "cpu")
+            load_corrector(some, None, "cpu")

@@ -16,6 +16,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.generation.edit_corrector import EditCorrector
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests.conftest import ROOT, Run, weights
 from tests.plugin.edit_corpus import FEW, SMALL, TASK, TINY, TRAINING, WORDS, trained
@@ -26,7 +27,6 @@ fairseq_ssl.register()
 from fairseq import checkpoint_utils, options  # noqa: E402
 
 from fairseq_ssl.generation import edit_corrector  # noqa: E402
-from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -51,7 +51,7 @@ def other(data: Path, tmp_path: Path) -> Path:
 
 
 def corrector(model: Path, data: Path, **overrides: Any) -> Any:
-    return EditTagger.from_pretrained(str(model.parent), model.name, str(data), **overrides)
+    return EditCorrector.from_pretrained(str(model.parent), model.name, str(data), **overrides)
 
 
 @pytest.mark.parametrize("kind", ["edit", "token"])
@@ -219,7 +219,7 @@ def test_tune_prints_flags_that_improve_the_score(
     sources, targets = (Path(side).read_text().splitlines() for side in sides)
     scores = []
     for flags in ({}, chosen):
-        found = EditTagger.from_pretrained(
+        found = EditCorrector.from_pretrained(
             str(taggers),
             ":".join(Path(one).name for one in models),
             str(learner_data / "bin"),
@@ -256,8 +256,8 @@ def test_tuning_corrects_the_spelling_first(
 def test_minimal_script_corrects(run: Run, data: Path, model: Path) -> None:
     program = (
         "import sys, fairseq_ssl; fairseq_ssl.register(); "
-        "from fairseq_ssl.models.edit_tagger import EditTagger; "
-        "corrector = EditTagger.from_pretrained(*sys.argv[1:]); "
+        "from fairseq_ssl.generation.edit_corrector import EditCorrector; "
+        "corrector = EditCorrector.from_pretrained(*sys.argv[1:]); "
         "print(corrector.correct(['two ☃ sees .'])[0].text)"
     )
     shown = run("python", "-c", program, model.parent, model.name, data, PYTHONPATH=str(ROOT))

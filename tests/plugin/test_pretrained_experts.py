@@ -19,9 +19,9 @@ from fairseq import models as fairseq_models  # noqa: E402
 from fairseq.data import Dictionary  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
 
-from fairseq_ssl.analysis.classification import TextClassifierPipeline  # noqa: E402
 from fairseq_ssl.cli.main import main  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError, DataError  # noqa: E402
+from fairseq_ssl.inference.classification import TextClassifierPipeline  # noqa: E402
 from tests import pretrained  # noqa: E402
 from tests.conftest import weights  # noqa: E402
 from tests.plugin import classification as made  # noqa: E402

@@ -11,6 +11,7 @@ import torch
 import fairseq_ssl
 from fairseq_ssl import checkpoints
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.generation.edit_corrector import EditCorrector
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -19,7 +20,6 @@ fairseq_ssl.register()
 from fairseq_ssl.generation.edit_choice import EditChoice  # noqa: E402
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
-from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -48,7 +48,7 @@ def test_an_exported_tagger_corrects_like_its_checkpoint(
     assert (beside["to"], beside["quantization"]) == ("onnx", "float32")
     tagger, edits, words = load_onnx_tagger(tmp_path / "onnx")
     lines = (learner_data / "train.src").read_text().splitlines()[:40]
-    loaded = EditTagger.from_pretrained(
+    loaded = EditCorrector.from_pretrained(
         str(checkpoint.parent),
         checkpoint.name,
         str(learner_data / "bin"),

@@ -16,13 +16,15 @@ from fairseq_ssl.errors import (
     FairseqSslError,
     MissingPackageError,
 )
-from fairseq_ssl.signature import Signature, content_digest
+from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.io.outputs import write_signature
+from fairseq_ssl.signature import Signature
 
 
 def test_the_line_holds_the_parameters_and_the_file_holds_all(tmp_path: Path) -> None:
     signature = Signature("average", {"n": 2, "by": None, "ema": False}, {"from": ["a.pt"]})
     assert str(signature) == f"average|n:2|ema:False|version:{__version__}"
-    beside = signature.write_beside(tmp_path / "mean.pt")
+    beside = write_signature(signature, tmp_path / "mean.pt")
     assert beside == tmp_path / "mean.pt.json"
     assert json.loads(beside.read_text()) == {
         "method": "average",

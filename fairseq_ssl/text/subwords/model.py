@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.outputs import signature_path
+from fairseq_ssl.io.fingerprints import file_fingerprint
+from fairseq_ssl.io.outputs import signature_path, write_signature
 from fairseq_ssl.io.text_files import read_json
-from fairseq_ssl.signature import Signature, file_fingerprint
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import (
     VOCABULARY_SUFFIX,
     TrainedSubwords,
@@ -89,7 +90,7 @@ def train_subwords(
     trained = package.train(lines, prefix, size, **options)
     params = {"kind": kind, "lines": trained.lines, "size": size, **options}
     signature = Signature("subwords", params, {"text": list(source)})
-    signature.write_beside(trained.model)
+    write_signature(signature, trained.model)
     return trained, signature
 
 

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl.checkpoints.conversion import export, one_direction, to_stock
+from fairseq_ssl.checkpoints.conversion import one_direction, to_stock
 from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
 from fairseq_ssl.checkpoints.files import TrainingData
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
+from fairseq_ssl.inference import export
 
 fairseq_ssl.register()
 CODE = "__import__('os').system('touch canary')"

@@ -12,11 +12,10 @@ import pytest
 
 pytest.importorskip("ctranslate2")
 
-from fairseq_ssl.checkpoints import export
 from fairseq_ssl.checkpoints.ctranslate2 import check_ctranslate2_folder
 from fairseq_ssl.checkpoints.model_folder import CHECKSUMS, write_checksums
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.inference import load_model
+from fairseq_ssl.inference import export, load_model
 from tests.unit.inference import random_models
 
 QUANTIZATIONS = ("float32", "int8", "float16", "int16")

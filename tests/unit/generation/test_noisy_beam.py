@@ -14,8 +14,12 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.noisy_beam import BeamNoise, NoisyBeamSearch, NoisyGenerator
-from fairseq_ssl.inference.translation import GRANULARITIES
+from fairseq_ssl.generation.noisy_beam import (
+    GRANULARITIES,
+    BeamNoise,
+    NoisyBeamSearch,
+    NoisyGenerator,
+)
 
 fairseq_ssl.register()
 from tests.unit.models.test_pseudo_bidirectional_transformer import SENTENCES, tiny  # noqa: E402

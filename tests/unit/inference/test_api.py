@@ -18,6 +18,7 @@ from fairseq import checkpoint_utils
 
 import fairseq_ssl
 from fairseq_ssl import inference
+from fairseq_ssl.checkpoints.ensembles import load_models
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference import (
@@ -285,7 +286,7 @@ def test_loading_keeps_denormal_numbers(
 
     monkeypatch.setattr(checkpoint_utils, "load_model_ensemble_and_task", load)
     torch.set_flush_denormal(flushes)
-    loading.load_models([folder / "t.pt"])
+    load_models([folder / "t.pt"])
     assert (np.float64(1e-310) * 0.5 == 0) == flushes
 
 

@@ -12,7 +12,8 @@ import transformers
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference import language_models
 from fairseq_ssl.inference.language_models import MaskedStates
-from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig, TokenPair, scorer_loader
+from fairseq_ssl.inference.scorers import scorer_loader
+from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig, TokenPair
 from tests import pretrained
 
 TEXTS = ("good film", "bad", "a b c d", "abc", "", "a film that is good . @")

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference import language_models, loading, translation_scorer
+from fairseq_ssl.inference.scorers import scorer_loader
 from fairseq_ssl.inference.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
     TRANSLATION,
     ScoringConfig,
     TokenPair,
-    scorer_loader,
 )
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import TARGET_WORDS

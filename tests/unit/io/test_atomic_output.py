@@ -22,6 +22,7 @@ from fairseq_ssl.io.outputs import (
     atomic_path,
     build_once,
     exclusive,
+    write_signature,
 )
 from fairseq_ssl.signature import Signature
 
@@ -146,12 +147,12 @@ def test_pipes_and_open_files_are_written_directly(tmp_path: Path) -> None:
     with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb"):
         link = Path(f"/dev/fd/{writing}")  # a process substitution
         write(link, "text")
-        Signature("method").write_beside(link)
+        write_signature(Signature("method"), link)
         assert pipe.read(4) == b"text"
     with (tmp_path / "file").open("wb") as file:
         link = Path(f"/dev/fd/{file.fileno()}")
         write(link, "text")
-        Signature("method").write_beside(link)
+        write_signature(Signature("method"), link)
     assert (tmp_path / "file").read_text() == "text"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     os.mkfifo(tmp_path / "pipe")
@@ -214,7 +215,7 @@ def test_a_signature_replaces_only_a_signature(is_link: bool, tmp_path: Path) ->
     thread = threading.Thread(target=write, args=(output, "text"))
     thread.start()
     thread.join()
-    Signature("noise").write_beside(output)
+    write_signature(Signature("noise"), output)
     write(output, "new")
     assert not beside.exists()  # a run that is killed here has not written its own
 
@@ -256,7 +257,7 @@ def test_other_folders_are_replaced_at_the_end(tmp_path: Path) -> None:
         assert not list(aside.iterdir())
         (aside / "file").write_text("new")
         assert contents(parent / "out") == {"old": "old"}
-        Signature("older").write_beside(parent / "out")
+        write_signature(Signature("older"), parent / "out")
     assert contents(parent) == {"out/file": "new"}
 
 

@@ -204,15 +204,15 @@ def test_a_run_killed_while_renaming_is_not_completed_with_other_files(paths: li
 def test_a_run_killed_before_its_signature_has_not_finished(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = Signature.write_beside
+    write = outputs.write_signature
     found: list[Path] = []
 
-    def watch(self: Signature, path: Path) -> Path:
+    def watch(signature: Signature, path: Path) -> Path:
         complete(paths)
         found.extend(path for path in paths if path.exists())
-        return write(self, path)
+        return write(signature, path)
 
-    monkeypatch.setattr(Signature, "write_beside", watch)
+    monkeypatch.setattr(outputs, "write_signature", watch)
     with ResumableFiles(paths, TASK, afresh=False) as files:
         files.append([b"one\n", b"1\n"], {})
         files.finish(Signature("test", TASK))

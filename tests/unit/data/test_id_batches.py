@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.inference.loading import padded_batches
+from fairseq_ssl.data.id_batches import padded_batches
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(30, 100))

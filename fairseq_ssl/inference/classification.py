@@ -16,6 +16,7 @@ from fairseq import utils
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fairseq_ssl.checkpoints.ensembles import load_models
 from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 from fairseq_ssl.data.classification_preparation import check_unlabeled
 from fairseq_ssl.data.teacher_labels import npy_header
@@ -28,11 +29,12 @@ from fairseq_ssl.data.two_view_dataset import (
     load_segmenter,
 )
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_integer, check_positive
-from fairseq_ssl.inference.loading import load_models, torch_device
+from fairseq_ssl.inference.loading import torch_device
+from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.text_files import line_list, read_json
 from fairseq_ssl.modules.window_classifiers import Imitators
-from fairseq_ssl.signature import Signature, content_digest, file_fingerprint
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 

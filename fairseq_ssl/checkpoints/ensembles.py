@@ -1,0 +1,119 @@
+"""Loading of models and ensembles of fairseq from checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import ConfigurationError, DataError, FairseqSslError
+from fairseq_ssl.io.text_files import require_file
+
+
+def check_registered() -> None:
+    """Raise ConfigurationError if the plug-in is not registered with fairseq."""
+    from fairseq import checkpoint_utils
+
+    if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "patched_by"):
+        raise ConfigurationError(
+            "The plug-in is not registered with fairseq. Call fairseq_ssl.register first."
+        )
+
+
+@contextmanager
+def keep_torch_state() -> Iterator[None]:
+    """Restore the state of torch that fairseq and its models change while they are loaded.
+
+    fairseq draws initial weights from the random numbers of the CPU. Classifiers and LSTMs flush
+    denormal numbers, which only training needs.
+    """
+    import torch
+
+    flushes = not torch.tensor(1e-310, dtype=torch.float64).mul(0.5).item()
+    try:
+        with torch.random.fork_rng([]):
+            yield
+    finally:
+        torch.set_flush_denormal(flushes)
+
+
+def is_checkpoint(path: str | Path) -> bool:
+    """Return True if a file begins as a file of `torch.save`: a zip archive, or once a pickle."""
+    with Path(path).open("rb") as file:
+        return file.read(2).startswith((b"PK", b"\x80"))
+
+
+def require_checkpoints(paths: Sequence[str | Path]) -> None:
+    """Raise DataError for a path that is not a checkpoint, by the first bytes of the file."""
+    for path in paths:
+        require_file(path, "a checkpoint of fairseq-train")
+        if not is_checkpoint(path):
+            raise DataError(f"{path} is not a checkpoint. Expected a checkpoint of fairseq-train.")
+
+
+def load_models(
+    paths: Sequence[str | Path], task_config: Any = None, **options: Any
+) -> tuple[list[Any], Any, Any]:
+    """Return the models, the training configuration of the first model, and the task.
+
+    Call `fairseq_ssl.register` first.
+
+    Args:
+        paths: checkpoints.
+        task_config: configuration of the task (None: that of the first checkpoint).
+        options: task options that override those of the training, such as the folder `data`.
+    """
+    from fairseq import checkpoint_utils, tasks
+
+    check_registered()
+    require_checkpoints(paths)
+    names = [str(path) for path in paths]
+    shown = ", ".join(names)
+    data = options.get("data", getattr(task_config, "data", "their data"))
+    try:
+        with keep_torch_state():
+            task = None if task_config is None else tasks.setup_task(task_config)
+            models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(names, options, task)
+    except FairseqSslError:
+        raise
+    except FileNotFoundError as error:
+        if not data:
+            raise DataError(
+                f"{shown} cannot be loaded without the folder of its data. Only edit taggers that "
+                "label words need no `data_dir`."
+            ) from error
+        raise DataError(f"{data} is not the data of {shown}: {error}") from error
+    except Exception as error:  # fairseq and torch raise many exception types for a damaged file
+        _check_architectures(paths)
+        raise _loading_error(shown, data, error) from error
+    return list(models), cfg, task
+
+
+def _check_architectures(paths: Sequence[str | Path]) -> None:
+    """Raise DataError for a model that is not registered. The error of fairseq is unclear."""
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    from fairseq_ssl.checkpoints.files import architecture, read_checkpoint
+
+    for path in paths:
+        name = architecture(read_checkpoint(path))
+        if name not in ARCH_MODEL_REGISTRY:
+            raise DataError(
+                f"{path} has a model of the architecture {name!r}, which is not registered with "
+                "fairseq."
+            )
+
+
+def _loading_error(models: str, data: object, error: Exception) -> DataError:
+    """Return the error of models that do not match a data folder or that cannot be built."""
+    line = (str(error).strip().splitlines() or [""])[-1].strip()
+    if "state_dict" in str(error):  # weights that are missing or of other sizes
+        return DataError(
+            f"{models} cannot be loaded with {data}. Expected the dictionaries of the training "
+            f"data. {line}"
+        )
+    return DataError(
+        f"{models} cannot be loaded: its options are not those of a model that fairseq can build "
+        f"with {data}. {type(error).__name__}: {line}"
+    )

@@ -1,0 +1,69 @@
+"""Ids of sentences: from tokens, and in padded batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
+    """Return the dictionary ids of tokens, with the id of <unk> for unknown tokens."""
+    return [dictionary.index(token) for token in tokens]
+
+
+def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
+    """Return the number of ids of unknown tokens. Models that copy have ids beyond the dictionary.
+
+    Args:
+        dictionary: a dictionary of fairseq.
+        rows: the ids of each sentence.
+    """
+    unknown, size = dictionary.unk(), len(dictionary)
+    return sum(index == unknown or index >= size for row in rows for index in row)
+
+
+def start_id(task: Any) -> int:
+    """Return the id that precedes the first token of a language model: <s>, or else </s>."""
+    words = task.target_dictionary
+    has_bos = getattr(task.args, "add_bos_token", False)
+    return int(words.bos() if has_bos else words.eos())
+
+
+def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
+    """Return sequences of ids as a tensor [rows, time], padded on the right or the left."""
+    import numpy as np
+    import torch
+
+    lengths = np.array([len(row) for row in rows])
+    positions = np.arange(lengths.max())
+    if left:
+        is_token = positions >= lengths.max() - lengths[:, None]
+    else:
+        is_token = positions < lengths[:, None]
+    block = np.full(is_token.shape, pad, np.int64)
+    block[is_token] = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    return torch.from_numpy(block)
+
+
+def padded_batches(
+    sizes: Sequence[int], max_tokens: int, order: Iterable[int] | None = None
+) -> list[list[int]]:
+    """Group sentences into batches. Return the indices of the sentences of each batch.
+
+    Args:
+        sizes: number of tokens of each sentence.
+        max_tokens: maximum number of tokens of a batch, including padding. A longer sentence is a
+            batch of its own.
+        order: indices of the sentences in the order of the batches (default: longest first).
+    """
+    if order is None:
+        order = sorted(range(len(sizes)), key=lambda index: -sizes[index])
+    batches: list[list[int]] = []
+    max_length = 0
+    for index in order:
+        max_length = max(max_length, sizes[index])
+        if not batches or max_length * (len(batches[-1]) + 1) > max_tokens:
+            batches.append([])
+            max_length = sizes[index]
+        batches[-1].append(index)
+    return batches

@@ -1,0 +1,155 @@
+"""Conversion of checkpoints to models that run without this package."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.checkpoints.conversion import is_two_way, one_direction, to_stock
+from fairseq_ssl.checkpoints.ensembles import load_models
+from fairseq_ssl.checkpoints.files import (
+    State,
+    architecture,
+    check_finite,
+    read_checkpoint,
+    training_data,
+    write_checkpoint,
+)
+from fairseq_ssl.errors import UsageError, check_choice
+from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.io.outputs import write_signature
+from fairseq_ssl.io.text_files import optional_path
+from fairseq_ssl.signature import Signature
+
+TAGGER_FORMATS = ("onnx", "huggingface")
+"""Output formats of edit taggers."""
+FORMATS = ("fairseq", "ctranslate2", "translation", *TAGGER_FORMATS)
+"""Output formats of `export`."""
+
+
+def export(
+    checkpoint: str | Path,
+    output: str | Path,
+    to: str,
+    *,
+    data_dir: str | Path | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    quantization: str = "float32",
+    overwrite: bool = False,
+) -> Signature:
+    """Convert a checkpoint to a model that runs without this package. Return its signature.
+
+    Call `fairseq_ssl.register` first.
+
+    Args:
+        checkpoint: checkpoint of a shape_transformer, of fairseq's Transformer, of a model of two
+            directions, or of an edit_tagger.
+        output: file for ``fairseq`` and ``translation``, otherwise folder.
+        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one of
+            two directions, of any architecture; for an edit_tagger ``onnx``, or ``huggingface``
+            for a token classifier of transformers.
+        data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. An edit tagger
+            of words does not need it.
+        source_lang: source language. It selects the direction of a model of two directions.
+        target_lang: target language.
+        quantization: data type of the weights, for ``ctranslate2`` and ``onnx``, which has float32
+            and int8.
+        overwrite: whether to replace an existing output.
+    """
+    check_choice("to", to, FORMATS)
+    checkpoint, output = Path(checkpoint), Path(output)
+    if output.exists() and not overwrite:
+        raise UsageError(
+            f"{output} exists. Set `overwrite` to replace it, or choose another output."
+        )
+    if to in TAGGER_FORMATS:
+        languages = {"source_lang": source_lang, "target_lang": target_lang}
+        folder = optional_path(data_dir)
+        return _export_tagger(
+            checkpoint, output, to, data_dir=folder, quantization=quantization, **languages
+        )
+    if to != "ctranslate2" and data_dir:
+        raise UsageError(f"`data_dir` needs `to` ctranslate2, onnx or huggingface, not {to}.")
+    if to != "ctranslate2" and quantization != "float32":
+        raise UsageError(f"`quantization` needs `to` ctranslate2 or onnx, not {to}.")
+    state = _read_direction(checkpoint, to, source_lang, target_lang)
+    parameters: dict[str, Any] = {"to": to, "arch": architecture(state)}
+    parameters["checkpoint_digest"] = content_digest(checkpoint)
+    if to == "translation":
+        parameters |= {"source_lang": source_lang, "target_lang": target_lang}
+    stock = state if to == "translation" else to_stock(state)
+    if to == "ctranslate2":
+        from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+
+        data = training_data(state, data_dir, source_lang, target_lang)
+        write_ctranslate2(stock, data, output, quantization)
+        parameters["quantization"] = quantization
+    else:
+        write_checkpoint(stock, output)
+    signature = Signature("export", parameters, {"checkpoint": str(checkpoint)})
+    write_signature(signature, output)
+    return signature
+
+
+def _export_tagger(
+    checkpoint: Path,
+    output: Path,
+    to: str,
+    *,
+    data_dir: Path | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    quantization: str = "float32",
+) -> Signature:
+    """Convert a checkpoint of an edit tagger to a folder. The arguments are those of `export`."""
+    from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
+    from fairseq_ssl.generation.tagger_export import QUANTIZATIONS, quiet, write_onnx
+
+    if quantization not in QUANTIZATIONS[: 1 + (to == "onnx")]:
+        raise UsageError(
+            f"The quantization {quantization} is not supported. Expected float32, or int8 with "
+            "`to` onnx."
+        )
+    arch = architecture(read_checkpoint(checkpoint))
+    if not arch.startswith("edit_tagger"):
+        raise UsageError(
+            f"{checkpoint} has the architecture {arch!r}. The conversion to {to} is for edit "
+            "taggers."
+        )
+    languages = {"source_lang": source_lang, "target_lang": target_lang}
+    options = {"data": str(data_dir or "")} | {
+        name: value for name, value in languages.items() if value
+    }
+    with quiet(logging.INFO):
+        (model, *_), cfg, task = load_models([checkpoint], **options)
+    model.float().eval().prepare_for_inference_(cfg)
+    if to == "onnx":
+        write_onnx(model, task, output, quantization)
+    else:
+        write_token_classifier(model, task, output)
+    parameters = {"to": to, "arch": arch, "quantization": quantization}
+    parameters["checkpoint_digest"] = content_digest(checkpoint)
+    signature = Signature("export", parameters, {"checkpoint": str(checkpoint)})
+    write_signature(signature, output)
+    return signature
+
+
+def _read_direction(checkpoint: Path, to: str, source: str | None, target: str | None) -> State:
+    """Read a checkpoint, and select a direction if it has two."""
+    state = read_checkpoint(checkpoint)
+    check_finite(state["model"], checkpoint)
+    if is_two_way(state):
+        return one_direction(state, source, target)
+    if to == "translation":
+        raise UsageError(
+            f"{checkpoint} has one model. The conversion to translation is for checkpoints of two "
+            "directions."
+        )
+    if to == "fairseq" and (source or target):
+        raise UsageError(
+            "`source_lang` and `target_lang` need `to` ctranslate2, or a checkpoint of two "
+            "directions."
+        )
+    return state
