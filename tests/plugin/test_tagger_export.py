@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl import checkpoints
+from fairseq_ssl import inference
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.generation.edit_corrector import EditCorrector
 
@@ -71,7 +71,7 @@ def test_transformers_loads_the_token_classifier(
 ) -> None:
     flags = ("--to", "huggingface", "--data-dir", learner_data / "bin")
     assert export(checkpoint, tmp_path / "classifier", *flags) == 0
-    signature = checkpoints.export(
+    signature = inference.export(
         checkpoint, tmp_path / "library", "huggingface", data_dir=str(learner_data / "bin")
     )
     assert signature.parameters["to"] == "huggingface"

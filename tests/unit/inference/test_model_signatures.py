@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import fairseq_ssl
-from fairseq_ssl import analysis, checkpoints, inference
+from fairseq_ssl import analysis, inference
 from tests.unit.inference import random_models
 
 Convert = Callable[[str], Any]
@@ -87,7 +87,7 @@ def compared(path: Convert, model: str = "t1.pt", offsets: tuple[int, ...] = (0,
 
 def exported(path: Convert, model: str = "t1.pt", quantization: str = "float32") -> Any:
     """Convert a model to CTranslate2."""
-    return checkpoints.export(
+    return inference.export(
         *(path(model), path("out.d"), "ctranslate2"),
         data_dir=path("data"),
         quantization=quantization,
