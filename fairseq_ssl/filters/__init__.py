@@ -13,13 +13,14 @@ from fairseq_ssl.filters.block_filter import DropCount
 from fairseq_ssl.filters.chain import FilterSpec, describe_filters, parse_filters, read_filters
 from fairseq_ssl.filters.filter_job import FilterSummary, filter_files, filter_pairs
 from fairseq_ssl.filters.rules import Filter
-from fairseq_ssl.text.specs import option
+from fairseq_ssl.options import check, option
 
 __all__ = [
     "DropCount",
     "Filter",
     "FilterSpec",
     "FilterSummary",
+    "check",
     "describe_filters",
     "filter_files",
     "filter_pairs",

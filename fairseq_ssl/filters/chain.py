@@ -22,6 +22,7 @@ from fairseq_ssl.filters.rules import (
     MaxLengthFilter,
 )
 from fairseq_ssl.io.text_files import read_document
+from fairseq_ssl.options import Value, options_of
 from fairseq_ssl.text import specs
 
 FILTERS: dict[str, type[Any]] = {
@@ -41,7 +42,7 @@ class FilterSpec:
 
     name: str
     """A name in `FILTERS`, or ``package.module:Class``."""
-    options: Mapping[str, specs.Value]
+    options: Mapping[str, Value]
 
     def __str__(self) -> str:
         """Return the specification with all options, such as ``duplicates:by=pair``."""
@@ -155,14 +156,12 @@ def _parse_filter(text: str) -> FilterSpec:
 def _name(one: FilterSpec | Filter[Any]) -> str:
     if isinstance(one, FilterSpec):
         return str(one)
-    options = {name: getattr(one, name) for name in specs.options_of(type(one))}
+    options = {name: getattr(one, name) for name in options_of(type(one))}
     return _full_name(_class_name(type(one)), type(one), options)
 
 
 def _full_name(name: str, cls: type[Any], options: Mapping[str, Any]) -> str:
-    values = {
-        key: options.get(key, declared.default) for key, declared in specs.options_of(cls).items()
-    }
+    values = {key: options.get(key, declared.default) for key, declared in options_of(cls).items()}
     words = [
         f"{key.replace('_', '-')}={specs.format_value(value)}"
         for key, value in values.items()
@@ -196,7 +195,7 @@ def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | Du
     needs_sides = is_dataclass(cls) and any(known.name == "sides" for known in fields(cls))
     arguments = {**({"sides": sides} if needs_sides else {}), **one.options}
     try:
-        built: Filter[Any] | DuplicateFilter = cls(**arguments)
+        built: Filter[Any] | DuplicateFilter = specs.build(NOUN, one.name, cls, arguments)
     except TypeError as error:
         raise UsageError(f"The filter {one.name!r} cannot be created: {error}.") from error
     return built
@@ -274,10 +273,10 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
     )
 
 
-def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str, specs.Value]:
+def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str, Value]:
     """Return the option's name and value. Check the value by the type of the default."""
     found = specs.check_option(NOUN, name, cls, str(key))
-    default: Any = specs.options_of(cls)[found].default
+    default: Any = options_of(cls)[found].default
     if isinstance(default, str) and isinstance(value, list):
         value = "+".join(map(str, value)) if all(isinstance(one, str) for one in value) else value
     number = isinstance(value, (int, float)) and not isinstance(value, bool)

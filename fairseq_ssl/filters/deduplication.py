@@ -10,9 +10,9 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.rules import Row
-from fairseq_ssl.text.specs import option
+from fairseq_ssl.options import check, option
 
 Hashes = NDArray[np.uint64]
 
@@ -123,16 +123,12 @@ class DuplicateFilter:
     """
 
     sides: int
-    by: str = option("pair", "text to compare: pair, source or target")
+    by: str = option("pair", "text to compare", choices=BY)
 
     def __post_init__(self) -> None:
-        if self.by not in BY:
-            raise UsageError(
-                f"The filter duplicates has by={self.by}.{nearest(self.by, BY)} Expected one of "
-                f"{', '.join(BY)}."
-            )
+        check(self)
         if self.by == "target" and self.sides < 2:
-            raise UsageError("The filter duplicates has by=target, but the text has only one side.")
+            raise UsageError("`by` is target, but the text has only one side.")
 
     def score(self, rows: Sequence[Row]) -> list[int]:
         """Return a 64-bit hash of the compared text of each row."""

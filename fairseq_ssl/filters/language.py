@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError, import_optional, nearest
 from fairseq_ssl.filters.rules import Filter, Row
-from fairseq_ssl.text.specs import option
+from fairseq_ssl.options import option
 
 MAX_BATCHED = 1000
 """Max bytes of a line in a batch. A batch takes one step per byte of its longest line."""
@@ -35,11 +35,9 @@ class LanguageFilter(Filter[tuple[str, ...]]):
 
     def __post_init__(self) -> None:
         if self.target and self.sides < 2:
-            raise UsageError("The filter langid has a target, but the text has only one side.")
+            raise UsageError("It has a `target`, but the text has only one side.")
         if not (self.source or self.target):
-            raise UsageError(
-                "The filter langid needs a language, for example langid:source=en:target=de"
-            )
+            raise UsageError("It needs a language, for example langid:source=en:target=de")
         labels = _identifier("").labels
         candidates = self.candidates.split("+") if self.candidates else []
         expected = [language for language in self._expected if language]
@@ -52,7 +50,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         outside = [language for language in expected if language not in (candidates or labels)]
         if outside:
             raise UsageError(
-                f"The filter langid has candidates={self.candidates}, without {outside[0]!r}. "
+                f"`candidates` is {self.candidates}, without {outside[0]!r}. "
                 "Expected the source and target languages among the candidates."
             )
         _identifier(self.candidates)  # load the model once, before workers are forked

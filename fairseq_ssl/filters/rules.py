@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, import_optional, nearest
-from fairseq_ssl.text.specs import option
+from fairseq_ssl.errors import UsageError, import_optional
+from fairseq_ssl.options import check, option
 
 Row = tuple[str, ...]
 """A line of monolingual text, or the two lines of a pair.
@@ -133,18 +133,15 @@ class CleanFilter(LengthFilter):
     Tokens are separated by whitespace. All limits are inclusive.
     """
 
-    min: int = option(1, "min tokens per side, 1 or more")
-    max: int = option(250, "max tokens per side, min or more")
-    ratio: float = option(3.0, "max ratio of the longer to the shorter side in tokens, 1 or more")
-    max_word_length: int = option(1000, "max characters per token, 1 or more")
+    min: int = option(1, "min tokens per side", low=1)
+    max: int = option(250, "max tokens per side", low=1)
+    ratio: float = option(3.0, "max ratio of the longer to the shorter side in tokens", low=1)
+    max_word_length: int = option(1000, "max characters per token", low=1)
 
     def __post_init__(self) -> None:
-        if not (1 <= self.min <= self.max and self.ratio >= 1 and self.max_word_length >= 1):
-            raise UsageError(
-                f"The filter clean has min={self.min}, max={self.max}, ratio={self.ratio} and "
-                f"max-word-length={self.max_word_length}. Expected values of 1 or more, and max of "
-                "min or more."
-            )
+        check(self)
+        if self.min > self.max:
+            raise UsageError(f"`min` is {self.min}, more than `max` ({self.max}).")
 
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
         """Return the number of tokens of each side, and the length of the longest token."""
@@ -174,23 +171,13 @@ class MaxLengthFilter(LengthFilter):
     sentence does not depend on its word segmentation.
     """
 
-    source: int = option(500, "max length of the source, 0: no limit")
-    source_unit: str = option("tokens", "unit of the source length, tokens or characters")
-    target: int = option(500, "max length of the target, 0: no limit")
-    target_unit: str = option("characters", "unit of the target length, tokens or characters")
+    source: int = option(500, "max length of the source, 0: no limit", low=0)
+    source_unit: str = option("tokens", "unit of the source length", choices=UNITS)
+    target: int = option(500, "max length of the target, 0: no limit", low=0)
+    target_unit: str = option("characters", "unit of the target length", choices=UNITS)
 
     def __post_init__(self) -> None:
-        for unit in (self.source_unit, self.target_unit):
-            if unit not in UNITS:
-                raise UsageError(
-                    f"The filter max-length has the unit {unit!r}.{nearest(unit, UNITS)} Expected "
-                    f"{' or '.join(UNITS)}."
-                )
-        if min(self.source, self.target) < 0:
-            raise UsageError(
-                f"The filter max-length has source={self.source} and target={self.target}. "
-                "Expected 0 or more."
-            )
+        check(self)
 
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
         """Return the length of each side of each row, in tokens or characters."""
@@ -212,12 +199,12 @@ class IdenticalFilter(Filter[bool]):
     """Drop pairs with identical sides."""
 
     sides: int
-    ignore_case: bool = option(False, "drop pairs that differ only in case, true or false")
-    ignore_spaces: bool = option(False, "drop pairs that differ only in spaces, true or false")
+    ignore_case: bool = option(False, "drop pairs that differ only in case")
+    ignore_spaces: bool = option(False, "drop pairs that differ only in spaces")
 
     def __post_init__(self) -> None:
         if self.sides < 2:
-            raise UsageError("The filter identical compares two sides. Pass a source and a target.")
+            raise UsageError("It compares two sides. Pass a source and a target.")
 
     def score(self, rows: Sequence[Row]) -> list[bool]:
         """Return True for each row with identical sides."""
@@ -249,7 +236,7 @@ class EncodingFilter(Filter[str]):
     UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü, as identified by ftfy.
     """
 
-    twice: bool = option(True, "drop UTF-8 decoded as Latin-1 or Windows-1252, true or false")
+    twice: bool = option(True, "drop UTF-8 decoded as Latin-1 or Windows-1252")
 
     def __post_init__(self) -> None:
         if self.twice:

@@ -21,6 +21,7 @@ from fairseq_ssl.noise.byte_words import WordTable, split_words
 from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
 from fairseq_ssl.noise.learner import LearnerNoise
 from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
+from fairseq_ssl.options import options_of
 from fairseq_ssl.text import specs
 from fairseq_ssl.text.vocabulary import count_line_words
 
@@ -81,7 +82,8 @@ def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noi
     for spec in chain:
         kind = NOISES[spec.kind]
         names = [field.name for field in fields(kind) if field.name in resources]
-        noises.append(kind(**{name: resources[name] for name in names}, **spec.options))
+        arguments = {name: resources[name] for name in names} | dict(spec.options)
+        noises.append(specs.build("noise", spec.kind, kind, arguments))
     return noises[0] if len(noises) == 1 else NoiseChain(noises)
 
 
@@ -92,7 +94,7 @@ def describe_noises() -> str:
 
 def noise_options(kind: str) -> dict[str, Field[Any]]:
     """Return the dataclass fields of the options of a noise, by name."""
-    return specs.options_of(NOISES[kind])
+    return options_of(NOISES[kind])
 
 
 MAX_TOKENS = 10_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from fairseq_ssl.noise.batch import (
 )
 from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.text.specs import option
+from fairseq_ssl.options import check, option
 
 DELETE, INSERT, REPLACE, SWAP = range(4)
 
@@ -35,16 +34,15 @@ class SpellingNoise:
     character of a word is neither deleted nor swapped.
     """
 
-    rate: float = option(0.003, "probability of an error per character, 0 to 1")
+    rate: float = option(0.003, "probability of an error per character", low=0, high=1)
     letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
     """Special tokens that are never changed."""
 
     def __post_init__(self) -> None:
+        check(self)
         _check_letters(self.letters)
-        if not 0 <= self.rate <= 1:
-            raise UsageError(f"Spelling noise has rate {self.rate}. Expected a rate from 0 to 1.")
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return the same number of words, some of them misspelled."""
@@ -113,9 +111,11 @@ class SpellNoise:
 
     confusions: Mapping[str, Sequence[str]]
     unigrams: Unigrams
-    mean: float = option(0.15, "mean of the normal distribution of the share of changed words")
-    deviation: float = option(0.2, "standard deviation of that distribution, 0 or more")
-    letter_words: float = option(0.1, "share of words in which a letter is changed, 0 to 1")
+    mean: float = option(
+        0.15, "mean of the normal distribution of the share of changed words", low=-10, high=10
+    )
+    deviation: float = option(0.2, "standard deviation of that distribution", low=0, high=10)
+    letter_words: float = option(0.1, "share of words in which a letter is changed", low=0, high=1)
     letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
@@ -125,14 +125,8 @@ class SpellNoise:
     )
 
     def __post_init__(self) -> None:
+        check(self)
         _check_letters(self.letters)
-        is_normal = isfinite(self.mean) and 0 <= self.deviation < inf
-        if not (is_normal and 0 <= self.letter_words <= 1):
-            raise UsageError(
-                f"Spell noise has mean {self.mean}, standard deviation {self.deviation} and "
-                f"letter_words {self.letter_words}. Expected a number, a standard deviation of 0 "
-                "or more, and letter_words from 0 to 1."
-            )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return the lines with changed words, some of them with a changed letter."""

@@ -18,7 +18,7 @@ from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner_errors import ERROR_KINDS, LearnerErrors, VerbForms
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.text.specs import option
+from fairseq_ssl.options import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))
@@ -47,10 +47,8 @@ class LearnerNoise:
     """
 
     learner_errors: LearnerErrors = DEFAULT_ERRORS
-    listed: bool = option(False, "errors only at words of the learner error counts, true or false")
-    measured: bool = option(
-        False, "number and kinds of errors from the learner error counts, true or false"
-    )
+    listed: bool = option(False, "errors only at words of the learner error counts")
+    measured: bool = option(False, "number and kinds of errors from the learner error counts")
     errors: tuple[float, ...] = (0.05, 0.07, 0.25, 0.35, 0.28)
     """Probabilities of 0, 1, 2, ... errors in a line."""
     shares: tuple[float, ...] = (0.30, 0.25, 0.25, 0.20)

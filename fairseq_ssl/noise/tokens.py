@@ -22,7 +22,7 @@ from fairseq_ssl.noise.batch import (
     sort_by_position,
     unchanged,
 )
-from fairseq_ssl.text.specs import option
+from fairseq_ssl.options import check, option
 
 MAX_SHIFT = 1_000_000
 """Max distance, or standard deviation of the shifts, of shuffled words. `sort_by_position` adds
@@ -82,15 +82,15 @@ class DirectNoise:
     unigrams: Unigrams
     mask_token: Any
     """Id of the mask token."""
-    keep: float = option(0.2, "probability that a token is kept (mu_keep), 0 to 1")
-    mask: float = option(0.3, "probability that a token is masked (mu_mask), 0 to 1 - keep")
+    keep: float = option(0.2, "probability that a token is kept (mu_keep)", low=0, high=1)
+    mask: float = option(
+        0.3, "probability that a token is masked (mu_mask), at most 1 - keep", low=0, high=1
+    )
 
     def __post_init__(self) -> None:
-        if not (min(self.keep, self.mask) >= 0 and self.keep + self.mask <= 1):
-            raise UsageError(
-                f"Direct noise has keep {self.keep} and mask {self.mask}. Expected values of 0 or "
-                "more with a sum of 1 or less."
-            )
+        check(self)
+        if self.keep + self.mask > 1:
+            raise UsageError(f"`keep` + `mask` is {self.keep + self.mask:g}. Expected 1 or less.")
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return a noisy line (X) for each clean line (Y), as in algorithm 2 of the paper."""
@@ -121,22 +121,18 @@ class DenoisingNoise:
     """
 
     unigrams: Unigrams
-    mean: float = option(0.15, "mean share of deleted words, and of replaced words, 0 to 1")
-    deviation: float = option(0.03, "standard deviation of both shares")
+    mean: float = option(0.15, "mean share of deleted words, and of replaced words", low=0, high=1)
+    deviation: float = option(0.03, "standard deviation of both shares", low=0, high=0.5)
     sigma: float = option(
-        0.5, "standard deviation of the position shifts, 0 to 1,000,000, 0: no shuffling"
+        0.5, "standard deviation of the position shifts, 0: no shuffling", low=0, high=MAX_SHIFT
     )
 
     def __post_init__(self) -> None:
-        if not 0 < self.mean < 1 or not 0 < self.deviation**2 < self.mean * (1 - self.mean):
+        check(self)
+        if not 0 < self.deviation**2 < self.mean * (1 - self.mean):
             raise UsageError(
-                f"Denoising noise has mean {self.mean} and standard deviation {self.deviation}, "
-                "which no Beta distribution has. Expected a mean between 0 and 1, and a standard "
-                "deviation above 0 whose square is below mean (1 - mean)."
-            )
-        if not 0 <= self.sigma <= MAX_SHIFT:
-            raise UsageError(
-                f"Denoising noise has sigma {self.sigma}. Expected 0 to {MAX_SHIFT:,}."
+                f"No Beta distribution has `mean` {self.mean} and `deviation` {self.deviation}. "
+                "Expected a deviation above 0 whose square is below mean (1 - mean)."
             )
 
     @cached_property
@@ -202,20 +198,19 @@ class FilteringNoise:
     """
 
     unigrams: Unigrams
-    delete: float = option(0.1, "probability that a word is deleted, 0 to 1")
-    replace: float = option(0.1, "probability that a word is replaced, 0 to 1 - delete")
+    delete: float = option(0.1, "probability that a word is deleted", low=0, high=1)
+    replace: float = option(
+        0.1, "probability that a word is replaced, at most 1 - delete", low=0, high=1
+    )
     distance: float = option(
-        3.0, "words move less than this, 0 to 1,000,000; up to 1: no shuffling"
+        3.0, "words move less than this, up to 1: no shuffling", low=0, high=MAX_SHIFT
     )
 
     def __post_init__(self) -> None:
-        is_share = min(self.delete, self.replace) >= 0 and self.delete + self.replace <= 1
-        if not (is_share and 0 <= self.distance <= MAX_SHIFT):
-            raise UsageError(
-                f"Filtering noise has delete {self.delete}, replace {self.replace} and distance "
-                f"{self.distance}. Expected values of 0 or more, delete + replace of 1 or less, "
-                f"and a distance of {MAX_SHIFT:,} or less."
-            )
+        check(self)
+        total = self.delete + self.replace
+        if total > 1:
+            raise UsageError(f"`delete` + `replace` is {total:g}. Expected 1 or less.")
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Delete and replace words, then sort them by position + U(0, `distance`)."""

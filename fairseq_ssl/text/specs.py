@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, field, fields, is_dataclass
 from typing import Any
 
 from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.options import Value, describe, options_of
 
 MAX_DIGITS = 15
 """Maximum number of digits of an integer. Integers of 15 digits are exact as floats."""
@@ -31,19 +31,7 @@ def parse_integers(listed: str, least: int = 0) -> tuple[int, ...] | None:
     return tuple(number for number in numbers if number is not None)
 
 
-Value = float | bool | str
 Registry = Mapping[str, type[Any]]
-
-
-def option(default: Value, meaning: str) -> Any:
-    """Declare a dataclass field as an option, with its default and its description."""
-    return field(default=default, metadata={"meaning": meaning})
-
-
-def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
-    """Return the options of a class by name: the fields declared with `option`."""
-    declared = fields(kind) if is_dataclass(kind) else ()
-    return {field.name: field for field in declared if "meaning" in field.metadata}
 
 
 def describe_registry(kinds: Registry) -> str:
@@ -52,8 +40,8 @@ def describe_registry(kinds: Registry) -> str:
     for name, kind in kinds.items():
         lines.append(f"  {name:10} {(kind.__doc__ or '').splitlines()[0]}")
         for key, declared in options_of(kind).items():
-            default, meaning = format_value(declared.default), declared.metadata["meaning"]
-            lines.append(f"    {_flag(key)}={default or '...'}: {meaning}")
+            default = format_value(declared.default) or "..."
+            lines.append(f"    {_flag(key)}={default}: {describe(declared)}")
     return "\n".join(lines)
 
 
@@ -97,6 +85,15 @@ def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
         has = f"It has: {', '.join(names)}." if names else "It has none."
         raise UsageError(f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {has}")
     return field_name
+
+
+def build(noun: str, name: str, kind: type[Any], arguments: Mapping[str, Any]) -> Any:
+    """Create a member of a registry. A UsageError names it."""
+    try:
+        return kind(**arguments)
+    except UsageError as error:
+        message = str(error).replace("`", "")  # not the names of command-line options
+        raise UsageError(f"The {noun} {name!r}: {message}") from None
 
 
 def format_value(value: Any) -> str:

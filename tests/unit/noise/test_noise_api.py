@@ -110,13 +110,12 @@ def test_wrong_resources_are_rejected(word: str) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        *("direct:keep=nan", "direct:keep=0.8:mask=0.3", "filtering:distance=inf"),
-        *("filtering:delete=0.6:replace=0.5", "denoise:sigma=-1", "denoise:deviation=0.5"),
-        *("spell:deviation=-1", "spelling:rate=1.1", "spelling:letters=a b", "spelling:seed=1"),
+        *("direct:keep=nan", "direct:keep=0.8:mask=0.3", "filtering:delete=0.6:replace=0.5"),
+        *("denoise:deviation=0.5", "spelling:letters=a b", "spelling:seed=1"),
     ],
 )
 def test_wrong_options_are_named(method: str) -> None:
-    name = method.partition("=")[0].rpartition(":")[2].replace("deviation", "standard deviation")
+    name = method.partition("=")[0].rpartition(":")[2]
     with pytest.raises(UsageError, match=name):
         add_noise(LINES, method, resources=NoiseResources(confusion_sets=SETS))
 

@@ -1,0 +1,97 @@
+"""Options declared once, as fields of a dataclass: their default, help, range and choices.
+
+>>> @dataclass(frozen=True)
+... class Spelling:
+...     rate: float = option(0.003, "probability of an error per character", low=0, high=1)
+...
+...     def __post_init__(self) -> None:
+...         check(self)
+>>> Spelling(rate=2)
+Traceback (most recent call last):
+    ...
+fairseq_ssl.errors.UsageError: `rate` is 2. Expected 0 to 1.
+>>> describe(options_of(Spelling)["rate"])
+'probability of an error per character, 0 to 1'
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from fairseq_ssl.errors import UsageError, nearest
+
+Value = float | bool | str
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """Help and valid values of an option."""
+
+    help: str
+    """A noun phrase without the range and the default, which are generated."""
+    low: float = -math.inf
+    """Minimum, inclusive."""
+    high: float = math.inf
+    """Maximum, inclusive."""
+    choices: tuple[str, ...] = ()
+
+    def expected(self, default: Any) -> str:
+        """Return the valid values in words, such as ``0 to 1``, or an empty string for any."""
+        if self.choices:
+            *others, last = self.choices
+            return f"{', '.join(others)} or {last}"
+        if isinstance(default, bool):
+            return "true or false"
+        if self.low == -math.inf:
+            return "" if self.high == math.inf else f"{self.high:,} or less"
+        return (
+            f"{self.low:,} or more" if self.high == math.inf else f"{self.low:,} to {self.high:,}"
+        )
+
+
+def option(default: Value, help: str, **values: Any) -> Any:
+    """Declare a dataclass field as an option.
+
+    Args:
+        default: the default, whose type is the type of the option.
+        help: what it is, without range and default.
+        values: `low`, `high` and `choices` of `Declaration`.
+    """
+    return field(default=default, metadata={"option": Declaration(help, **values)})
+
+
+def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
+    """Return the options of a class by name: the fields declared with `option`."""
+    declared = fields(kind) if is_dataclass(kind) else ()
+    return {field.name: field for field in declared if "option" in field.metadata}
+
+
+def describe(declared: Field[Any]) -> str:
+    """Return the help of an option with its valid values."""
+    declaration: Declaration = declared.metadata["option"]
+    return ", ".join(filter(None, [declaration.help, declaration.expected(declared.default)]))
+
+
+def check(config: Any) -> None:
+    """Raise UsageError if an option of a dataclass is not among its valid values. NaN never is."""
+    for name, declared in options_of(type(config)).items():
+        declaration: Declaration = declared.metadata["option"]
+        value, expected = getattr(config, name), declaration.expected(declared.default)
+        if declaration.choices and value not in declaration.choices:
+            hint = nearest(str(value), declaration.choices)
+            raise UsageError(f"`{name}` is {value!r}.{hint} Expected {expected}.")
+        if isinstance(declared.default, str):
+            continue
+        is_valid = isinstance(value, Integral if isinstance(declared.default, int) else Real)
+        if not (is_valid and declaration.low <= value <= declaration.high):
+            kind = (
+                ""
+                if is_valid
+                else "an integer, "
+                if isinstance(declared.default, int)
+                else "a number, "
+            )
+            raise UsageError(f"`{name}` is {value}. Expected {kind}{expected}.")

@@ -1,0 +1,85 @@
+"""Checks and help texts of declared options, and wrong values of all noises and filters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import Field, dataclass
+from typing import Any
+
+import pytest
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.filters.chain import FILTERS
+from fairseq_ssl.noise.block_noise import NOISES
+from fairseq_ssl.options import check, describe, option, options_of
+from fairseq_ssl.text import specs
+
+KINDS = [
+    *(("noise", *item) for item in NOISES.items()),
+    *(("filter", *item) for item in FILTERS.items()),
+]
+RESOURCES: dict[str, Any] = {"unigrams": None, "mask_token": 0, "confusions": {}, "sides": 2}
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config with an option of each kind."""
+
+    count: int = option(4, "number of rounds", low=1)
+    rate: float = option(0.5, "probability", low=0, high=1)
+    free: float = option(0.0, "any number")
+    unit: str = option("tokens", "unit", choices=("tokens", "characters", "bytes"))
+    fast: bool = option(False, "skip the check")
+    internal: str = "no option"
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def test_help_has_the_range() -> None:
+    assert list(map(describe, options_of(Config).values())) == [
+        "number of rounds, 1 or more",
+        "probability, 0 to 1",
+        "any number",
+        "unit, tokens, characters or bytes",
+        "skip the check, true or false",
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(
+            {"count": 0},
+            {"count": 1.5},
+            {"count": True, "rate": 2},
+            {"rate": math.nan},
+            {"rate": "1"},
+        ),
+        *({"free": math.inf, "unit": "words"}, {"unit": "token"}, {"count": "4"}),
+    ],
+)
+def test_wrong_values_are_rejected(values: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"`{[*values][-1]}` is .* Expected "):
+        Config(**values)
+    assert Config(count=1, rate=0, free=1e300, unit="bytes", fast=True).count == 1
+
+
+def wrong_value(declared: Field[Any]) -> Any:
+    """Return a value outside the range or the choices of an option, None if there is none."""
+    declaration = declared.metadata["option"]
+    if declaration.choices:
+        return "wrong"
+    return None if declaration.low == -math.inf else declaration.low - 1
+
+
+@pytest.mark.parametrize(("noun", "name", "kind"), KINDS)
+def test_wrong_values_of_noises_and_filters_are_rejected(
+    noun: str, name: str, kind: type[Any]
+) -> None:
+    given = {key: value for key, value in RESOURCES.items() if key in kind.__dataclass_fields__}
+    for key, declared in options_of(kind).items():
+        value = wrong_value(declared)
+        if value is not None:
+            with pytest.raises(UsageError, match=f"The {noun} '{name}': {key} is "):
+                specs.build(noun, name, kind, {**given, key: value})
