@@ -16,14 +16,18 @@ fairseq_ssl.errors.UsageError: `rate` is 2. Expected 0 to 1.
 
 from __future__ import annotations
 
+import argparse
 import math
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
-from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.errors import ConfigurationError, UsageError, flag, nearest
 
 Value = float | bool | str
+Config = TypeVar("Config")
 
 
 @dataclass(frozen=True)
@@ -95,3 +99,97 @@ def check(config: Any) -> None:
                 else "a number, "
             )
             raise UsageError(f"`{name}` is {value}. Expected {kind}{expected}.")
+
+
+# Commands
+
+
+def add_options(
+    parser: argparse._ActionsContainer,
+    config: type[Any],
+    only: Iterable[str] | None = None,
+    prefix: str = "",
+) -> None:
+    """Add the options of a dataclass to a parser. `passed` returns those that a user sets.
+
+    Args:
+        parser: a parser, or a group of its options.
+        config: the dataclass.
+        only: names of the options (default: all).
+        prefix: with ``edit_``, each option can also be written with fairseq's name, as --edit-X.
+    """
+    for name, declared in options_of(config).items():
+        if only is None or name in only:
+            names = dict.fromkeys([flag(name), flag(f"{prefix}{name}")])
+            parser.add_argument(
+                *names,
+                dest=name,
+                type=_parsers[type(declared.default)],
+                default=argparse.SUPPRESS,
+                metavar="N" if isinstance(declared.default, int) else "X",
+                help=_help(declared),
+            )
+
+
+def passed(args: argparse.Namespace, config: type[Any]) -> dict[str, Any]:
+    """Return the options of a dataclass that were passed to a command, by name."""
+    return {name: getattr(args, name) for name in options_of(config) if hasattr(args, name)}
+
+
+def _help(declared: Field[Any]) -> str:
+    default = declared.default
+    shown = f"{default:g}" if isinstance(default, float) else f"{default:,}"
+    return f"{describe(declared)} (default: {shown})"
+
+
+def _integer(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{word!r} is not an integer.") from None
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number.") from None
+
+
+_parsers: dict[type[Any], Callable[[str], Any]] = {int: _integer, float: _number}
+
+
+# fairseq
+
+
+def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], type[Config]]:
+    """Return a decorator that adds the options of a dataclass to one of fairseq, before its own.
+
+    Args:
+        config: the dataclass with the options.
+        prefix: start of the names in fairseq.
+    """
+
+    def add(cls: type[Config]) -> type[Config]:
+        added = {}
+        for name, declared in options_of(config).items():
+            added[f"{prefix}{name}"] = type(declared.default)
+            own = field(default=declared.default, metadata={"help": _help(declared)})
+            setattr(cls, f"{prefix}{name}", own)
+        cls.__annotations__ = added | cls.__annotations__
+        return cls
+
+    return add
+
+
+def from_fairseq(config: type[Config], values: Any, prefix: str, **more: Any) -> Config:
+    """Create a dataclass from options that `fairseq_options` added.
+
+    Raise ConfigurationError, with the names in fairseq, for a wrong value.
+    """
+    given = {name: getattr(values, f"{prefix}{name}") for name in options_of(config)}
+    try:
+        return config(**given, **more)
+    except UsageError as error:
+        message = re.sub(r"`(\w+)`", lambda name: flag(f"{prefix}{name[1]}"), str(error))
+        raise ConfigurationError(message) from None

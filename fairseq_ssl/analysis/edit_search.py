@@ -35,7 +35,7 @@ GRID: Grid = {
     "min_confidence": _steps(0, 95),
     "min_sentence_confidence": _steps(0, 95),
 }
-"""Values of each option of `EditChoice`. The default of each option is 0."""
+"""Values of each option of `CorrectionSearch`. The default of each option is 0."""
 
 
 class GridCounts(NamedTuple):

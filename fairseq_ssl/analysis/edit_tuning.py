@@ -15,7 +15,7 @@ from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
+from fairseq_ssl.generation.edit_choice import EditCandidates
 from fairseq_ssl.inference.loading import check_weights, load_corrector
 from fairseq_ssl.io.blocks import m2_hint
 from fairseq_ssl.io.fingerprints import content_digest
@@ -34,7 +34,7 @@ DecodingOptions = dict[str, float]
 
 @dataclass(frozen=True)
 class Trial:
-    """Options of `EditChoice`, and the scores of the corrections with these options."""
+    """Options of `CorrectionSearch`, and the scores of the corrections with these options."""
 
     options: DecodingOptions
     scores: Mapping[str, float]
@@ -126,7 +126,7 @@ def tune_edit_confidence(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> TuningResult:
-    """Tune the options of `EditChoice` for an edit tagger on held-out sentences.
+    """Tune the options of `CorrectionSearch` for an edit tagger on held-out sentences.
 
     All combinations of the values in `edit_search.GRID` are compared by the edits of the first
     round, for which the models read each sentence once. The default options and the best
@@ -214,7 +214,7 @@ class _Tuner:
     def decode(self, options: DecodingOptions) -> Mapping[str, float]:
         """Correct the sentences in all rounds with decoding options, and return the scores."""
         generator = self._generator()
-        generator.settings = replace(generator.settings, choice=EditChoice(**options))
+        generator.settings = replace(generator.settings, **options)
         texts = (one.text for one in self.corrector.correct(self.sources, CHUNK))
         return agreement(zip(self.sources, texts, self.targets, strict=True)).scores
 

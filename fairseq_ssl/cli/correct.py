@@ -14,6 +14,7 @@ import fairseq_ssl
 from fairseq_ssl.checkpoints.ensembles import is_checkpoint
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import (
     CorrectedLine,
@@ -21,6 +22,7 @@ from fairseq_ssl.inference.correction import (
     Edit,
     correct_file,
 )
+from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import TOKENIZERS, UNSPACED
 
@@ -33,7 +35,6 @@ EXAMPLES = """\
   fairseq-ssl correct essay.txt --model onnx-int8 --json"""
 REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
 """Terminal codes: red and struck through, green, and the end of both."""
-DECODING = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +70,7 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model")
     add_taggers(model, "; or folders of fairseq-ssl export --to onnx, which run with ONNX")
     _add_text(parser)
-    _add_search(parser)
+    add_options(parser.add_argument_group("search"), CorrectionSearch, prefix="edit_")
 
 
 def _add_text(parser: argparse.ArgumentParser) -> None:
@@ -99,24 +100,6 @@ def add_spelling(parser: options.Options) -> None:
         help="correct the spelling and capitals of English text first, with this output of "
         "spelling count",
     )
-
-
-def _add_search(parser: argparse.ArgumentParser) -> None:
-    search = parser.add_argument_group("search")
-    options.add_integer(search, "--iterations", "max rounds of edits", 4)
-    for name, what, minimum in (
-        ("keep-bias", "number added to the probability of keep", -1),
-        ("delete-bias", "number added to the probability of delete", -1),
-        ("min-confidence", "min probability of an edit", 0),
-        ("min-sentence-confidence", "min error probability of a token of an edited sentence", 0),
-    ):
-        search.add_argument(
-            *(f"--{name}", f"--edit-{name}"),
-            type=options.number(minimum, 1),
-            default=0.0,
-            metavar="X",
-            help=f"{what}, {minimum} to 1; see edits tune (default: 0)",
-        )
 
 
 def add_taggers(parser: options.Options, more: str = "") -> None:
@@ -187,9 +170,8 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
         tokenizer=tokenizer,
         language="en" if args.language is None else args.language,
         spelling=args.spelling,
-        iterations=args.iterations,
         explain=args.explain,
-        **{name: getattr(args, name) for name in DECODING},
+        **passed(args, CorrectionSearch),
         **fields,
     )
 

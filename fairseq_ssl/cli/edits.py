@@ -10,6 +10,7 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_models
 from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
     SIZE,
@@ -19,6 +20,7 @@ from fairseq_ssl.edits.edits_job import (
 from fairseq_ssl.edits.extraction import vote_files
 from fairseq_ssl.edits.transforms import GROUPS
 from fairseq_ssl.errors import flag, nearest
+from fairseq_ssl.options import add_options, passed
 
 EXAMPLES = """\
   fairseq-ssl edits prepare train.src train.trg --valid valid.src valid.trg -o data-bin
@@ -150,7 +152,7 @@ def _add_tune(steps: Steps) -> None:
         help="metric to maximize: f0.5, F0.5 of the edits of the model against the edits from "
         "SOURCE to TARGET; exact, the percentage of correct lines (default: %(default)s)",
     )
-    options.add_integer(step, "--iterations", "rounds of editing", 4)
+    add_options(step, CorrectionSearch, ["iterations"])
     options.add_batch_size(step)
     options.add_one_device(step)
 
@@ -245,7 +247,7 @@ def _tune(args: argparse.Namespace) -> None:
         weights=args.weights,
         spelling=args.spelling,
         metric=args.metric,
-        iterations=args.iterations,
+        **passed(args, CorrectionSearch),
         batch_size=args.batch_size,
         device=options.one_device(args.device),
         progress=progress,

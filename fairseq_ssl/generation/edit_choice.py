@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.data.spans import Ids, Spans
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
-from fairseq_ssl.errors import ConfigurationError, flag
 
 
 class PossibleEdits:
@@ -244,45 +243,19 @@ def best_candidates(
     return torch.stack([*own, other, labels.to(other.dtype), errors])
 
 
-@dataclass(frozen=True)
-class EditChoice:
-    """Rules to choose the edit of each token, by default the most probable one."""
+def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSearch) -> ChosenEdits:
+    """Choose an edit for each position, by default the most probable one.
 
-    keep_bias: float = 0.0
-    """Number added to the probability of keep before choosing, -1 to 1."""
-    delete_bias: float = 0.0
-    """Number added to the probability of delete before choosing, -1 to 1."""
-    min_confidence: float = 0.0
-    """Minimum probability of an edit, 0 to 1. Tokens with less probable edits are kept."""
-    min_sentence_confidence: float = 0.0
-    """Minimum error probability, 0 to 1, that a token of a sentence must reach.
-
-    Other sentences are not changed.
+    Args:
+        candidates: the probabilities.
+        starts: [sentences], positions of sentence starts.
+        search: biases and minimum probabilities.
     """
-
-    def __post_init__(self) -> None:
-        for name, minimum in (
-            *(("keep_bias", -1), ("delete_bias", -1)),
-            *(("min_confidence", 0), ("min_sentence_confidence", 0)),
-        ):
-            value = getattr(self, name)
-            if not minimum <= value <= 1:
-                raise ConfigurationError(
-                    f"{flag(f'edit_{name}')} is {value}; expected {minimum} to 1."
-                )
-
-    def __call__(self, candidates: EditCandidates, starts: Ids) -> ChosenEdits:
-        """Choose an edit for each position.
-
-        Args:
-            candidates: the probabilities.
-            starts: [sentences], positions of sentence starts.
-        """
-        best = candidates.best_edits(self.keep_bias, self.delete_bias)
-        is_edit = best.is_preferred & (best.probabilities >= self.min_confidence)
-        if self.min_sentence_confidence > 0:
-            highest = np.maximum.reduceat(candidates.errors, starts)
-            is_likely = highest >= self.min_sentence_confidence
-            is_edit &= np.repeat(is_likely, np.diff(starts, append=len(is_edit)))
-        labels = np.where(is_edit, best.labels, KEEP_ID)
-        return ChosenEdits(labels, np.where(is_edit, best.probabilities, candidates.kept))
+    best = candidates.best_edits(search.keep_bias, search.delete_bias)
+    is_edit = best.is_preferred & (best.probabilities >= search.min_confidence)
+    if search.min_sentence_confidence > 0:
+        highest = np.maximum.reduceat(candidates.errors, starts)
+        is_likely = highest >= search.min_sentence_confidence
+        is_edit &= np.repeat(is_likely, np.diff(starts, append=len(is_edit)))
+    labels = np.where(is_edit, best.labels, KEEP_ID)
+    return ChosenEdits(labels, np.where(is_edit, best.probabilities, candidates.kept))

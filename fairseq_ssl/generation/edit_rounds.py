@@ -11,35 +11,29 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.data.edit_windows import padded_sentences
 from fairseq_ssl.data.spans import Ids, Spans
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.generation.edit_choice import (
     ChosenEdits,
-    EditChoice,
     EditedIds,
     EditScoreArray,
+    choose_edits,
 )
 from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder, parse_weights
+from fairseq_ssl.options import fairseq_options, from_fairseq
 
 
-@dataclass(frozen=True)
-class EditDecoding:
+@dataclass(frozen=True, kw_only=True)
+class EditDecoding(CorrectionSearch):
     """Options of `EditGenerator`."""
 
-    iterations: int = 4
-    """Maximum number of rounds, 1 or more."""
-    choice: EditChoice = field(default_factory=EditChoice)
-    """Rules to choose edits."""
     weights: Sequence[float] | None = None
     """Weight of each model of an ensemble. None: equal weights."""
     history: bool = False
     """Return the sentence after each round, as `history`."""
     print_edits: bool = False
     """Return the edits as `alignment`, which fairseq's commands print."""
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise ConfigurationError(f"--edit-iterations is {self.iterations}; expected 1 or more.")
 
 
 class AppliedEdit(NamedTuple):
@@ -155,7 +149,7 @@ class EditGenerator:
     def choose(self, text: Spans, device: torch.device) -> ChosenEdits:
         """Return the chosen edit of each position of sentences that begin with <s>."""
         candidates = self.candidates(text, device)
-        chosen = self.settings.choice(candidates, text.starts)
+        chosen = choose_edits(candidates, text.starts, self.settings)
         return self.edited.resolve_merges(chosen, candidates.kept, text)
 
     def _apply(
@@ -228,45 +222,10 @@ def _initial_state(ids: Ids) -> SentenceState:
 
 
 @dataclass
+@fairseq_options(CorrectionSearch, "edit_")
 class EditDecodingConfig(FairseqDataclass):
     """Options of `EditGenerator` in fairseq's format."""
 
-    edit_iterations: int = field(
-        default=4,
-        metadata={
-            "help": "maximum number of rounds, 1 or more; a sentence is finished when a round does "
-            "not change it or restores an earlier version; 4 in PIE (default: 4)"
-        },
-    )
-    edit_keep_bias: float = field(
-        default=0.0,
-        metadata={
-            "help": "number added to the probability of keep before edits are chosen, -1 to 1; "
-            "higher values give fewer edits (default: 0)"
-        },
-    )
-    edit_delete_bias: float = field(
-        default=0.0,
-        metadata={
-            "help": "number added to the probability of delete before edits are chosen, -1 to 1 "
-            "(default: 0)"
-        },
-    )
-    edit_min_confidence: float = field(
-        default=0.0,
-        metadata={
-            "help": "minimum probability of an edit, 0 to 1; tokens with less probable edits are "
-            "kept (default: 0)"
-        },
-    )
-    edit_min_sentence_confidence: float = field(
-        default=0.0,
-        metadata={
-            "help": "minimum error probability that a token of a sentence must reach, 0 to 1; "
-            "other sentences are not changed; the error probability is that of the error detection "
-            "head or, without it, 1 minus the probability of keep (default: 0)"
-        },
-    )
     edit_weights: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
@@ -303,18 +262,13 @@ def build_edit_generator(
         language_model: the model of --lm-path.
     """
     _check_options(options, config.print_edits, language_model)
-    choice = EditChoice(
-        config.edit_keep_bias,
-        config.edit_delete_bias,
-        config.edit_min_confidence,
-        config.edit_min_sentence_confidence,
-    )
-    settings = EditDecoding(
-        config.edit_iterations,
-        choice,
-        None if config.edit_weights is None else parse_weights(str(config.edit_weights)),
-        bool(getattr(options, "retain_iter_history", False)),
-        config.print_edits,
+    settings = from_fairseq(
+        EditDecoding,
+        config,
+        "edit_",
+        weights=None if config.edit_weights is None else parse_weights(str(config.edit_weights)),
+        history=bool(getattr(options, "retain_iter_history", False)),
+        print_edits=config.print_edits,
     )
     generator = EditGenerator(models, dictionary, edits, settings)
     if config.print_edits:

@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import require_checkpoints
 from fairseq_ssl.edits.alignment import change_probabilities, token_edits
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
@@ -32,6 +33,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
+from fairseq_ssl.options import options_of
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import (
@@ -46,14 +48,12 @@ from fairseq_ssl.text.raw_text import (
 from fairseq_ssl.text.spelling import spelling_corrector
 
 ENGINES = ("torch", "onnx")
-DECODING = {"keep_bias": -1, "delete_bias": -1, "min_confidence": 0, "min_sentence_confidence": 0}
-"""Min values of the decoding options whose max value is 1."""
 BLOCK_KIB = 64
 """Default block size in KiB."""
 
 
 @dataclass(frozen=True)
-class CorrectionConfig:
+class CorrectionConfig(CorrectionSearch):
     """Edit taggers, and how they correct text."""
 
     models: tuple[str | Path, ...]
@@ -74,12 +74,6 @@ class CorrectionConfig:
     """Language of the tokenizer."""
     spelling: str | Path | None = None
     """Counts of ``fairseq-ssl spelling count``, to correct the spelling of English text first."""
-    iterations: int = 4
-    """Max number of rounds of edits."""
-    keep_bias: float = 0.0
-    delete_bias: float = 0.0
-    min_confidence: float = 0.0
-    min_sentence_confidence: float = 0.0
     batch_size: int = 64
     """Number of sentences per batch."""
     explain: bool = False
@@ -102,16 +96,13 @@ class CorrectionConfig:
         if self.device != "cpu" and self.engine == "onnx":
             raise UsageError(f"`device` is {self.device!r}. The engine onnx needs cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
-        for name in ("iterations", "batch_size"):
-            check_positive(name, getattr(self, name))
-        for name, low in DECODING.items():
-            if not low <= getattr(self, name) <= 1:
-                raise UsageError(f"`{name}` is {getattr(self, name)}. Expected {low} to 1.")
+        check_positive("batch_size", self.batch_size)
+        super().__post_init__()
 
     @property
     def decoding_options(self) -> dict[str, Any]:
         """The options of the task edit_labeling."""
-        options = {f"edit_{key}": getattr(self, key) for key in ("iterations", *DECODING)}
+        options = {f"edit_{name}": getattr(self, name) for name in options_of(CorrectionSearch)}
         if self.weights:
             options["edit_weights"] = ",".join(map(str, self.weights))
         return options

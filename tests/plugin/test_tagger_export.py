@@ -17,7 +17,6 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 transformers = pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq_ssl.generation.edit_choice import EditChoice  # noqa: E402
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
 from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
 
@@ -57,7 +56,7 @@ def test_an_exported_tagger_corrects_like_its_checkpoint(
     )
     expected = [one.text for one in loaded.correct(lines)]
     assert expected != lines
-    decoding = EditDecoding(iterations=1, choice=EditChoice(keep_bias=-1.0))
+    decoding = EditDecoding(iterations=1, keep_bias=-1.0)
     generator = EditGenerator([tagger], words, edits, decoding)
     for line, corrected in zip(lines, expected, strict=True):
         ids = torch.tensor([[words.bos(), *map(words.index, line.split()), words.eos()]])

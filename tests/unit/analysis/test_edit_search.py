@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from fairseq_ssl.analysis.edit_search import GRID, NO_LABEL, EditSearch, label_pairs
 from fairseq_ssl.analysis.edit_tuning import StoredCandidates
 from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.generation.edit_choice import EditCandidates, EditChoice
+from fairseq_ssl.generation.edit_choice import EditCandidates, choose_edits
 from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 from tests.unit.generation.fake_tagger import EDITS, FakeTagger, Scores, batch, dictionary
@@ -62,8 +63,8 @@ def test_counts_equal_decodings_of_one_round() -> None:
     assert search.gold_edits == 6
     seen = set()
     for index, values in zip(np.ndindex(counts.exact.shape), product(*SMALL.values()), strict=True):
-        choice = EditChoice(**dict(zip(SMALL, values, strict=True)))
-        generator.settings = EditDecoding(iterations=1, choice=choice)
+        options: dict[str, Any] = dict(zip(SMALL, values, strict=True))
+        generator.settings = EditDecoding(iterations=1, **options)
         predicted = correct = exact = 0
         for (hypothesis,), labels in zip(
             generator.generate([tagger], sample), np.split(gold, text.starts[1:]), strict=True
@@ -100,8 +101,9 @@ def test_ties_and_thresholds_equal_the_choice(seed: int, lengths: list[int]) -> 
     gold = np.array([draw.choice([KEEP_ID, KEEP_ID, DELETE_ID, 2, 3, NO_LABEL]) for _ in labels])
     counts = EditSearch(candidates, starts, gold).count(SMALL)
     for index, values in zip(np.ndindex(counts.exact.shape), product(*SMALL.values()), strict=True):
-        choice = EditChoice(**dict(zip(SMALL, values, strict=True)))
-        chosen = choice(candidates, starts).labels
+        options: dict[str, Any] = dict(zip(SMALL, values, strict=True))
+        search = CorrectionSearch(**options)
+        chosen = choose_edits(candidates, starts, search).labels
         is_equal = chosen == gold
         expected = (
             (chosen != KEEP_ID).sum(),

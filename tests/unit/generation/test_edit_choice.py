@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import apply_labels
 from fairseq_ssl.edits.transforms import Transforms
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.generation.edit_choice import (
     ChosenEdits,
     EditCandidates,
-    EditChoice,
     EditedIds,
     PossibleEdits,
     best_candidates,
+    choose_edits,
 )
 from tests.unit.edits.plain_edits import is_possible
 from tests.unit.generation.fake_tagger import EDITS, dictionary
@@ -57,7 +58,7 @@ def choose(
     candidates = EditCandidates(*columns.numpy())
     candidates = candidates._replace(other_labels=candidates.other_labels.astype(np.int64))
     np.testing.assert_allclose(candidates.kept, [row.get("KEEP", 0) for row in rows], rtol=1e-6)
-    found = EditChoice(**settings)(candidates, at_start)
+    found = choose_edits(candidates, at_start, CorrectionSearch(**settings))
     return [
         (EDITS.names[label], round(float(probability), 6))
         for label, probability in zip(found.labels, found.probabilities, strict=True)
@@ -132,9 +133,9 @@ def test_possible_edits_are_those_of_the_edit_dictionary(edits: EditDictionary) 
 @pytest.mark.parametrize(
     ("name", "value"), [("keep_bias", 1.1), ("min_confidence", -0.1), ("delete_bias", np.nan)]
 )
-def test_invalid_options_are_rejected(name: str, value: float) -> None:
-    with pytest.raises(ConfigurationError, match=name.replace("_", "-")):
-        EditChoice(**{name: value})
+def test_invalid_options_are_rejected(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=name):
+        CorrectionSearch(**{name: value})
 
 
 WORDS = "a b c walk Walks crying of"

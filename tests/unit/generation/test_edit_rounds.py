@@ -10,7 +10,6 @@ import torch
 
 from fairseq_ssl.edits.alignment import change_probabilities, token_edits
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.edit_choice import EditChoice
 from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS, parse_weights
 from tests.unit.generation.fake_tagger import (
     FakeTagger,
@@ -218,8 +217,8 @@ def test_ensemble_averages_error_probabilities_with_and_without_detection_heads(
     with_head = FakeTagger(words, scores, lambda some: [math.log(0.1 / 0.9)] * (len(some) + 1))
 
     def is_left_alone(*taggers: FakeTagger, threshold: float) -> bool:
-        choice = EditChoice(min_sentence_confidence=threshold)
-        (found,) = corrected(*taggers, sentences=["d"], choice=choice, iterations=1)
+        search = {"min_sentence_confidence": threshold, "iterations": 1}
+        (found,) = corrected(*taggers, sentences=["d"], **search)
         if found["edits"]:
             return False
         assert found["positional_scores"].exp().tolist() == pytest.approx([0.3, 0.3], abs=1e-5)
