@@ -41,6 +41,9 @@ class Declaration:
     high: float = math.inf
     """Maximum, inclusive."""
     choices: tuple[str, ...] = ()
+    parse: Callable[[str], Any] | None = None
+    """Conversion of an argument of a command (default: by the type of the option's default)."""
+    metavar: str | None = None
 
     def expected(self, default: Any) -> str:
         """Return the valid values in words, such as ``0 to 1``, or an empty string for any."""
@@ -56,13 +59,13 @@ class Declaration:
         )
 
 
-def option(default: Value, help: str, **values: Any) -> Any:
+def option(default: Value | tuple[str, ...] | None, help: str, **values: Any) -> Any:
     """Declare a dataclass field as an option.
 
     Args:
         default: the default, whose type is the type of the option.
         help: what it is, without range and default.
-        values: `low`, `high` and `choices` of `Declaration`.
+        values: other fields of `Declaration`.
     """
     return field(default=default, metadata={"option": Declaration(help, **values)})
 
@@ -83,22 +86,19 @@ def check(config: Any) -> None:
     """Raise UsageError if an option of a dataclass is not among its valid values. NaN never is."""
     for name, declared in options_of(type(config)).items():
         declaration: Declaration = declared.metadata["option"]
-        value, expected = getattr(config, name), declaration.expected(declared.default)
+        default: Any = declared.default
+        value, expected = getattr(config, name), declaration.expected(default)
         if declaration.choices and value not in declaration.choices:
             hint = nearest(str(value), declaration.choices)
             raise UsageError(f"`{name}` is {value!r}.{hint} Expected {expected}.")
-        if isinstance(declared.default, str):
+        if not isinstance(default, int | float):
             continue
-        is_valid = isinstance(value, Integral if isinstance(declared.default, int) else Real)
-        if not (is_valid and declaration.low <= value <= declaration.high):
-            kind = (
-                ""
-                if is_valid
-                else "an integer, "
-                if isinstance(declared.default, int)
-                else "a number, "
-            )
-            raise UsageError(f"`{name}` is {value}. Expected {kind}{expected}.")
+        kind: Any = Real if isinstance(default, float) else Integral
+        if not isinstance(value, kind):
+            what = "a number" if kind is Real else "an integer"
+            raise UsageError(f"`{name}` is {value!r}. Expected {what}, {expected}.")
+        if not declaration.low <= value <= declaration.high:
+            raise UsageError(f"`{name}` is {value}. Expected {expected}.")
 
 
 # Commands
@@ -118,17 +118,9 @@ def add_options(
         only: names of the options (default: all).
         prefix: with ``edit_``, each option can also be written with fairseq's name, as --edit-X.
     """
-    for name, declared in options_of(config).items():
-        if only is None or name in only:
-            names = dict.fromkeys([flag(name), flag(f"{prefix}{name}")])
-            parser.add_argument(
-                *names,
-                dest=name,
-                type=_parsers[type(declared.default)],
-                default=argparse.SUPPRESS,
-                metavar="N" if isinstance(declared.default, int) else "X",
-                help=_help(declared),
-            )
+    declared = options_of(config)
+    for name in declared if only is None else only:
+        _add_option(parser, declared[name], dict.fromkeys([flag(name), flag(f"{prefix}{name}")]))
 
 
 def passed(args: argparse.Namespace, config: type[Any]) -> dict[str, Any]:
@@ -136,8 +128,36 @@ def passed(args: argparse.Namespace, config: type[Any]) -> dict[str, Any]:
     return {name: getattr(args, name) for name in options_of(config) if hasattr(args, name)}
 
 
+def _add_option(
+    parser: argparse._ActionsContainer, declared: Field[Any], names: Iterable[str]
+) -> None:
+    declaration: Declaration = declared.metadata["option"]
+    shared: dict[str, Any] = {
+        "dest": declared.name,
+        "default": argparse.SUPPRESS,
+        "help": _help(declared),
+    }
+    if declared.default is False:
+        parser.add_argument(*names, action="store_true", **shared)
+        return
+    kind, metavar = _KINDS.get(type(declared.default), (str, None))
+    parser.add_argument(
+        *names,
+        type=declaration.parse or kind,
+        metavar=None if declaration.choices else declaration.metavar or metavar,
+        choices=declaration.choices or None,
+        **shared,
+    )
+
+
 def _help(declared: Field[Any]) -> str:
+    """Return the help text of a command: with range and default, but without the choices."""
+    declaration: Declaration = declared.metadata["option"]
     default = declared.default
+    if default is False or default is None or default == ():
+        return declaration.help
+    if isinstance(default, str):
+        return f"{declaration.help} (default: {default})"
     shown = f"{default:g}" if isinstance(default, float) else f"{default:,}"
     return f"{describe(declared)} (default: {shown})"
 
@@ -156,7 +176,11 @@ def _number(word: str) -> float:
         raise argparse.ArgumentTypeError(f"{word!r} is not a number.") from None
 
 
-_parsers: dict[type[Any], Callable[[str], Any]] = {int: _integer, float: _number}
+_KINDS: dict[type[Any], tuple[Callable[[str], Any], str]] = {
+    int: (_integer, "N"),
+    float: (_number, "X"),
+}
+"""Conversion and metavar by the type of a default."""
 
 
 # fairseq

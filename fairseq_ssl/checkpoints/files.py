@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from fairseq_ssl.checkpoints.options import check_options
 from fairseq_ssl.checkpoints.safe_values import plain_globals, shortened
+from fairseq_ssl.checkpoints.stored_options import check_options
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name, require_file
@@ -67,7 +67,7 @@ def rejection_reason(path: str | Path, error: Exception) -> DataError:
 def read_checkpoint(path: str | Path) -> State:
     """Read a checkpoint on the CPU. Tensors are memory-mapped if possible.
 
-    Options are checked, and options that name files are dropped; see `checkpoints.options`.
+    Options are checked, and options that name files are dropped; see `checkpoints.stored_options`.
     """
     require_file(path, "a checkpoint of fairseq-train, such as checkpoint_best.pt")
     # torch cannot map files written before version 1.6 or names it cannot decode.

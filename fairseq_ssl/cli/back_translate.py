@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 
@@ -18,12 +17,9 @@ from fairseq_ssl.inference.back_translation import (
     back_translate_file,
     needs_fairseq,
 )
-from fairseq_ssl.inference.translation import (
-    MAX_SEED,
-    MAX_SOURCE_TOKENS,
-    DecodingConfig,
-)
+from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import Executor, RayExecutor
+from fairseq_ssl.options import add_options, options_of, passed
 
 EXAMPLES = """\
   fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin -o bt.en \\
@@ -31,7 +27,7 @@ EXAMPLES = """\
   fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin --engine ctranslate2 \\
       --compute-type int8 -o bt.en --source-output bt.de
   fairseq-ssl back-translate correct.en --model errors.pt --data-dir bin --noisy-beam-beta 6 \\
-      -o wrong.en
+      --fairseq-options='--unkpen 10 --temperature 0.7' -o wrong.en
   fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin --sampling \\
       --sampling-topk 10 -o bt.en
   fairseq-ssl back-translate correct.en --model errors.pt --data-dir bin --beam 10 --nbest 10 \\
@@ -40,6 +36,7 @@ EXAMPLES = """\
       --shard "$SLURM_ARRAY_TASK_ID/99"
   fairseq-ssl back-translate mono.bpe.en --model en-de.pt --data-dir bin -o ft.de
                                                               (forward-translation)"""
+SEARCH = [name for name in options_of(DecodingConfig) if name != "compute_type"]
 NOT_TRANSLATED = ("blank", "too_long", "undecodable", "failed")
 
 
@@ -58,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="source lines, aligned with the translations and repeated for each hypothesis",
     )
     _add_model(parser)
-    _add_search(parser)
+    add_options(parser.add_argument_group("search"), DecodingConfig, SEARCH)
     _add_work(parser)
     options.add_overwrite(parser)
 
@@ -105,63 +102,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "converted once to a folder next to it, or the folder of a CTranslate2 model",
     )
     options.add_data(model)
-    model.add_argument(
-        "--compute-type",
-        choices=options.QUANTIZATIONS,
-        default="float32",
-        help="data type of the computation: int8 for CPUs, float16 or int8_float16 for GPUs; "
-        "float32 or float16 with --engine fairseq (default: %(default)s)",
-    )
-
-
-def _add_search(parser: argparse.ArgumentParser) -> None:
-    search = parser.add_argument_group("search")
-    options.add_integer(search, "--beam", "beam size", 6)
-    search.add_argument(
-        "--lenpen", type=float, default=1.0, help="length penalty, -20 to 20 (default: %(default)s)"
-    )
-    options.add_integer(search, "--nbest", "hypotheses for each line", 1)
-    search.add_argument(
-        "--sampling", action="store_true", help="sample each token instead of a beam search"
-    )
-    most = "with --sampling: sample from the N most probable tokens, from all if 0"
-    options.add_integer(search, "--sampling-topk", most, 0, 0)
-    _add_noise(search)
-    source_tokens = "max source length in tokens; longer lines have empty translations"
-    options.add_integer(search, "--max-source-tokens", source_tokens, 250, 1, MAX_SOURCE_TOKENS)
-    options.add_integer(search, "--max-len-b", "max length of a translation in tokens", 250)
-    options.add_integer(search, "--seed", "random seed of sampling and noise", 1, 0, MAX_SEED)
-    search.add_argument(
-        "--fairseq-options",
-        default="",
-        metavar="'...'",
-        help="with --engine fairseq: additional options of fairseq-generate, for example "
-        "--fairseq-options='--unkpen 10 --temperature 0.7'",
-    )
-
-
-def _add_noise(search: argparse._ArgumentGroup) -> None:
-    search.add_argument(
-        "--noisy-beam-beta",
-        type=float,
-        default=0.0,
-        metavar="BETA",
-        help="noise strength of the noisy beam search, beta_random in the thesis, which uses 6; "
-        "with --engine fairseq; 0 to 1000 (default: 0)",
-    )
-    search.add_argument(
-        "--fluency-boost-lm",
-        type=Path,
-        metavar="CHECKPOINT",
-        help="with --engine fairseq: language model for fluency boost; keep only hypotheses that "
-        "are less fluent than the source line by a factor of 1.05 or more",
-    )
-    search.add_argument(
-        "--fluency-boost-data",
-        type=Path,
-        metavar="DIR",
-        help="folder with the dict.txt of the language model",
-    )
+    add_options(model, DecodingConfig, ["compute_type"])
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
@@ -191,18 +132,15 @@ def _engine(args: argparse.Namespace) -> tuple[str, bool]:
 
 def _config(args: argparse.Namespace, engine: str) -> DecodingConfig:
     gpus = DECODERS[engine].gpu_count
-    same = (
-        *("data_dir", "source_lang", "target_lang", "beam", "lenpen", "nbest", "sampling"),
-        *("sampling_topk", "max_source_tokens", "max_len_b", "seed"),
-        *("noisy_beam_beta", "compute_type", "fluency_boost_lm", "fluency_boost_data"),
-    )
     return DecodingConfig(
         model=tuple(args.model),
         max_tokens=options.batch_tokens(args, gpus),
-        fairseq_options=tuple(shlex.split(args.fairseq_options)),
         device=options.chosen_device(args, gpus),
         threads=1,
-        **{name: getattr(args, name) for name in same},
+        data_dir=args.data_dir,
+        source_lang=args.source_lang,
+        target_lang=args.target_lang,
+        **passed(args, DecodingConfig),
     )
 
 

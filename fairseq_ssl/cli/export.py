@@ -8,6 +8,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
+from fairseq_ssl.inference.translation import QUANTIZATIONS
 
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_data(fast)
     fast.add_argument(
         "--quantization",
-        choices=options.QUANTIZATIONS,
+        choices=QUANTIZATIONS,
         default="float32",
         help="data type of the weights; int8 needs a quarter of the size; --to onnx has "
         "float32 and int8 (default: %(default)s)",

@@ -23,8 +23,6 @@ from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import SUBWORDS
 
 MAX_JOBS = 1000
-QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
-"""Data types of CTranslate2."""
 STDIN = "-"
 Options = argparse._ActionsContainer
 """A parser, or a group of its options."""

@@ -9,7 +9,7 @@ from fairseq_ssl.options import check, option
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionSearch:
-    """How edits are chosen from their probabilities, in rounds."""
+    """Choice of edits from their probabilities, in rounds."""
 
     iterations: int = option(
         4,

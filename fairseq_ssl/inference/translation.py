@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +11,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairseq_ssl.errors import UsageError, check_integer, check_positive
+from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.inference.scoring import MAX_PENALTY
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.jobs import Fingerprints
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields
+from fairseq_ssl.options import check, option
 
 MAX_SOURCE_TOKENS = 10_000
 MAX_SEED = 2**32 - 1
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
+"""Data types of CTranslate2."""
 MAX_POWER = 30
 """Max decimal exponent of length ** lenpen, by which fairseq divides scores in single precision."""
 NEEDED = {
@@ -45,30 +49,53 @@ class DecodingConfig:
     source_lang: str | None = None
     """Source and target language (default: from the checkpoint or the data folder)."""
     target_lang: str | None = None
-    beam: int = 6
-    lenpen: float = 1.0
-    nbest: int = 1
-    """Number of hypotheses for each line."""
-    sampling: bool = False
-    sampling_topk: int = 0
-    """Sample from the K most probable tokens (0: from all tokens)."""
-    max_source_tokens: int = 250
-    """Lines with more tokens are not translated."""
-    max_len_b: int = 250
-    """Maximum number of tokens of a hypothesis."""
-    seed: int = 1
-    """Seed of sampling and of noisy beam search, 0 to 2**32 - 1."""
+    beam: int = option(6, "beam size", low=1)
+    lenpen: float = option(1.0, "length penalty", low=-MAX_PENALTY, high=MAX_PENALTY)
+    nbest: int = option(1, "hypotheses for each line", low=1)
+    sampling: bool = option(False, "sample each token instead of a beam search")
+    sampling_topk: int = option(
+        0, "for sampling: draw from the N most probable tokens, from all if 0", low=0
+    )
+    noisy_beam_beta: float = option(
+        0.0,
+        "noise strength of the noisy beam search, beta_random in the thesis, which uses 6; for "
+        "the engine fairseq",
+        low=0,
+        high=1000,
+        metavar="BETA",
+    )
+    fluency_boost_lm: str | Path | None = option(
+        None,
+        "for the engine fairseq: language model for fluency boost; keep only hypotheses that are "
+        "less fluent than the source line by a factor of 1.05 or more",
+        parse=Path,
+        metavar="CHECKPOINT",
+    )
+    fluency_boost_data: str | Path | None = option(
+        None, "folder with the dict.txt of the language model", parse=Path, metavar="DIR"
+    )
+    max_source_tokens: int = option(
+        250,
+        "max source length in tokens; longer lines have empty translations",
+        low=1,
+        high=MAX_SOURCE_TOKENS,
+    )
+    max_len_b: int = option(250, "max length of a translation in tokens", low=1)
+    seed: int = option(1, "random seed of sampling and noise", low=0, high=MAX_SEED)
+    fairseq_options: tuple[str, ...] = option(
+        (),
+        "for the engine fairseq: additional options of fairseq-generate, in quotes",
+        parse=shlex.split,
+        metavar="'...'",
+    )
     max_tokens: int = 2000
     """Maximum number of source tokens of a batch, including padding."""
-    noisy_beam_beta: float = 0.0
-    """Noise strength of noisy beam search (0: standard beam search)."""
-    fluency_boost_lm: str | Path | None = None
-    """Language model checkpoint. Only hypotheses less fluent than the source are kept."""
-    fluency_boost_data: str | Path | None = None
-    """Data folder of the language model."""
-    fairseq_options: tuple[str, ...] = ()
-    """Additional command-line options of fairseq-generate."""
-    compute_type: str = "float32"
+    compute_type: str = option(
+        "float32",
+        "data type of the computation: int8 for CPUs, float16 or int8_float16 for GPUs; float32 or "
+        "float16 for the engine fairseq",
+        choices=QUANTIZATIONS,
+    )
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or for the engine ``fairseq`` also ``cuda:1``."""
     threads: int | None = None
@@ -80,23 +107,17 @@ class DecodingConfig:
         if not self.model:
             raise UsageError("`model` is empty. Expected at least one checkpoint.")
         check_positive("threads", 1 if self.threads is None else self.threads)
-        for name in ("beam", "nbest", "max_len_b", "max_tokens"):
-            check_positive(name, getattr(self, name))
-        _check_range("max_source_tokens", self.max_source_tokens, 1, MAX_SOURCE_TOKENS)
-        _check_range("lenpen", self.lenpen, -MAX_PENALTY, MAX_PENALTY)
+        check_positive("max_tokens", self.max_tokens)
+        check(self)
         if abs(self.lenpen) * math.log10(self.max_len_b + 1) > MAX_POWER:
             raise UsageError(
                 f"`lenpen` is {self.lenpen}, too far from 0 for translations of {self.max_len_b} "
                 "tokens, `max_len_b`. Their scores would exceed the range of floats."
             )
-        _check_range("noisy_beam_beta", self.noisy_beam_beta, 0, 1000)
         if self.fluency_boost_lm and not self.fluency_boost_data:
             raise UsageError(
                 "`fluency_boost_lm` needs `fluency_boost_data`, the folder with its dict.txt."
             )
-        for name in ("seed", "sampling_topk"):
-            check_integer(name, getattr(self, name), 0)
-        _check_range("seed", self.seed, 0, MAX_SEED)
         for name, needed in NEEDED.items():
             if getattr(self, name) != getattr(type(self), name) and not getattr(self, needed):
                 raise UsageError(f"`{name}` needs `{needed}`.")
@@ -104,12 +125,6 @@ class DecodingConfig:
             raise UsageError(
                 f"`nbest` is {self.nbest}, more than `beam` ({self.beam}). Increase `beam`."
             )
-
-
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    """Raise UsageError for NaN and for a value outside the range."""
-    if not low <= value <= high:
-        raise UsageError(f"`{name}` is {value}. Expected {low} to {high}.")
 
 
 Hypotheses = list[str] | None

@@ -132,7 +132,7 @@ class DenoisingNoise:
         if not 0 < self.deviation**2 < self.mean * (1 - self.mean):
             raise UsageError(
                 f"No Beta distribution has `mean` {self.mean} and `deviation` {self.deviation}. "
-                "Expected a deviation above 0 whose square is below mean (1 - mean)."
+                "Expected a standard deviation above 0 whose square is below mean (1 - mean)."
             )
 
     @cached_property

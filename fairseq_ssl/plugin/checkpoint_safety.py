@@ -24,8 +24,8 @@ from omegaconf.errors import OmegaConfBaseException
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ssl.checkpoints.files import check_finite, load_checkpoint
-from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
 from fairseq_ssl.checkpoints.safe_values import evaluate
+from fairseq_ssl.checkpoints.stored_options import check_evaluated, remember_data
 from fairseq_ssl.errors import DataError, FairseqSslError
 
 logger = logging.getLogger(__name__)

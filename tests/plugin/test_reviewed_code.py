@@ -13,7 +13,7 @@ from pathlib import Path
 import fairseq
 import pytest
 
-from fairseq_ssl.checkpoints.options import ALL_PATHS, EVALUATED, NAMES
+from fairseq_ssl.checkpoints.stored_options import ALL_PATHS, EVALUATED, NAMES
 from tests.conftest import PACKAGE
 from tests.plugin.code_calls import CodeCall, find_calls
 from tests.plugin.text_options import find_text_options
@@ -93,7 +93,7 @@ def test_options_that_fairseq_evaluates_are_checked_when_a_checkpoint_is_read() 
 
 
 def test_every_option_that_may_hold_text_was_reviewed() -> None:
-    """A new option may name a file. Add it to `checkpoints.options`, or to the list of options."""
+    """A new option may name a file. Add it to `stored_options`, or to the list of options."""
     found = find_text_options(FAIRSEQ, skipped="examples")
     for folder in ("models", "tasks", "criterions", "optimizers"):
         found |= find_text_options(PACKAGE / folder)

@@ -13,7 +13,7 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.files import read_checkpoint
-from fairseq_ssl.checkpoints.options import REMOVED, UNUSED
+from fairseq_ssl.checkpoints.stored_options import REMOVED, UNUSED
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from tests.conftest import Attack
 

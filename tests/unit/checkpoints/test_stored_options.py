@@ -12,7 +12,7 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
-from fairseq_ssl.checkpoints.options import check_options
+from fairseq_ssl.checkpoints.stored_options import check_options
 from fairseq_ssl.errors import UnsafeCheckpointError
 
 CODE = "__import__('os').system('touch canary')"
