@@ -154,7 +154,7 @@ def _help(declared: Field[Any]) -> str:
     """Return the help text of a command: with range and default, but without the choices."""
     declaration: Declaration = declared.metadata["option"]
     default = declared.default
-    if default is False or default is None or default == ():
+    if default is False or default in (None, "", ()):
         return declaration.help
     if isinstance(default, str):
         return f"{declaration.help} (default: {default})"

@@ -13,6 +13,7 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
+from fairseq_ssl.options import add_options, passed
 
 EXAMPLES = """\
   fairseq-ssl learned-filter fit bitext.en bitext.de --clean newstest.en newstest.de \\
@@ -57,7 +58,7 @@ def _add_fit(steps: Steps) -> None:
     _add_measures(fit)
     options.add_seed(fit)
     options.add_device(fit)
-    options.add_precision(fit)
+    add_options(fit, ScoringConfig, ["fp16"])
     options.add_overwrite(fit)
 
 
@@ -93,7 +94,7 @@ def _add_apply(steps: Steps) -> None:
         "(default: OUTPUT.scores)",
     )
     options.add_device(apply)
-    options.add_precision(apply)
+    add_options(apply, ScoringConfig, ["fp16"])
     options.add_overwrite(apply)
 
 
@@ -252,7 +253,7 @@ def _computing(args: argparse.Namespace) -> dict[str, Any]:
     """Return the device and batch options as fields of a `ScoringConfig`."""
     return {
         "max_tokens": options.batch_tokens(args),
-        "fp16": args.fp16,
+        **passed(args, ScoringConfig),
         "device": options.chosen_device(args),
         "threads": 1,
     }

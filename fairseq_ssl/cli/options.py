@@ -359,11 +359,6 @@ def add_device(parser: Options, max_tokens: bool = True) -> None:
     )
 
 
-def add_precision(parser: Options) -> None:
-    """Add --fp16, for half precision."""
-    parser.add_argument("--fp16", action="store_true", help="half precision, twice as fast on GPUs")
-
-
 def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
     """Return ``cpu`` or ``cuda``. Raise UsageError for --device cuda without a GPU."""
     has_gpu = args.device != "cpu" and gpus() > 0

@@ -11,18 +11,11 @@ from pathlib import Path
 from fairseq_ssl.cli import options, rerank_features, rerank_tune
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.errors import UsageError, flag, nearest
+from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.options import add_options, passed
+from fairseq_ssl.rerank.word_vectors import VectorTraining
 from fairseq_ssl.signature import Signature
-
-NUMBERS = {
-    "dimensions": (300, 10_000, "dimensions of a vector, 300 in the thesis"),
-    "epochs": (5, 10_000, "epochs"),
-    "min_count": (5, 10**9, "minimum number of occurrences of a word"),
-    "buckets": (2_000_000, 10**9, "hash buckets for character n-grams of 3 to 6 letters"),
-    "jobs": (1, 1024, "threads; results with several threads are not reproducible"),
-}
-"""Default, maximum and description of each option of ``vectors``."""
 
 
 def add_post_ensemble(steps: Steps) -> None:
@@ -90,25 +83,18 @@ def add_vectors(steps: Steps) -> None:
         help="tokenized text, one sentence per line; .gz by suffix",
     )
     options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
-    for name, (default, maximum, what) in NUMBERS.items():
-        options.add_integer(step, flag(name), what, default, 1, maximum)
+    add_options(step, VectorTraining)
     _add_tokenize(step)
 
 
 @options.one_writer
 def _vectors(args: argparse.Namespace) -> None:
-    from fairseq_ssl.rerank import VectorTraining, train_vectors
+    from fairseq_ssl.rerank import train_vectors
 
     if Path("-") in args.text:
         raise UsageError("The text cannot be stdin, since it is read several times. Name a file.")
     options.check_output(args.output, *args.text)
-    training = VectorTraining(
-        args.dimensions,
-        args.epochs,
-        args.min_count,
-        buckets=args.buckets,
-        jobs=args.jobs,
-    )
+    training = VectorTraining(**passed(args, VectorTraining))
     signature = train_vectors(args.text, args.output, training, args.tokenize, progress)
     words = signature.parameters["words"]
     print_lines(signature, f"wrote {words} vectors to {args.output}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
@@ -12,6 +14,13 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
+from fairseq_ssl.options import add_options, passed
+
+NEEDED = {
+    **dict.fromkeys(("source", "reverse", "right_to_left", "lenpen"), TRANSLATION),
+    "unigrams": LANGUAGE_MODEL,
+}
+"""Kind of model of the options that only one kind has."""
 
 
 def add_features(steps: Steps) -> None:
@@ -31,7 +40,8 @@ def add_features(steps: Steps) -> None:
     options.add_resumable_output(parser, "n-best list with the scores")
     _add_models(parser)
     _add_text(parser)
-    _add_scores(parser)
+    names = ("name", "reverse", "right_to_left", "lenpen", "unigrams")
+    add_options(parser.add_argument_group("scores"), ScoringConfig, names)
     _add_work(parser)
 
 
@@ -84,43 +94,10 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_scores(parser: argparse.ArgumentParser) -> None:
-    scores = parser.add_argument_group("scores")
-    scores.add_argument(
-        "--name",
-        help="name of the score (default: s2t, or t2s with --reverse, with the suffix -r2l for "
-        "right-to-left models; lm; mlm)",
-    )
-    scores.add_argument(
-        "--reverse",
-        action="store_true",
-        help="score in the reverse direction: log P(source | candidate)",
-    )
-    scores.add_argument(
-        "--right-to-left",
-        action="store_true",
-        help="the model generates the last token first (default: from the checkpoint)",
-    )
-    scores.add_argument(
-        "--lenpen",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="for --translation: length penalty, 0 for log P, 0 to 20 (default: %(default)s)",
-    )
-    scores.add_argument(
-        "--unigrams",
-        type=Path,
-        metavar="FILE",
-        help="for SLOR: tokens and counts, one token per line; each count is incremented by one "
-        "(default: the dictionary of the language model)",
-    )
-
-
 def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
     options.add_device(work)
-    options.add_precision(work)
+    add_options(work, ScoringConfig, ["fp16"])
     options.add_overwrite(parser)
 
 
@@ -159,38 +136,25 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         MASKED_MODEL: args.masked_model,
     }
     ((kind, models),) = ((kind, models) for kind, models in kinds.items() if models)
-    _check_kind(args, kind)
-    if args.name == "":
+    chosen = passed(args, ScoringConfig)
+    _check_kind(kind, {"source": args.source, **chosen})
+    if chosen.get("name") == "":
         raise UsageError("--name is empty. Expected a word.")
     return ScoringConfig(
         kind=kind,
         models=tuple(path.resolve() for path in models),
-        name=args.name or "",
         data_dir=args.data_dir,
         languages=(args.source_lang, args.target_lang),
-        reverse=args.reverse,
-        right_to_left=args.right_to_left,
-        lenpen=args.lenpen,
-        unigrams=args.unigrams,
         max_tokens=options.batch_tokens(args),
-        fp16=args.fp16,
         device=options.chosen_device(args),
         threads=1,
+        **chosen,
     )
 
 
-def _check_kind(args: argparse.Namespace, kind: str) -> None:
+def _check_kind(kind: str, chosen: Mapping[str, Any]) -> None:
     """Raise UsageError for options of another kind of model."""
-    kinds = {
-        TRANSLATION: {
-            "source": args.source,
-            "reverse": args.reverse,
-            "right_to_left": args.right_to_left,
-            "lenpen": args.lenpen != 1.0,
-        },
-        LANGUAGE_MODEL: {"unigrams": args.unigrams},
-    }
-    for other, names in kinds.items():
-        for name, value in names.items():
-            if value and kind != other:
-                raise UsageError(f"{flag(name)} needs --{other}.")
+    for name, needed in NEEDED.items():
+        is_set = name in chosen and chosen[name] is not None
+        if is_set and kind != needed:
+            raise UsageError(f"{flag(name)} needs --{needed}.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.text_files import convert_fields
+from fairseq_ssl.options import check, option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,23 +76,33 @@ class ScoringConfig:
     """``translation``, ``language-model`` or ``masked-model``."""
     models: tuple[str | Path, ...]
     """One or more checkpoints. Masked models can also be folders of transformers."""
-    name: str = ""
-    """Name of the score (default: see `with_name`)."""
+    name: str = option(
+        "",
+        "name of the score (default: s2t, or t2s in the reverse direction, with the suffix -r2l "
+        "for right-to-left models; lm; mlm)",
+        metavar="NAME",
+    )
     data_dir: str | Path | None = None
     """Folder with the dictionaries of the checkpoints."""
     languages: tuple[str | None, str | None] = (None, None)
     """Source and target language (default: from the checkpoint or the data folder)."""
-    reverse: bool = False
-    """Score the source given the translation, with a model of the opposite direction."""
-    right_to_left: bool = False
-    """The model generates the last token first (default: from the checkpoint)."""
-    lenpen: float = 1.0
-    """For translation models: log P is divided by length ** lenpen."""
-    unigrams: str | Path | None = None
-    """For language models: file of tokens and counts (None: counts of the dictionary)."""
+    reverse: bool = option(False, "score in the reverse direction: log P(source | candidate)")
+    right_to_left: bool = option(
+        False, "the model generates the last token first (default: from the checkpoint)"
+    )
+    lenpen: float = option(
+        1.0, "for translation models: length penalty, 0 for log P", low=0, high=MAX_PENALTY
+    )
+    unigrams: str | Path | None = option(
+        None,
+        "for SLOR: tokens and counts, one token per line; each count is incremented by one "
+        "(default: the dictionary of the language model)",
+        parse=Path,
+        metavar="FILE",
+    )
     max_tokens: int = 4000
     """Maximum number of tokens of a batch, including padding."""
-    fp16: bool = False
+    fp16: bool = option(False, "half precision, twice as fast on GPUs")
     device: str = "cpu"
     threads: int | None = None
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
@@ -101,8 +112,7 @@ class ScoringConfig:
         object.__setattr__(self, "languages", tuple(self.languages))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
-        if not 0 <= self.lenpen <= MAX_PENALTY:
-            raise UsageError(f"`lenpen` is {self.lenpen}. Expected 0 to {MAX_PENALTY}.")
+        check(self)
         check_positive("max_tokens", self.max_tokens)
         check_positive("threads", 1 if self.threads is None else self.threads)
         if self.name and (self.name.split() != [self.name] or "=" in self.name):

@@ -17,6 +17,7 @@ from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive, write_signature
 from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, raw_lines, read_lines
 from fairseq_ssl.metrics.bleu import bleu_words
+from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integers
 from fairseq_ssl.text.tokenization import LineRewriter
@@ -152,24 +153,24 @@ def _parse_vector(line: str, dimensions: int, where: str) -> Vector:
 class VectorTraining:
     """Hyper-parameters of word vectors, with the defaults of fastText except for `dimensions`."""
 
-    dimensions: int = 300
-    """Number of dimensions (thesis, section 5.3.9)."""
-    epochs: int = 5
-    min_count: int = 5
-    """Min count of a word."""
+    dimensions: int = option(300, "dimensions of a vector, 300 in the thesis", low=1, high=10_000)
+    epochs: int = option(5, "epochs", low=1, high=10_000)
+    min_count: int = option(5, "minimum number of occurrences of a word", low=1, high=10**9)
+    buckets: int = option(
+        2_000_000, "hash buckets for character n-grams of 3 to 6 letters", low=1, high=10**9
+    )
+    jobs: int = option(
+        1, "threads; results with several threads are not reproducible", low=1, high=1024
+    )
     window: int = 5
     """Number of context words on each side."""
-    buckets: int = 2_000_000
-    """Number of hash buckets for character n-grams."""
     seed: int = 1
-    jobs: int = 1
-    """Number of threads. Results with several threads are not reproducible."""
     sample: float = 1e-4
     """Threshold of subsampling of frequent words, 0 for no subsampling."""
 
     def __post_init__(self) -> None:
-        for name in ("dimensions", "epochs", "min_count", "window", "jobs"):
-            check_positive(name, getattr(self, name))
+        check(self)
+        check_positive("window", self.window)
         check_integer("seed", self.seed, 0)
 
 
