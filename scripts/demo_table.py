@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -193,7 +194,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, metavar="FILE", help="page to write, such as a.html")
     args = parser.parse_args()
     rows = [read_row(path) for path in args.scores]
-    print("\n".join(row.line() for row in rows), flush=True)
+    # one write, since several methods of the demo print to the same pipe
+    sys.stdout.write("".join(f"{row.line()}\n" for row in rows))
+    sys.stdout.flush()
     if args.page:
         write_page(rows, args.scores[0].parent, args.page)
 
