@@ -227,7 +227,7 @@ def test_noised_sources_are_truncated_to_the_model_maximum(tmp_path: Path) -> No
     [
         (("--noise", WITHIN_WORDS[0]), WITHIN_WORDS[0]),
         (("--noise", "direct:kep=0.1"), "'kep'"),
-        (("--noise", "direct:keep=2"), "keep 2"),
+        (("--noise", "direct:keep=2"), "keep is 2"),
         (("--noise-subwords", "sentencepiece"), "▁"),
         (("--num-batch-buckets", "3"), "--num-batch-buckets"),
         (("-s", "letters"), "words-None"),
