@@ -95,6 +95,7 @@ def test_outcomes_are_recorded(suite: Any, tmp_path: Path) -> None:
         **os.environ,
         "PYTHONPATH": str(ROOT / "scripts"),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "",  # which can be for plug-ins
     }
     subprocess.run(words, cwd=tmp_path, env=os.environ | path, capture_output=True, check=False)
     found = suite.read_results(tmp_path / "all.tsv")
