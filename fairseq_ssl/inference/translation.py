@@ -56,6 +56,16 @@ class DecodingConfig:
     sampling_topk: int = option(
         0, "for sampling: draw from the N most probable tokens, from all if 0", low=0
     )
+    max_source_tokens: int = option(
+        250,
+        "max source length in tokens; longer lines have empty translations",
+        low=1,
+        high=MAX_SOURCE_TOKENS,
+    )
+    max_len_b: int = option(250, "max length of a translation in tokens", low=1)
+    seed: int = option(1, "random seed of sampling and noise", low=0, high=MAX_SEED)
+    max_tokens: int = 2000
+    """Maximum number of source tokens of a batch, including padding."""
     noisy_beam_beta: float = option(
         0.0,
         "noise strength of the noisy beam search, beta_random in the thesis, which uses 6; for "
@@ -74,22 +84,12 @@ class DecodingConfig:
     fluency_boost_data: str | Path | None = option(
         None, "folder with the dict.txt of the language model", parse=Path, metavar="DIR"
     )
-    max_source_tokens: int = option(
-        250,
-        "max source length in tokens; longer lines have empty translations",
-        low=1,
-        high=MAX_SOURCE_TOKENS,
-    )
-    max_len_b: int = option(250, "max length of a translation in tokens", low=1)
-    seed: int = option(1, "random seed of sampling and noise", low=0, high=MAX_SEED)
     fairseq_options: tuple[str, ...] = option(
         (),
         "for the engine fairseq: additional options of fairseq-generate, in quotes",
         parse=shlex.split,
         metavar="'...'",
     )
-    max_tokens: int = 2000
-    """Maximum number of source tokens of a batch, including padding."""
     compute_type: str = option(
         "float32",
         "data type of the computation: int8 for CPUs, float16 or int8_float16 for GPUs; float32 or "
