@@ -37,7 +37,7 @@ class Declaration:
     help: str
     """A noun phrase without the range and the default, which are generated."""
     low: float = -math.inf
-    """Minimum, inclusive."""
+    """Minimum, inclusive. An option with a maximum has a minimum, too."""
     high: float = math.inf
     """Maximum, inclusive."""
     choices: tuple[str, ...] = ()
@@ -53,10 +53,8 @@ class Declaration:
         if isinstance(default, bool):
             return "true or false"
         if self.low == -math.inf:
-            return "" if self.high == math.inf else f"{self.high:,} or less"
-        return (
-            f"{self.low:,} or more" if self.high == math.inf else f"{self.low:,} to {self.high:,}"
-        )
+            return ""
+        return f"{self.low:,} " + ("or more" if self.high == math.inf else f"to {self.high:,}")
 
 
 def option(default: Value | tuple[str, ...] | None, help: str, **values: Any) -> Any:
@@ -163,10 +161,9 @@ def _help(declared: Field[Any]) -> str:
 
 
 def _integer(word: str) -> int:
-    try:
-        return int(word)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{word!r} is not an integer.") from None
+    if not re.fullmatch(r"[+-]?[0-9]{1,15}", word):  # integers of 15 digits are exact as floats
+        raise argparse.ArgumentTypeError(f"{word!r} is not an integer of up to 15 digits.")
+    return int(word)
 
 
 def _number(word: str) -> float:
