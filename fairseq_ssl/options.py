@@ -17,11 +17,11 @@ fairseq_ssl.errors.UsageError: `rate` is 2. Expected 0 to 1.
 from __future__ import annotations
 
 import argparse
-import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fairseq_ssl.errors import ConfigurationError, UsageError, flag, nearest
@@ -32,40 +32,61 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True)
 class Declaration:
-    """Help and valid values of an option."""
+    """Help and valid values of an option, and how a command parses it."""
 
     help: str
     """A noun phrase without the range and the default, which are generated."""
-    low: float = -math.inf
-    """Minimum, inclusive. An option with a maximum has a minimum, too."""
-    high: float = math.inf
-    """Maximum, inclusive."""
+    low: float | None = None
+    """Minimum, inclusive."""
+    above: float | None = None
+    """Minimum, exclusive."""
+    high: float | None = None
+    """Maximum, inclusive. An option with a maximum has a minimum, too."""
     choices: tuple[str, ...] = ()
+    usual: str | None = None
+    """The default in words, where the value does not say it, such as ``one per core``."""
+    flag: str | None = None
+    """Name of the flag without dashes (default: the name of the field)."""
     parse: Callable[[str], Any] | None = None
-    """Conversion of an argument of a command (default: by the type of the option's default)."""
-    metavar: str | None = None
+    """Conversion of an argument (default: by the type of the field)."""
+    metavar: str | tuple[str, ...] | None = None
+    nargs: int | str | None = None
 
-    def expected(self, default: Any) -> str:
+    def expected(self) -> str:
         """Return the valid values in words, such as ``0 to 1``, or an empty string for any."""
         if self.choices:
             *others, last = self.choices
             return f"{', '.join(others)} or {last}"
-        if isinstance(default, bool):
-            return "true or false"
-        if self.low == -math.inf:
+        if self.above is not None:
+            return f"above {self.above:,}" + ("" if self.high is None else f", up to {self.high:,}")
+        if self.low is None:
             return ""
-        return f"{self.low:,} " + ("or more" if self.high == math.inf else f"to {self.high:,}")
+        return f"{self.low:,} " + ("or more" if self.high is None else f"to {self.high:,}")
+
+    def contains(self, value: float) -> bool:
+        """Return True if a number is in the range. NaN is in no range."""
+        return (
+            value == value
+            and (self.low is None or value >= self.low)
+            and (self.above is None or value > self.above)
+            and (self.high is None or value <= self.high)
+        )
 
 
-def option(default: Value | tuple[str, ...] | None, help: str, **values: Any) -> Any:
+def option(default: Any, help: str, **values: Any) -> Any:
     """Declare a dataclass field as an option.
 
+    The annotation of the field gives its type: bool, int, float, str, Path, or a union of one of
+    them with None. A field of another type needs `parse`.
+
     Args:
-        default: the default, whose type is the type of the option.
+        default: the default.
         help: what it is, without range and default.
         values: other fields of `Declaration`.
     """
-    return field(default=default, metadata={"option": Declaration(help, **values)})
+    declaration = Declaration(help, **values)
+    metadata = {"help": _help(declaration, default), "option": declaration}
+    return field(default=default, metadata=metadata)
 
 
 def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
@@ -77,26 +98,46 @@ def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
 def describe(declared: Field[Any]) -> str:
     """Return the help of an option with its valid values."""
     declaration: Declaration = declared.metadata["option"]
-    return ", ".join(filter(None, [declaration.help, declaration.expected(declared.default)]))
+    values = "true or false" if kind_of(declared) is bool else declaration.expected()
+    return ", ".join(filter(None, [declaration.help, values]))
+
+
+def kind_of(declared: Field[Any]) -> type[Any] | None:
+    """Return bool, int, float, str or Path by the annotation of an option, or None for others."""
+    word = re.search(r"\b(tuple|bool|int|float|str|Path)\b", str(declared.type))
+    return _TYPES.get(word[1]) if word else None
 
 
 def check(config: Any) -> None:
-    """Raise UsageError if an option of a dataclass is not among its valid values. NaN never is."""
+    """Raise UsageError if an option of a dataclass is not among its valid values."""
     for name, declared in options_of(type(config)).items():
-        declaration: Declaration = declared.metadata["option"]
-        default: Any = declared.default
-        value, expected = getattr(config, name), declaration.expected(default)
-        if declaration.choices and value not in declaration.choices:
-            hint = nearest(str(value), declaration.choices)
-            raise UsageError(f"`{name}` is {value!r}.{hint} Expected {expected}.")
-        if not isinstance(default, int | float):
-            continue
-        kind: Any = Real if isinstance(default, float) else Integral
-        if not isinstance(value, kind):
-            what = "a number" if kind is Real else "an integer"
-            raise UsageError(f"`{name}` is {value!r}. Expected {what}, {expected}.")
-        if not declaration.low <= value <= declaration.high:
-            raise UsageError(f"`{name}` is {value}. Expected {expected}.")
+        if problem := _problem(declared, getattr(config, name)):
+            raise UsageError(f"`{name}` is {problem}")
+
+
+def _problem(declared: Field[Any], value: Any) -> str | None:
+    """Return what is wrong with the value of an option, or None for a valid value."""
+    declaration: Declaration = declared.metadata["option"]
+    kind, expected = kind_of(declared), declaration.expected()
+    if value is None and declared.default is None:
+        return None
+    if declaration.choices and value not in declaration.choices:
+        return f"{value!r}.{nearest(str(value), declaration.choices)} Expected {expected}."
+    if kind not in _NUMBERS:
+        return None
+    number, what = _NUMBERS[kind]
+    if not isinstance(value, number):
+        return f"{value!r}. Expected {', '.join(filter(None, [what, expected]))}."
+    return None if declaration.contains(value) else f"{value}. Expected {expected}."
+
+
+_TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in (bool, int, float, str, Path)}
+_NUMBERS: dict[Any, tuple[Any, str]] = {
+    bool: (bool, "true or false"),
+    int: (Integral, "an integer"),
+    float: (Real, "a number"),
+}
+"""Types of valid values by the type of an option, and their name."""
 
 
 # Commands
@@ -118,7 +159,7 @@ def add_options(
     """
     declared = options_of(config)
     for name in declared if only is None else only:
-        _add_option(parser, declared[name], dict.fromkeys([flag(name), flag(f"{prefix}{name}")]))
+        _add_option(parser, declared[name], prefix)
 
 
 def passed(args: argparse.Namespace, config: type[Any]) -> dict[str, Any]:
@@ -126,38 +167,43 @@ def passed(args: argparse.Namespace, config: type[Any]) -> dict[str, Any]:
     return {name: getattr(args, name) for name in options_of(config) if hasattr(args, name)}
 
 
-def _add_option(
-    parser: argparse._ActionsContainer, declared: Field[Any], names: Iterable[str]
-) -> None:
+def _add_option(parser: argparse._ActionsContainer, declared: Field[Any], prefix: str) -> None:
     declaration: Declaration = declared.metadata["option"]
+    name = declaration.flag or declared.name
+    names = dict.fromkeys([flag(name), flag(f"{prefix}{name}")])
     shared: dict[str, Any] = {
         "dest": declared.name,
         "default": argparse.SUPPRESS,
-        "help": _help(declared),
+        "help": declared.metadata["help"],
     }
-    if declared.default is False:
+    kind = kind_of(declared)
+    if kind is bool:
         parser.add_argument(*names, action="store_true", **shared)
         return
-    kind, metavar = _KINDS.get(type(declared.default), (str, None))
+    parse, metavar = _KINDS.get(kind, (str, None))
     parser.add_argument(
         *names,
-        type=declaration.parse or kind,
+        type=declaration.parse or parse,
         metavar=None if declaration.choices else declaration.metavar or metavar,
         choices=declaration.choices or None,
+        nargs=declaration.nargs,
         **shared,
     )
 
 
-def _help(declared: Field[Any]) -> str:
-    """Return the help text of a command: with range and default, but without the choices."""
-    declaration: Declaration = declared.metadata["option"]
-    default = declared.default
+def _help(declaration: Declaration, default: Any) -> str:
+    """Return a help text with range and default. A command prints the choices itself."""
+    text = declaration.help
+    if not declaration.choices:
+        text = ", ".join(filter(None, [text, declaration.expected()]))
+    if declaration.usual:
+        return f"{text} (default: {declaration.usual})"
     if default is False or default in (None, "", ()):
-        return declaration.help
-    if isinstance(default, str):
-        return f"{declaration.help} (default: {default})"
-    shown = f"{default:g}" if isinstance(default, float) else f"{default:,}"
-    return f"{describe(declared)} (default: {shown})"
+        return text
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    form = {int: "{:,}", float: "{:g}"}.get(type(default), "{}")
+    return f"{text} (default: {form.format(default)})"
 
 
 def _integer(word: str) -> int:
@@ -173,11 +219,12 @@ def _number(word: str) -> float:
         raise argparse.ArgumentTypeError(f"{word!r} is not a number.") from None
 
 
-_KINDS: dict[type[Any], tuple[Callable[[str], Any], str]] = {
+_KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (_integer, "N"),
     float: (_number, "X"),
+    Path: (Path, "FILE"),
 }
-"""Conversion and metavar by the type of a default."""
+"""Conversion and metavar of the arguments of a command, by type."""
 
 
 # fairseq
@@ -195,12 +242,19 @@ def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], 
         added = {}
         for name, declared in options_of(config).items():
             added[f"{prefix}{name}"] = type(declared.default)
-            own = field(default=declared.default, metadata={"help": _help(declared)})
+            own = field(default=declared.default, metadata={"help": declared.metadata["help"]})
             setattr(cls, f"{prefix}{name}", own)
         cls.__annotations__ = added | cls.__annotations__
         return cls
 
     return add
+
+
+def check_fairseq(config: type[Any], values: Any) -> None:
+    """Raise ConfigurationError if an option that a dataclass of fairseq declares is not valid."""
+    for name, declared in options_of(config).items():
+        if problem := _problem(declared, getattr(values, name, declared.default)):
+            raise ConfigurationError(f"{flag(name)} is {problem}")
 
 
 def from_fairseq(config: type[Config], values: Any, prefix: str, **more: Any) -> Config:

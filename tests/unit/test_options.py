@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from dataclasses import Field, dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.chain import FILTERS
 from fairseq_ssl.noise.block_noise import NOISES
-from fairseq_ssl.options import check, describe, option, options_of
+from fairseq_ssl.options import add_options, check, describe, option, options_of, passed
 from fairseq_ssl.text import specs
 
 KINDS = [
@@ -28,6 +29,8 @@ class Config:
     count: int = option(4, "number of rounds", low=1)
     rate: float = option(0.5, "probability", low=0, high=1)
     free: float = option(0.0, "any number")
+    scale: float = option(1.0, "scale", above=0, high=10)
+    votes: int | None = option(None, "votes", low=1, usual="more than half")
     unit: str = option("tokens", "unit", choices=("tokens", "characters", "bytes"))
     fast: bool = option(False, "skip the check")
     internal: str = "no option"
@@ -41,6 +44,8 @@ def test_help_has_the_range() -> None:
         "number of rounds, 1 or more",
         "probability, 0 to 1",
         "any number",
+        "scale, above 0, up to 10",
+        "votes, 1 or more",
         "unit, tokens, characters or bytes",
         "skip the check, true or false",
     ]
@@ -55,6 +60,8 @@ def test_help_has_the_range() -> None:
             {"count": True, "rate": 2},
             {"rate": math.nan},
             {"rate": "1"},
+            {"scale": 0},
+            {"votes": 0},
         ),
         *({"free": math.inf, "unit": "words"}, {"unit": "token"}, {"count": "4"}),
     ],
@@ -65,12 +72,25 @@ def test_wrong_values_are_rejected(values: dict[str, Any]) -> None:
     assert Config(count=1, rate=0, free=1e300, unit="bytes", fast=True).count == 1
 
 
+def test_a_command_returns_what_was_passed() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser, Config)
+    words = ["--count", "2", "--unit", "bytes", "--fast", "--votes", "3"]
+    assert passed(parser.parse_args(words), Config) == {
+        "count": 2,
+        "unit": "bytes",
+        "fast": True,
+        "votes": 3,
+    }
+    assert "votes, 1 or more (default: more than half)" in parser.format_help()
+
+
 def wrong_value(declared: Field[Any]) -> Any:
     """Return a value outside the range or the choices of an option, None if there is none."""
     declaration = declared.metadata["option"]
     if declaration.choices:
         return "wrong"
-    return None if declaration.low == -math.inf else declaration.low - 1
+    return declaration.above if declaration.low is None else declaration.low - 1
 
 
 @pytest.mark.parametrize(("noun", "name", "kind"), KINDS)
