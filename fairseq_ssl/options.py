@@ -116,7 +116,7 @@ def check(config: Any) -> None:
 
 
 def _problem(declared: Field[Any], value: Any) -> str | None:
-    """Return what is wrong with the value of an option, or None for a valid value."""
+    """Return the end of an error about the value of an option, or None for a valid value."""
     declaration: Declaration = declared.metadata["option"]
     kind, expected = kind_of(declared), declaration.expected()
     if value is None and declared.default is None:
