@@ -16,20 +16,20 @@ from fairseq_ssl.io.jobs import BlockResult
 from fairseq_ssl.io.text_files import compress_chunk
 from fairseq_ssl.noise.batch import Noise, NoiseChain, Random
 from fairseq_ssl.noise.byte_words import WordTable, split_words
-from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
+from fairseq_ssl.noise.characters import CharacterNoise, ConfusionNoise
 from fairseq_ssl.noise.learner import LearnerNoise
-from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
+from fairseq_ssl.noise.tokens import BetaNoise, DirectNoise, NegativeExampleNoise
 from fairseq_ssl.options import options_of
 from fairseq_ssl.text import specs
 from fairseq_ssl.text.vocabulary import count_line_words
 
 NOISES: dict[str, type[Any]] = {
     "direct": DirectNoise,
-    "spell": SpellNoise,
-    "spelling": SpellingNoise,
-    "denoise": DenoisingNoise,
+    "spell": ConfusionNoise,
+    "spelling": CharacterNoise,
+    "denoise": BetaNoise,
     "learner": LearnerNoise,
-    "filtering": FilteringNoise,
+    "filtering": NegativeExampleNoise,
 }
 WITHIN_WORDS = tuple(
     kind for kind, noise in NOISES.items() if "table" in noise.__dataclass_fields__
