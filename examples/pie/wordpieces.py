@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from fairseq_ssl.checkpoints.hugging_face import read_vocabulary, write_dictionary
+from fairseq_ssl.checkpoints.pretrained import load_tokenizer, write_dictionary
 from fairseq_ssl.errors import FairseqSslError, import_optional
 
 INSIDE = "##"
@@ -40,7 +40,7 @@ class WordPieces:
     """Tokenizer of a BERT model."""
 
     def __init__(self, bert: Path) -> None:
-        vocabulary = read_vocabulary(bert)
+        vocabulary = load_tokenizer(bert).get_vocab()
         tokenizers = import_optional("tokenizers", "Splitting text into word pieces", "bert")
         model = tokenizers.models.WordPiece(
             vocabulary | {UNKNOWN: vocabulary.get(UNKNOWN, len(vocabulary))}

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config, read_vocabulary
-from fairseq_ssl.checkpoints.pretrained import load_with_info
+from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config
+from fairseq_ssl.checkpoints.pretrained import load_tokenizer, load_with_info
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.text.vocabulary import is_padding_entry
 
@@ -116,15 +116,14 @@ def initial_weights(
     config = read_config(folder)
     kind = _kind(config, folder)
     _check_config(config, sizes, folder)
-    rows = read_vocabulary(folder)
-    _check_rows(rows, config, folder)
+    rows = load_tokenizer(folder).get_vocab()
     source = _load_weights(folder, kind, sizes.factorized)
     words = source[WORDS]
     initial = {
         "encoder.tokens.weight": _tokens(
             words, rows, symbols, kind, folder, start["encoder.tokens.weight"]
         ),
-        "encoder.mask": words[_row(rows, kind.mask, folder)],
+        "encoder.mask": words[rows[kind.mask]],
         "encoder.positions.weight": _positions(source, config, sizes),
         **_module(source, "embeddings.LayerNorm", "encoder.norm"),
     }
@@ -212,23 +211,6 @@ def first_position(config: Mapping[str, Any]) -> int:
     return int(config["pad_token_id"]) + 1 if config["model_type"] == "roberta" else 0
 
 
-def _check_rows(rows: dict[str, int], config: Mapping[str, Any], folder: Path) -> None:
-    last = max(rows, key=rows.__getitem__, default=None)
-    if last is not None and rows[last] >= config["vocab_size"]:
-        raise DataError(
-            f"{folder}: the symbol {last!r} has the row {rows[last]} but vocab_size in {CONFIG} is "
-            f"{config['vocab_size']}. Expected the files of one model."
-        )
-
-
-def _row(rows: Mapping[str, int], symbol: str, folder: Path) -> int:
-    if symbol not in rows:
-        raise DataError(
-            f"{folder} has no symbol {symbol}. Expected the files of the model's own tokenizer."
-        )
-    return rows[symbol]
-
-
 def _tokens(
     words: Tensor,
     rows: Mapping[str, int],
@@ -241,15 +223,13 @@ def _tokens(
 
     Padding entries (madeupword) keep their embeddings from `start`.
     """
-    for name in kind.special.values():
-        _row(rows, name, folder)
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
     missing = [name for name in names if name not in rows and not is_padding_entry(name)]
     if missing:
-        shown = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
+        names = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
         raise DataError(
             f"{len(missing)} of the dictionary's {len(symbols)} symbols are unknown to the "
-            f"language model in {folder}: {shown}. Tokenize the text with the model's tokenizer, "
+            f"language model in {folder}: {names}. Tokenize the text with the model's tokenizer, "
             "and binarize it with --srcdict and a dictionary of the model's symbols."
         )
     ids = [index for index, name in enumerate(names) if name in rows]

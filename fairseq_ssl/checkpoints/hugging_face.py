@@ -1,4 +1,4 @@
-"""Model folders in Hugging Face format: validation, and reading of settings and vocabularies."""
+"""Model folders in Hugging Face format: validation and reading of their settings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
-from fairseq_ssl.io.outputs import atomic_lines
-from fairseq_ssl.io.text_files import read_json, read_lines
-from fairseq_ssl.text.vocabulary import RESERVED
+from fairseq_ssl.io.text_files import read_json
 
 ADAPTER = "adapter_config.json"
 """File that names a base model, which transformers loads instead of the model in the folder."""
@@ -116,89 +114,19 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 CONFIG = "config.json"
-VOCAB_TXT, VOCAB_JSON, TOKENIZER_JSON = "vocab.txt", "vocab.json", "tokenizer.json"
-ADDED = "added_tokens.json"
-
-SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
-"""Special symbols that do not occur in text. fairseq has other names for the first four."""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Check a folder with `check_model_folder`. Return the settings in config.json."""
     check_model_folder(folder)
-    return _read_object(folder / CONFIG, folder)
-
-
-def read_vocabulary(folder: Path) -> dict[str, int]:
-    """Return the embedding row of each symbol, from the first available tokenizer file."""
-    if (folder / VOCAB_TXT).is_file():
-        symbols = read_lines(folder / VOCAB_TXT)
-        return {symbol: row for row, symbol in enumerate(symbols)} | _read_added(folder)
-    if (folder / VOCAB_JSON).is_file():
-        rows = _read_object(folder / VOCAB_JSON, folder) | _read_added(folder)
-        return _check_rows(rows, folder / VOCAB_JSON)
-    if (folder / TOKENIZER_JSON).is_file():
-        return _read_tokenizer(folder / TOKENIZER_JSON)
-    raise DataError(
-        f"{folder} has no vocabulary. Expected {VOCAB_TXT}, {VOCAB_JSON} or {TOKENIZER_JSON}."
-    )
-
-
-def write_dictionary(folder: Path, output: Path) -> int:
-    """Write the vocabulary as a dictionary for fairseq-preprocess. Return the number of symbols.
-
-    Special symbols and symbols with whitespace are omitted.
-    """
-    omitted = {*RESERVED, *SPECIAL}
-    rows = read_vocabulary(folder)
-    ordered = sorted(rows, key=rows.__getitem__)
-    symbols = [one for one in ordered if one not in omitted and one.split() == [one]]
-    with atomic_lines(output) as file:
-        file.writelines(f"{symbol} 1\n" for symbol in symbols)
-    return len(symbols)
-
-
-def _read_tokenizer(path: Path) -> dict[str, int]:
-    content = _read_object(path, path.parent)
-    model = content.get("model")
-    rows = model.get("vocab") if isinstance(model, dict) else None
-    if not isinstance(rows, dict):
-        raise DataError(
-            f"{path} has no token ids under model.vocab. Expected a tokenizer with word "
-            "pieces or byte-pair encoding."
-        )
-    try:
-        added = {str(one["content"]): one["id"] for one in content.get("added_tokens") or []}
-    except (KeyError, TypeError):
-        raise DataError(
-            f"{path} has added_tokens without a content or an id. Copy it again."
-        ) from None
-    return _check_rows(rows | added, path)
-
-
-def _read_added(folder: Path) -> dict[str, int]:
-    path = folder / ADDED
-    return _check_rows(_read_object(path, folder), path) if path.is_file() else {}
-
-
-def _check_rows(rows: dict[str, Any], path: Path) -> dict[str, int]:
-    """Raise DataError unless all rows are integers of 0 or more. Return the rows."""
-    wrong = [symbol for symbol, row in rows.items() if not isinstance(row, int) or row < 0]
-    if wrong:
-        symbol = wrong[0]
-        raise DataError(f"{path}: the id of {symbol!r} is {rows[symbol]!r}; expected 0 or more.")
-    return rows
-
-
-def _read_object(path: Path, folder: Path) -> dict[str, Any]:
     if not folder.exists():
         raise DataError(
             f"The folder {folder} does not exist. Expected a model in the format of Hugging Face. "
             f"Download one with: hf download NAME --local-dir {folder}"
         )
-    if not path.is_file():
+    if not (folder / CONFIG).is_file():
         raise DataError(
-            f"{path} cannot be read. Expected {folder} to be a model in the format of Hugging "
-            f"Face, with {CONFIG}, the files of the tokenizer and the weights."
+            f"{folder / CONFIG} cannot be read. Expected {folder} to be a model in the format of "
+            f"Hugging Face, with {CONFIG}, the files of the tokenizer and the weights."
         )
-    return read_settings(path)
+    return read_settings(folder / CONFIG)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import io
-import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
-from fairseq_ssl.inference.loading import ConfiguredModel
+from fairseq_ssl.inference.loading import ConfiguredModel, model_params
 from fairseq_ssl.inference.translation import (
     OUTPUT,
     SOURCE_OUTPUT,
@@ -25,17 +23,15 @@ from fairseq_ssl.inference.translation import (
     process_decoder,
 )
 from fairseq_ssl.io.blocks import byte_blocks
-from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
 from fairseq_ssl.io.jobs import (
-    Chunks,
-    JobState,
     ProgressFactory,
     TextInput,
+    TextJob,
     check_distinct,
     file_or_stream,
     fingerprints,
-    run_job,
     silent_progress,
 )
 from fairseq_ssl.io.text_files import join_lines, optional_path
@@ -244,17 +240,14 @@ def back_translate_file(
     check_distinct([text.path], outputs.values())
     for path in config.model:
         DECODERS[engine].check_model(Path(path))
-    job = _BackTranslationJob(config, engine, text, outputs, executor or LocalExecutor(1), progress)
-    written = run_job(
-        list(outputs.values()),
-        job.params,
-        job.chunks,
-        job.signature,
-        overwrite=overwrite,
-        from_stdin=source is None,
-        stdout=stream,
+    job = _BackTranslationJob(text, outputs, executor, progress, config, engine)
+    if not job.run(stream, overwrite):
+        return None
+    names = ("lines", "pairs", "blank", "too_long", "undecodable", "failed", "written")
+    counts = {name: job.totals[name] for name in names}
+    return BackTranslationSummary(
+        job.signature(), tuple(outputs.values()), **counts, seconds=job.seconds
     )
-    return job.summary() if written else None
 
 
 def _text_input(
@@ -289,38 +282,34 @@ def _prepare(config: DecodingConfig, engine: str) -> DecodingConfig:
     return replace(config, model=tuple(Path(path).resolve() for path in config.model))
 
 
-@dataclass
-class _BackTranslationJob:
-    """Arguments and counts of one call of `back_translate_file`."""
+class _BackTranslationJob(TextJob):
+    """The job of `back_translate_file`."""
 
-    config: DecodingConfig
-    engine: str
-    text: TextInput
-    outputs: dict[str, Path]
-    executor: Executor
-    progress: ProgressFactory
-    totals: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
+    name, unit = "back-translate", "sentences"
 
-    def __post_init__(self) -> None:
-        config = asdict(self.config)
-        del config["threads"]
-        config["model"] = [[str(path), *file_fingerprint(path)] for path in self.config.model]
-        config |= data_params(self.config.data_dir)
-        if model := self.config.fluency_boost_lm:
-            config["fluency_boost_lm"] = [str(model), *file_fingerprint(model)]
-            config["fluency_boost_data"] = data_params(self.config.fluency_boost_data)
-        self.params: dict[str, Any] = {
-            "engine": self.engine,
-            **config,
-            "input": str(self.text),
-            "input_is": self.text.fingerprint,
-            "block": self.text.size,
-            "outputs": {name: str(path) for name, path in self.outputs.items()},
-            "shard": "{}/{}".format(*self.text.shard),
+    def __init__(
+        self,
+        text: TextInput,
+        outputs: dict[str, Path],
+        executor: Executor | None,
+        progress: ProgressFactory,
+        config: DecodingConfig,
+        engine: str,
+    ) -> None:
+        super().__init__(text, list(outputs.values()), executor, progress)
+        self.config, self.engine, self.columns = config, engine, tuple(outputs)
+        self.params = {"engine": engine, **model_params(config, "model")}
+        if model := config.fluency_boost_lm:
+            self.params["fluency_boost_lm"] = [str(model), *file_fingerprint(model)]
+            self.params["fluency_boost_data"] = data_params(config.fluency_boost_data)
+        self.params |= {
+            "input": str(text),
+            "input_is": text.fingerprint,
+            "block": text.size,
+            "outputs": {name: str(path) for name, path in outputs.items()},
+            "shard": "{}/{}".format(*text.shard),
             "version": __version__,
         }
-        """Parameters that determine the content of the outputs."""
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the outputs and the counts of all lines."""
@@ -337,41 +326,18 @@ class _BackTranslationJob:
         counts = {name: self.totals[name] for name in TRANSLATION_COUNTS}
         return Signature("back-translate", parameters, self.params | counts)
 
-    def summary(self) -> BackTranslationSummary:
-        """Return the counts of the outputs, including the lines of interrupted runs."""
-        names = ("lines", "pairs", "blank", "too_long", "undecodable", "failed", "written")
-        return BackTranslationSummary(
-            self.signature(),
-            tuple(self.outputs.values()),
-            **{name: self.totals[name] for name in names},
-            seconds=self.seconds,
-        )
-
-    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Translate the text from the position in `state`, or from the start if it is empty.
-
-        Yield the output bytes of each block, and the state after the block.
-        """
-        self.text.resume(state, self.totals)
+    def prepare(self) -> BlockTranslator:
+        """Convert the model if necessary. Return the function of a block."""
         process_decoder.cache_clear()  # an earlier call could have loaded a file that changed
-        outputs = self.outputs or {OUTPUT: Path()}
         config = _prepare(self.config, self.engine)
-        translator = BlockTranslator(
+        return BlockTranslator(
             DECODERS[self.engine],
             config,
-            tuple(outputs),
-            tuple(path.suffix == ".gz" for path in outputs.values()),
+            self.columns or (OUTPUT,),
+            tuple(path.suffix == ".gz" for path in self.outputs) or (False,),
             fingerprints(*config.model, config.fluency_boost_lm, config.data_dir),
         )
-        report = self.progress("back-translate", "sentences")
-        self.seconds = state.get("time", 0.0)
-        begin = time.monotonic() - self.seconds
-        for result, share in self.text.map_blocks(self.executor, translator):
-            self.totals.update(result.counts)
-            self.seconds = time.monotonic() - begin
-            speed = f"{self.totals['written'] / self.seconds:.0f} tokens/s"
-            report(result.counts["lines"], share, speed)
-            now = {"position": result.end, "totals": self.totals, "time": self.seconds}
-            yield result.outputs, now
-        if not self.totals["lines"] and self.text.shard == (1, 1):
-            raise DataError(f"{self.text} is empty. Expected at least one line.")
+
+    def note(self) -> str:
+        """Return the speed."""
+        return f"{self.totals['written'] / self.seconds:.0f} tokens/s"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -18,18 +17,17 @@ from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
-from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
-from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
+from fairseq_ssl.io.executors import Executor, worker_number
+from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import (
-    Chunks,
+    BlockResult,
     Fingerprints,
-    JobState,
     ProgressFactory,
     TextInput,
+    TextJob,
     check_distinct,
     file_or_stream,
     fingerprints,
-    run_job,
     silent_progress,
 )
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
@@ -260,16 +258,6 @@ LineFormatter = Callable[[CorrectedLine], str]
 
 
 @dataclass(frozen=True)
-class CorrectedBlock:
-    """The output of a block of lines, and its counts."""
-
-    output: bytes
-    end: int
-    """Offset after the block in the source text, in bytes."""
-    counts: Counter[str]
-
-
-@dataclass(frozen=True)
 class BlockCorrector:
     """Picklable function that corrects a block of lines with the corrector of its process."""
 
@@ -280,14 +268,14 @@ class BlockCorrector:
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
-    def __call__(self, block: ByteBlock) -> CorrectedBlock:
+    def __call__(self, block: ByteBlock) -> BlockResult:
         """Return the corrected lines of a block."""
         lines = block_lines(block, self.source)
         corrected = self._correct(block, lines)
-        edits = [len(one.edits) for one in corrected]
+        edits = [len(line.edits) for line in corrected]
         counts = Counter(lines=len(lines), changed=sum(map(bool, edits)), edits=sum(edits))
-        output = "".join(f"{self.format_line(one)}\n" for one in corrected).encode("utf-8")
-        return CorrectedBlock(compress_chunk(output, self.compressed), block.end, counts)
+        output = "".join(f"{self.format_line(line)}\n" for line in corrected).encode("utf-8")
+        return BlockResult((compress_chunk(output, self.compressed),), block.end, counts)
 
     def _correct(
         self, block: ByteBlock, lines: Sequence[str], first: int = 0
@@ -359,51 +347,40 @@ def correct_file(
     check_distinct([text.path], outputs)
     if config.engine == "torch":
         require_checkpoints(config.models)  # before the text, which can be stdin
-    job = _CorrectionJob(
-        text, config, format_line, format_name, outputs, executor or LocalExecutor(1), progress
-    )
-    written = run_job(
-        outputs,
-        job.params,
-        job.chunks,
-        job.signature,
-        overwrite=overwrite,
-        from_stdin=source is None,
-        stdout=stream,
-    )
-    return job.summary() if written else None
+    job = _CorrectionJob(text, outputs, executor, progress, config, format_line, format_name)
+    if not job.run(stream, overwrite):
+        return None
+    counts = {name: job.totals[name] for name in ("lines", "changed", "edits")}
+    return CorrectionSummary(job.signature(), **counts, seconds=job.seconds)
 
 
-@dataclass
-class _CorrectionJob:
-    """Arguments and counts of one call of `correct_file`."""
+class _CorrectionJob(TextJob):
+    """The job of `correct_file`."""
 
-    text: TextInput
-    config: CorrectionConfig
-    format_line: LineFormatter
-    format_name: str
-    outputs: list[Path]
-    executor: Executor
-    progress: ProgressFactory
-    totals: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
+    name = "correct"
+    may_be_empty = True
 
-    def __post_init__(self) -> None:
-        config = asdict(self.config)
-        del config["threads"]
-        config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
-        config |= data_params(self.config.data_dir)
-        if counts := self.config.spelling:
-            config["spelling"] = [str(counts), *file_fingerprint(counts)]
-        self.params: dict[str, Any] = {
-            **config,
-            "format": self.format_name,
-            "input": str(self.text),
-            "input_is": self.text.fingerprint,
-            "block": self.text.size,
+    def __init__(
+        self,
+        text: TextInput,
+        outputs: Sequence[Path],
+        executor: Executor | None,
+        progress: ProgressFactory,
+        config: CorrectionConfig,
+        format_line: LineFormatter,
+        format_name: str,
+    ) -> None:
+        super().__init__(text, outputs, executor, progress)
+        self.config, self.format_line, self.format_name = config, format_line, format_name
+        self.params = loading.model_params(config, "models") | {
+            "format": format_name,
+            "input": str(text),
+            "input_is": text.fingerprint,
+            "block": text.size,
             "version": __version__,
         }
-        """Parameters that determine the content of the output."""
+        if counts := config.spelling:
+            self.params["spelling"] = [str(counts), *file_fingerprint(counts)]
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all lines."""
@@ -419,26 +396,9 @@ class _CorrectionJob:
         parameters |= {"dictionaries": self.params["dictionaries"]}
         return Signature("correct", parameters, self.params | self.totals)
 
-    def summary(self) -> CorrectionSummary:
-        """Return the counts of the output, including the lines of interrupted runs."""
-        counts = {name: self.totals[name] for name in ("lines", "changed", "edits")}
-        return CorrectionSummary(self.signature(), **counts, seconds=self.seconds)
-
-    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Correct the text from the position in `state`, or from the start if it is empty.
-
-        Yield the output of each block, and the state after the block.
-        """
-        self.text.resume(state, self.totals)
+    def prepare(self) -> BlockCorrector:
+        """Return the function of a block."""
         _corrector.cache_clear()  # an earlier call could have loaded a file that changed
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
         files = fingerprints(*self.config.models, self.config.spelling, self.config.data_dir)
-        correct = BlockCorrector(self.config, self.format_line, compressed, self.text.path, files)
-        report = self.progress("correct", "lines")
-        self.seconds = state.get("time", 0.0)
-        begin = time.monotonic() - self.seconds
-        for done, share in self.text.map_blocks(self.executor, correct):
-            self.totals.update(done.counts)
-            self.seconds = time.monotonic() - begin
-            report(done.counts["lines"], share)
-            yield [done.output], {"position": done.end, "totals": self.totals, "time": self.seconds}
+        return BlockCorrector(self.config, self.format_line, compressed, self.text.path, files)

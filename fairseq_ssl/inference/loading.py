@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from fairseq_ssl.errors import (
 )
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
+from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
 from fairseq_ssl.signature import changed_options
 
 
@@ -106,6 +107,21 @@ class ConfiguredModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.config,)
+
+
+def model_params(config: Any, models: str) -> dict[str, Any]:
+    """Return the fields of a config as parameters of a job, with fingerprints of its models.
+
+    The number of threads, which does not change the output, is left out.
+
+    Args:
+        config: a dataclass with the fields `threads` and `data_dir`.
+        models: name of the field with the paths of the models.
+    """
+    params = asdict(config)
+    del params["threads"]
+    params[models] = [[str(path), *file_fingerprint(path)] for path in getattr(config, models)]
+    return params | data_params(config.data_dir)
 
 
 def load_onnx_corrector(folders: Sequence[str | Path], threads: int | None, **options: Any) -> Any:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.inference.loading import model_params
 from fairseq_ssl.inference.scorers import ScorerLoader, scorer_loader, with_name
 from fairseq_ssl.inference.scoring import (
     CHECKED_TOKENS,
@@ -24,16 +23,16 @@ from fairseq_ssl.inference.scoring import (
     check_known_tokens,
 )
 from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
-from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
-from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
+from fairseq_ssl.io.executors import Executor, worker_number
+from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import (
-    Chunks,
+    BlockResult,
     Fingerprints,
-    JobState,
     ProgressFactory,
+    TextInput,
+    TextJob,
     file_or_stream,
     fingerprints,
-    run_job,
     silent_progress,
 )
 from fairseq_ssl.io.text_files import (
@@ -46,8 +45,6 @@ from fairseq_ssl.io.text_files import (
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -100,62 +97,45 @@ def score_nbest_file(
     check_positive("block", block)
     path, stream = file_or_stream(output)
     files = {
-        "list": nbest,
         "source": source,
         "source_subwords": source_subwords and model_file(source_subwords),
         "subwords": subwords and model_file(subwords),
         "unigrams": config.unigrams,
     }
-    job = _NBestJob(
-        with_name(config),
-        path,
-        {name: optional_path(file) for name, file in files.items()},
-        block * 1024,
-        executor or LocalExecutor(1),
-        progress,
-    )
-    written = run_job(
-        [path] if path else [],
-        job.params,
-        job.chunks,
-        job.signature,
-        overwrite=overwrite,
-        from_stdin=nbest is None,
-        stdout=stream,
-    )
-    return job.summary() if written else None
+    text = TextInput(optional_path(nbest), size=block * 1024)
+    job = _NBestJob(text, [path] if path else [], executor, progress, with_name(config), files)
+    if not job.run(stream, overwrite):
+        return None
+    counts = job.totals["lines"], job.totals["cut"]
+    return NBestScoresSummary(job.signature(), job.config.names, *counts, job.seconds)
 
 
-@dataclass
-class _NBestJob:
-    """Arguments and counts of one call of `score_nbest_file`."""
+class _NBestJob(TextJob):
+    """The job of `score_nbest_file`."""
 
-    config: ScoringConfig
-    output: Path | None
-    files: dict[str, Path | None]
-    size: int
-    executor: Executor
-    progress: ProgressFactory
-    totals: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
+    name, unit = "rerank features", "candidates"
 
-    def __post_init__(self) -> None:
-        config = asdict(self.config)
-        del config["threads"]
-        config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
-        config |= data_params(self.config.data_dir)
-        files = self.files.items()
-        names = {name: path and str(path) for name, path in files}
-        prints = {f"{name}_is": path and file_fingerprint(path) for name, path in files}
-        self.params: dict[str, Any] = {
-            **config,
-            **names,
-            **prints,
-            "output": str(self.output),
-            "block": self.size,
+    def __init__(
+        self,
+        text: TextInput,
+        outputs: Sequence[Path],
+        executor: Executor | None,
+        progress: ProgressFactory,
+        config: ScoringConfig,
+        files: Mapping[str, str | Path | None],
+    ) -> None:
+        super().__init__(text, outputs, executor, progress)
+        self.config = config
+        self.files = {name: optional_path(path) for name, path in files.items()}
+        read = {"list": text.path, **self.files}.items()
+        self.params = {
+            **model_params(config, "models"),
+            **{name: path and str(path) for name, path in read},
+            **{f"{name}_is": path and file_fingerprint(path) for name, path in read},
+            "output": str(outputs[0] if outputs else None),
+            "block": text.size,
             "version": __version__,
         }
-        """Parameters that determine the content of the output."""
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all candidates."""
@@ -166,104 +146,52 @@ class _NBestJob:
         parameters |= {
             f"{name}_digest": content_digest(path)
             for name, path in self.files.items()
-            if name not in ("list", "source") and path
+            if name != "source" and path
         }
         parameters["model_digest"] = content_digest(*config.models)
         parameters["dictionaries"] = self.params["dictionaries"]
-        return Signature("rerank-features", parameters, self.params | self.totals)
+        counts = {"candidates": self.totals["lines"]}
+        counts |= {name: self.totals[name] for name in ("tokens", "unknown", "cut")}
+        return Signature("rerank-features", parameters, self.params | counts)
 
-    def summary(self) -> NBestScoresSummary:
-        """Return the counts of the output, including the candidates of interrupted runs."""
-        return NBestScoresSummary(
-            self.signature(),
-            self.config.names,
-            self.totals["candidates"],
-            self.totals["cut"],
-            self.seconds,
-        )
-
-    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Score the list from the position in `state`, or from the start if it is empty.
-
-        Yield the output bytes of each block, and the state after the block.
-        """
-        position = 0
-        if state:
-            position = state["position"]
-            self.totals.update(state["totals"])
-            logger.warning("resuming after line %s", self.totals["candidates"])
+    def prepare(self) -> NBestScorer:
+        """Return the function of a block."""
         _scorer.cache_clear()  # an earlier call could have loaded a file that changed
-        scorer = NBestScorer(
+        if self.files["source"] is not None:
+            with open_text(self.files["source"]):
+                pass  # workers read the file, but only this process can show notices about it
+        return NBestScorer(
             scorer_loader(self.config),
             self.config,
             self.files["source"],
             self.files["source_subwords"],
             self.files["subwords"],
-            self.output is not None and self.output.suffix == ".gz",
+            bool(self.outputs) and self.outputs[0].suffix == ".gz",
             fingerprints(*self.config.models, self.config.unigrams, self.config.data_dir),
         )
-        if self.files["source"] is not None:
-            with open_text(self.files["source"]):
-                pass  # workers read the file, but only this process can show notices about it
-        report = self.progress("rerank features", "candidates")
-        last = state.get("last", 0)
-        self.seconds = state.get("time", 0.0)
-        begin = time.monotonic() - self.seconds
-        for result in self.executor.imap(scorer, self._blocks(position)):
-            names = ("candidates", "tokens", "unknown", "cut")
-            self.totals.update({name: getattr(result, name) for name in names})
-            if self.totals["tokens"] >= CHECKED_TOKENS:
-                self._check_tokens()
-            self.seconds = time.monotonic() - begin
-            report(result.candidates, result.share or None)
-            last = max(last, result.last)
-            now = {"position": result.ends[0], "totals": self.totals, "time": self.seconds}
-            yield [result.output], {**now, "last": last}
-        if not self.totals["candidates"]:
-            raise DataError(f"{self.files['list'] or 'stdin'} is empty. Expected an n-best list.")
-        self._check_tokens()
-        self._compare_source(last)
 
-    def _check_tokens(self) -> None:
-        first = f"the first {self.totals['candidates']} candidates"
-        check_known_tokens(self.totals["unknown"], self.totals["tokens"], first)
+    def map_blocks(
+        self, function: Callable[[Any], BlockResult]
+    ) -> Iterator[tuple[BlockResult, float | None]]:
+        """Yield the result of each block. Raise DataError if too many tokens are unknown."""
+        for block in self.executor.imap(function, self._blocks()):
+            counts = self.totals + block.counts
+            if counts["tokens"] >= CHECKED_TOKENS:
+                _check_tokens(counts)
+            yield block, block.share
+        _check_tokens(self.totals)
 
-    def _compare_source(self, last: int) -> None:
-        """Log a warning if the source has lines after the sentence `last`, as for a wrong file.
-
-        This is not an error, since the list can be a part of a longer one.
-        """
-        if (source := self.files["source"]) is None:
-            return
-        lines = sum(1 for _ in read_lines(source))
-        if lines > last + 1:
-            logger.warning(
-                f"{source} has {lines} lines, but the last sentence of the list has the index "
-                f"{last}. Check that it is the source of this list."
-            )
-
-    def _blocks(self, position: int) -> Iterator[RowBlock]:
-        path = self.files["list"]
+    def _blocks(self) -> Iterator[RowBlock]:
+        text = self.text
         with ExitStack() as stack:
-            file = stack.enter_context(open_text(path)) if path else stdin_text()
-            names, first = [str(path or "stdin")], self.totals["candidates"] + 1
-            yield from row_blocks([file], names, [position], first, self.size)
+            file = stack.enter_context(open_text(text.path)) if text.path else stdin_text()
+            first = self.totals["lines"] + 1
+            yield from row_blocks([file], [str(text)], [text.position], first, text.size)
 
 
-@dataclass(frozen=True)
-class ScoredBlock:
-    """The lines of a block with added scores, and its counts."""
-
-    output: bytes
-    ends: tuple[int, ...]
-    """Offset after the block in the list, in bytes."""
-    candidates: int
-    tokens: int
-    unknown: int
-    cut: int
-    share: float
-    last: int
-    """Highest index of a sentence."""
+def _check_tokens(counts: Counter[str]) -> None:
+    where = f"the first {counts['lines']} candidates"
+    check_known_tokens(counts["unknown"], counts["tokens"], where)
 
 
 @dataclass(frozen=True)
@@ -282,7 +210,7 @@ class NBestScorer:
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
-    def __call__(self, block: RowBlock) -> ScoredBlock:
+    def __call__(self, block: RowBlock) -> BlockResult:
         """Return the lines of a block with the scores of this process's scorer."""
         lines = block.lines(0)
         candidates = [parse_candidate(line, block.place(0, i)) for i, line in enumerate(lines)]
@@ -308,9 +236,10 @@ class NBestScorer:
             for (number, candidate), row in zip(candidates, scored.values, strict=True)
         )
         output = compress_chunk(text.encode("utf-8"), self.compressed)
-        last = max(number for number, _ in candidates)
-        counts = len(lines), scored.tokens, scored.unknown, scored.cut
-        return ScoredBlock(output, block.ends, *counts, block.share, last)
+        counts = Counter(
+            lines=len(lines), tokens=scored.tokens, unknown=scored.unknown, cut=scored.cut
+        )
+        return BlockResult((output,), block.ends[0], counts, block.share or None)
 
     def _pairs(
         self, block: RowBlock, candidates: Sequence[tuple[int, Candidate]]

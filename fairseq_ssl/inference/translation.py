@@ -15,7 +15,7 @@ from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.inference.scoring import MAX_PENALTY
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
-from fairseq_ssl.io.jobs import Fingerprints
+from fairseq_ssl.io.jobs import BlockResult, Fingerprints
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields
 from fairseq_ssl.options import check, option
 
@@ -161,18 +161,7 @@ TRANSLATION_COUNTS = (
     "read",
     "written",
 )
-
-
-@dataclass(frozen=True)
-class TranslatedBlock:
-    """The translated lines of a block, and its counts."""
-
-    outputs: tuple[bytes, ...]
-    """Bytes to append to each output file."""
-    end: int
-    """Offset after the block in the source text, in bytes."""
-    counts: Counter[str]
-    """Number of lines by name in `TRANSLATION_COUNTS`. `read` and `written` count tokens."""
+"""Counts of a block, of lines unless noted: `read` and `written` count tokens."""
 
 
 @dataclass(frozen=True)
@@ -203,12 +192,12 @@ class BlockTranslator:
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
-    def __call__(self, block: ByteBlock) -> TranslatedBlock:
+    def __call__(self, block: ByteBlock) -> BlockResult:
         """Translate a block with the decoder of this process."""
         decoder = process_decoder(self.load, self.config, worker_number(), self.files)
         return self.translate(block, decoder)
 
-    def translate(self, block: ByteBlock, decoder: Decoder) -> TranslatedBlock:
+    def translate(self, block: ByteBlock, decoder: Decoder) -> BlockResult:
         """Translate a block with `decoder`, which is seeded by the index of the block."""
         lines = self._lines(block)
         valid = [line for line in lines if not line.problem]
@@ -230,7 +219,7 @@ class BlockTranslator:
             compress_chunk(b"".join(line + b"\n" for line in columns[name]), compressed)
             for name, compressed in zip(self.outputs, self.compressed, strict=True)
         )
-        return TranslatedBlock(chunks, block.end, counts)
+        return BlockResult(chunks, block.end, counts)
 
     def _lines(self, block: ByteBlock) -> list[SourceLine]:
         lines, start = [], block.start

@@ -74,22 +74,16 @@ def block_lines(block: ByteBlock, path: Path | None) -> list[str]:
 
 
 def line_place(block: ByteBlock, path: Path | None, index: int) -> str:
-    """Return ``FILE:LINE`` of the line with an index in a block of a file (None: stdin)."""
+    """Return ``FILE:LINE`` of the line with an index in a block of a file (None: stdin).
+
+    In a later block of a pipe, which cannot be read again, the number is that in the block.
+    """
     number = 1 + index
-    if path is None:
-        return f"stdin:{number}{f', after byte {block.start}' if block.start else ''}"
+    if path is None or not path.is_file():
+        return f"{path or 'stdin'}:{number}{f', after byte {block.start}' if block.start else ''}"
     with open_text(path) as file:
         number += sum(before.data.count(b"\n") for before in byte_blocks(file, 0, block.start))
     return f"{path}:{number}"
-
-
-def read_block(path: Path, number: int) -> ByteBlock | None:
-    """Read a block by its number. Return None if no line begins in it."""
-    with path.open("rb") as file:
-        start = seek_block(file, number)
-        if start >= (number + 1) * BLOCK_SIZE:
-            return None
-        return next(byte_blocks(file, start, name=str(path)), None)
 
 
 def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:

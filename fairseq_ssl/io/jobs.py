@@ -1,12 +1,14 @@
 """Jobs on text files of any size: read blocks, map them in parallel, write resumable outputs.
 
-A job is a function that opens a `TextInput`, maps its blocks with an executor, and passes the
-chunks of its outputs to `run_job`. `run_job` writes the outputs and resumes interrupted runs.
+A `TextJob` maps the blocks of a `TextInput` with an executor. `run_job` writes the outputs of any
+job, and resumes interrupted runs.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,13 +31,12 @@ from fairseq_ssl.io.outputs import (
     is_done,
     journal,
     real_path,
-    write_chunk,
 )
 from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
 from fairseq_ssl.signature import Signature
 
-Chunks = Sequence[bytes | Path]
-"""The next bytes of each output, or files that contain them."""
+Chunks = Sequence[bytes]
+"""The next bytes of each output."""
 JobState = Mapping[str, Any]
 """State for resuming a job, as JSON types."""
 Fingerprints = tuple[int, ...]
@@ -110,7 +111,7 @@ def run_job(
     if not outputs:
         assert stdout is not None
         for chunk, _ in chunks({}):
-            write_chunk(stdout, chunk[0])
+            stdout.write(chunk[0])
         stdout.flush()
         return True
     fresh = overwrite or from_stdin
@@ -230,15 +231,18 @@ def check_shard(shard: tuple[int, int]) -> None:
         raise UsageError(f"`shard` is {shard}. Expected (i, n), with i from 1 to n.")
 
 
-class BlockResult(Protocol):
-    """Interface of the results of `TextInput.map_blocks`."""
+@dataclass(frozen=True)
+class BlockResult:
+    """The outputs of a block of a text, and its counts."""
 
-    @property
-    def end(self) -> int:
-        """Offset after the block, in bytes."""
-
-
-Result = TypeVar("Result", bound=BlockResult)
+    outputs: tuple[bytes, ...]
+    """Bytes to append to each output."""
+    end: int
+    """Offset after the block in the text, in bytes."""
+    counts: Counter[str]
+    """Counts by name. `lines` is the number of lines."""
+    share: float | None = None
+    """Share of the text that is done, 0 to 1, if the function of the block knows it."""
 
 
 @dataclass
@@ -289,8 +293,8 @@ class TextInput:
             return not is_converted(file)
 
     def map_blocks(
-        self, executor: Executor, function: Callable[[ByteBlock], Result]
-    ) -> Iterator[tuple[Result, float | None]]:
+        self, executor: Executor, function: Callable[[ByteBlock], BlockResult]
+    ) -> Iterator[tuple[BlockResult, float | None]]:
         """Yield the result of each block, in order, and the share of the blocks that is done.
 
         The share is None if the size of the input is unknown. A resumed job starts at 0 again.
@@ -316,23 +320,6 @@ class TextInput:
             totals.update(state["totals"])
             logger.warning("resuming after line %s", totals["lines"])
 
-    def lines_before(self) -> int:
-        """Count the lines of the file before the shard."""
-        if self.path is None or self.shard[0] == 1:
-            return 0
-        with open_text(self.path) as file:
-            before = self._seek_shards(file)[0]
-            file.seek(0)
-            return sum(block.data.count(b"\n") for block in byte_blocks(file, 0, before))
-
-    def shard_blocks(self) -> tuple[int, int]:
-        """Return the index of the first block of the shard, and of the next shard.
-
-        The blocks have `shard_size` bytes.
-        """
-        assert self.path is not None
-        return shard_bounds(self.path.stat().st_size, *self.shard, self.shard_size or self.size)
-
     def shard_path(self, path: Path) -> Path:
         """Insert ``.I-of-N`` into the name of an output, before ``.gz``.
 
@@ -352,17 +339,94 @@ class TextInput:
             if self.position:
                 file.seek(self.position)
             return self.position, None
-        start, end = self._seek_shards(file)
-        start = self.position or start
+        size, total = self.shard_size or self.size, self.path.stat().st_size
+        first, after = shard_bounds(total, *self.shard, size)
+        start = self.position or seek_block(file, first, size)
+        end = min(seek_block(file, after, size), total)
         file.seek(start)
         return start, end
 
-    def _seek_shards(self, file: IO[bytes]) -> tuple[int, int]:
-        """Return the offsets of the first line of the shard, and of the next shard."""
-        assert self.path is not None
-        size = self.shard_size or self.size
-        first, after = (seek_block(file, block, size) for block in self.shard_blocks())
-        return first, min(after, self.path.stat().st_size)
+
+class TextJob(ABC):
+    """A job that maps the blocks of a text, and its counts.
+
+    Subclasses set `params` and define `signature` and `prepare`.
+    """
+
+    name: str
+    """Name of the task in progress reports."""
+    unit: str = "lines"
+    may_be_empty: bool = False
+    """True to accept a text without lines."""
+    params: dict[str, Any]
+    """Parameters that determine the content of the outputs, as JSON types."""
+
+    def __init__(
+        self,
+        text: TextInput,
+        outputs: Sequence[Path],
+        executor: Executor | None,
+        progress: ProgressFactory,
+    ) -> None:
+        """Describe a job.
+
+        Args:
+            text: text to read
+            outputs: output files; if empty, the first output is written to a stream
+            executor: executor of the blocks (None: this process)
+            progress: called with the number of lines done
+        """
+        self.text, self.outputs, self.progress = text, list(outputs), progress
+        self.executor = executor or LocalExecutor(1)
+        self.totals: Counter[str] = Counter()
+        """Sums of the counts of all blocks, including those of interrupted runs."""
+        self.seconds = 0.0
+        """Time of the job, including interrupted runs."""
+
+    @abstractmethod
+    def signature(self) -> Signature:
+        """Return the signature of the outputs, with the counts of all blocks."""
+
+    @abstractmethod
+    def prepare(self) -> Callable[[Any], BlockResult]:
+        """Load the models and resources. Return the picklable function of a block."""
+
+    def note(self) -> str:
+        """Return a text for the progress report."""
+        return ""
+
+    def map_blocks(
+        self, function: Callable[[Any], BlockResult]
+    ) -> Iterator[tuple[BlockResult, float | None]]:
+        """Yield the result of each block, and the share of the text that is done."""
+        return self.text.map_blocks(self.executor, function)
+
+    def run(self, stdout: IO[bytes] | None, overwrite: bool) -> bool:
+        """Write the outputs with `run_job`. Return False if they are already complete."""
+        return run_job(
+            self.outputs,
+            self.params,
+            self._chunks,
+            self.signature,
+            overwrite=overwrite,
+            from_stdin=self.text.path is None,
+            stdout=stdout,
+        )
+
+    def _chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
+        self.text.resume(state, self.totals)
+        function = self.prepare()
+        report = self.progress(self.name, self.unit)
+        self.seconds = state.get("time", 0.0)
+        begin = time.monotonic() - self.seconds
+        for block, share in self.map_blocks(function):
+            self.totals.update(block.counts)
+            self.seconds = time.monotonic() - begin
+            report(block.counts["lines"], share, self.note())
+            now = {"position": block.end, "totals": self.totals, "time": self.seconds}
+            yield block.outputs, now
+        if not (self.totals["lines"] or self.may_be_empty) and self.text.shard == (1, 1):
+            raise DataError(f"{self.text} is empty. Expected one line or more.")
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:

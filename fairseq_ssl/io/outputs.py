@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import io
 import json
 import os
 import re
@@ -328,16 +327,11 @@ class ResumableFiles:
                         temporary_path(path).unlink(missing_ok=True)
         self.current = failed
 
-    def append(self, chunks: Sequence[bytes | Path], state: Mapping[str, Any]) -> None:
-        """Append a chunk to each file.
-
-        Args:
-            chunks: bytes, or files with the bytes, which are deleted
-            state: state for resuming after these chunks, as JSON types
-        """
+    def append(self, chunks: Sequence[bytes], state: Mapping[str, Any]) -> None:
+        """Append bytes to each file. `state`, JSON types, is for resuming after them."""
         for path, file, chunk in zip(self.paths, self._files, chunks, strict=True):
             self.current = path
-            write_chunk(file, chunk)
+            file.write(chunk)
         self._sizes = [file.tell() for file in self._files]
         self.state = deepcopy(dict(state))
         if time.monotonic() - self._saved >= PAUSE:
@@ -410,25 +404,6 @@ def temporary_path(path: Path) -> Path:
     """Return the path of a file while it is written, next to the file that a link points to."""
     target = real_path(path)
     return target.with_name(f"{target.name}.tmp")
-
-
-def write_chunk(file: IO[bytes], chunk: bytes | Path) -> None:
-    """Append bytes, or the content of a file, which is deleted."""
-    if isinstance(chunk, bytes):
-        file.write(chunk)
-        return
-    file.flush()
-    with chunk.open("rb") as source:
-        is_file = isinstance(getattr(file, "raw", file), io.FileIO)  # not gzip
-        left = os.fstat(source.fileno()).st_size if is_file else 0
-        try:
-            while left:
-                left -= os.sendfile(file.fileno(), source.fileno(), None, left)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # sendfile does not support some devices
-                raise
-        shutil.copyfileobj(source, file)  # the rest
-    chunk.unlink()
 
 
 def journal(path: Path) -> Path:

@@ -16,7 +16,7 @@ from fairseq_ssl.learned_filter.classifier import PairClassifier, Phsic, Values
 from fairseq_ssl.learned_filter.features import FeatureExtractor, Pairs
 from fairseq_ssl.noise.batch import Random
 from fairseq_ssl.noise.byte_words import WordTable
-from fairseq_ssl.noise.tokens import FilteringNoise, Unigrams
+from fairseq_ssl.noise.tokens import NegativeExampleNoise, Unigrams
 
 
 def noise_pairs(
@@ -63,7 +63,7 @@ def _add_noise(
     ]
     inserted, unigrams = Unigrams.of(counts)
     table = WordTable(inserted)
-    noise, draws = FilteringNoise(unigrams), Random.of((seed, 0, side), len(lines))
+    noise, draws = NegativeExampleNoise(unigrams), Random.of((seed, 0, side), len(lines))
     noisy = table.to_lines(noise(table.start_lines(words), draws).block)
     return [line if has else line.replace(" ", "") for has, line in zip(spaced, noisy, strict=True)]
 

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FEW = 8
-"""For up to an eighth of the tokens, searching their lines is faster than listing all lines."""
 LINE_STREAM = np.uint64(2**32 - 1)
 """Token position that stands for the line itself, for one random number per line."""
 
@@ -77,13 +75,13 @@ def _to_uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
     return uniform
 
 
-def _normal(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normal(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Map two uniform numbers to a standard normal one (Box and Muller, 1958).
 
     Computed in float32, which is faster.
     """
-    radius: NDArray[np.float32] = np.sqrt(-2 * np.log((1 - one).astype(np.float32)))
-    turned = radius * np.cos((2 * np.pi * other).astype(np.float32))
+    radius: NDArray[np.float32] = np.sqrt(-2 * np.log((1 - first).astype(np.float32)))
+    turned = radius * np.cos((2 * np.pi * second).astype(np.float32))
     return turned.astype(np.float64)
 
 
@@ -128,8 +126,6 @@ class TokenBatch:
 
     def line_of(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the line index of the tokens at the indices `at`."""
-        if FEW * len(at) > len(self.tokens):
-            return self.line[at]
         return np.searchsorted(self.ends, at, side="right")
 
     def lengths_of(
@@ -242,9 +238,9 @@ def _repeated_indices(times: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64
     copies = np.empty((len(times), 2), np.bool_)
     np.greater(times, 0, out=copies[:, 0])
     np.greater(times, 1, out=copies[:, 1])
-    found: NDArray[np.int64] = np.flatnonzero(copies)
-    found >>= 1
-    return found
+    indices: NDArray[np.int64] = np.flatnonzero(copies)
+    indices >>= 1
+    return indices
 
 
 def sort_by_position(

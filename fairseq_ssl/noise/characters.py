@@ -26,7 +26,7 @@ DELETE, INSERT, REPLACE, SWAP = range(4)
 
 
 @dataclass(frozen=True)
-class SpellingNoise:
+class CharacterNoise:
     """Delete, insert, replace or swap random characters, each with the same probability.
 
     A random letter is inserted before the character or replaces it. A swap exchanges a character
@@ -96,11 +96,12 @@ def misspell(word: str, at: int, edit: int, letter: str) -> str:
 SUBSTITUTE, SWAP_WORDS, DELETE_WORD, INSERT_WORD = range(4)
 OPERATION_SHARES = (0.7, 0.1, 0.1, 0.1)
 """Probabilities of substitution, swap, deletion and insertion, for words and for letters."""
+OPERATION_ENDS = np.cumsum(OPERATION_SHARES)[:3]
 LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 
 
 @dataclass(frozen=True)
-class SpellNoise:
+class ConfusionNoise:
     """Substitute words from confusion sets, swap, delete and insert words, then edit letters.
 
     The share of changed words is drawn for each line from |N(`mean`, `deviation`)|. A word without
@@ -120,9 +121,6 @@ class SpellNoise:
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
     """Special tokens whose letters are never changed."""
-    ends: NDArray[np.float64] = field(
-        init=False, default_factory=lambda: np.cumsum(OPERATION_SHARES)[:3]
-    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -133,7 +131,7 @@ class SpellNoise:
         return self._change_words(clean, draws).then(self._change_letters, draws)
 
     def _change_words(self, block: TokenBatch, draws: Random) -> NoisedBatch:
-        operation = self._operations(draws.tokens(block))
+        operation = _operations(draws.tokens(block))
         operation[~self._choose_words(block, draws)] = -1
         gone = keep_one_per_line(block, operation == DELETE_WORD, draws)
         tokens = block.tokens.copy()
@@ -147,10 +145,6 @@ class SpellNoise:
         changed.tokens[inserted] = self.unigrams.at(draws.tokens(changed, inserted))
         origin[inserted] = -1
         return NoisedBatch(changed, origin)
-
-    def _operations(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        drawn: NDArray[np.int64] = np.searchsorted(self.ends, uniform, side="right")
-        return drawn
 
     def _choose_words(self, block: TokenBatch, draws: Random) -> NDArray[np.bool_]:
         """Return a mask of floor(p n) random words of each line of n words; p is drawn per line."""
@@ -175,7 +169,7 @@ class SpellNoise:
         """Change one letter of some words, with a random operation at a random position."""
         tokens = clean.tokens.copy()
         at = np.flatnonzero(draws.tokens(clean) < self.letter_words)
-        operations = self._operations(draws.tokens(clean, at)).tolist()
+        operations = _operations(draws.tokens(clean, at)).tolist()
         places, shares = (draws.tokens(clean, at).tolist() for _ in range(2))
         words = self.table.strings(tokens[at])
         for index, (word, operation, place, share) in enumerate(
@@ -187,6 +181,11 @@ class SpellNoise:
                 words[index] = misspell(word, int(place * len(word)), edit, letter)
         tokens[at] = self.table.add(words)
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
+
+
+def _operations(uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+    drawn: NDArray[np.int64] = np.searchsorted(OPERATION_ENDS, uniform, side="right")
+    return drawn
 
 
 def _check_letters(letters: str) -> None:

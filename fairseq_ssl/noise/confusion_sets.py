@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Protocol
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
 from fairseq_ssl.io.executors import Executor, LocalExecutor
@@ -20,16 +19,6 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import SymSpell
 from fairseq_ssl.text.tokenization import match_case
 from fairseq_ssl.text.vocabulary import count_line_words
-
-
-class SpellChecker(Protocol):
-    """Suggests words similar to a word."""
-
-    def version(self) -> str:
-        """Return the name and version of the spell checker. Raise an error if it is missing."""
-
-    def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Yield the suggestions for each word, the nearest first."""
 
 
 @dataclass(frozen=True)
@@ -102,22 +91,21 @@ MAX_CANDIDATES = 20
 class ConfusionFinder:
     """Picklable function that returns the confusion sets of a batch of words."""
 
-    checker: SpellChecker
+    checker: SymSpell | Aspell
     vocabulary: frozenset[str]
     """Words allowed in confusion sets."""
-    max_candidates: int = MAX_CANDIDATES
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
         """Return pairs of a word and its candidates. Skip words without candidates."""
-        found = zip(words, self.checker.suggestions(words), strict=True)
-        sets = ((word, self._select(word, others)) for word, others in found)
+        suggested = zip(words, self.checker.suggestions(words), strict=True)
+        sets = ((word, self._select(word, others)) for word, others in suggested)
         return [(word, others) for word, others in sets if others]
 
     def _select(self, word: str, others: Sequence[str]) -> list[str]:
         kept = (
             other for other in dict.fromkeys(others) if other != word and other in self.vocabulary
         )
-        return list(islice(kept, self.max_candidates))
+        return list(islice(kept, MAX_CANDIDATES))
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
@@ -148,7 +136,7 @@ def _letters(word: str) -> int:
 def build_confusion_sets(
     counts: Mapping[str, int],
     *,
-    checker: SpellChecker | None = None,
+    checker: SymSpell | Aspell | None = None,
     min_count: int = 1,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
@@ -173,8 +161,8 @@ def build_confusion_sets(
     report = progress("confusion sets", "words", sum(map(len, batches)))
     sets: dict[str, tuple[str, ...]] = {}
     results = (executor or LocalExecutor(1)).imap(finder, batches)
-    for batch, found in zip(batches, results, strict=True):
-        sets.update((word, tuple(others)) for word, others in found)
+    for batch, pairs in zip(batches, results, strict=True):
+        sets.update((word, tuple(others)) for word, others in pairs)
         report(len(batch))
     return sets
 
@@ -268,21 +256,17 @@ def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
     for number, line in enumerate(read_lines(path), 1):
         word, tab, rest = line.partition("\t")
         others = tuple(rest.split(" "))
-        problem = ""
-        if "\0" in line:
-            problem = "contains a NUL character"
-        elif not tab or "\t" in rest:
-            problem = f"has {line.count(chr(9))} tabs. Expected one, after the word"
-        elif word.split() != [word]:
-            problem = f"begins with {word!r}. Expected a word without spaces"
-        elif any(other.split() != [other] for other in others):
-            problem = "has no words after the tab, or words not separated by single spaces"
-        elif word in others:
-            problem = f"has {word!r} among its own confusions"
-        elif word in sets:
-            problem = f"has a second set for {word!r}"
-        if problem:
-            raise DataError(f"{path}:{number} {problem}.")
+        if (
+            not tab
+            or "\0" in line
+            or any(part.split() != [part] for part in (word, *others))
+            or word in others
+            or word in sets
+        ):
+            raise DataError(
+                f"{path}:{number} is {line[:80]!r}. Expected a new word, a tab, and other words "
+                "separated by single spaces."
+            )
         sets[word] = others
     if not sets:
         raise DataError(

@@ -29,8 +29,9 @@ INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))
 class LearnerNoise:
     """Omit, insert and replace words, and change verb forms, as in errors of English learners.
 
-    The number of errors of a line is drawn from `errors`, the kind of each error from `shares`.
-    Errors are applied one after another. Kinds are named after the correction, as in PIE:
+    The number of errors of a line and the kind of each error are drawn from the distributions of
+    the paper, or from those of `learner_errors` if `measured` is set. Errors are applied one after
+    another. Kinds are named after the correction, as in PIE:
 
     - append: delete the word at a random position, unless it is the only word of the line
     - delete: insert a word that learners often add, at a random position
@@ -49,17 +50,11 @@ class LearnerNoise:
     learner_errors: LearnerErrors = DEFAULT_ERRORS
     listed: bool = option(False, "errors only at words of the learner error counts")
     measured: bool = option(False, "number and kinds of errors from the learner error counts")
-    errors: tuple[float, ...] = (0.05, 0.07, 0.25, 0.35, 0.28)
-    """Probabilities of 0, 1, 2, ... errors in a line."""
-    shares: tuple[float, ...] = (0.30, 0.25, 0.25, 0.20)
-    """Probabilities of append, verb, replace and delete errors."""
     table: WordTable = field(default_factory=WordTable)
     forms: VerbForms = field(init=False, repr=False, compare=False, default_factory=VerbForms)
 
     def __post_init__(self) -> None:
-        _check("numbers of errors", self.errors, None)
-        _check("kinds of errors", self.shares, 4)
-        if self.measured and not (any(self.learner_errors.errors) and any(self._kinds_measured)):
+        if not (any(self._counted.errors) and any(self._shares)):
             raise UsageError(
                 "The learner errors have no counts of `errors` or `kinds`, which measured=true "
                 "needs. Create a file with these counts: fairseq-ssl learner-errors"
@@ -67,13 +62,12 @@ class LearnerNoise:
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Draw the number of errors of each line, then add the errors one after another."""
-        errors = self.learner_errors.errors if self.measured else self.errors
-        shares = self._kinds_measured if self.measured else self.shares
+        errors = self._counted.errors
         number = _sample(errors, draws.lines())
         words = np.array(self.table.strings(clean.tokens), dtype=object)
         noisy = unchanged(TokenBatch(words, clean.lengths))
         for before in range(len(errors) - 1):
-            noisy = noisy.then(partial(self._add_error, number > before, shares), draws)
+            noisy = noisy.then(partial(self._add_error, number > before), draws)
         written, origin = noisy.block.tokens, noisy.origin
         is_new = (origin < 0) | (written != words[origin])
         tokens = clean.tokens[origin]
@@ -81,8 +75,14 @@ class LearnerNoise:
         return NoisedBatch(TokenBatch(tokens, noisy.block.lengths), origin)
 
     @property
-    def _kinds_measured(self) -> tuple[int, ...]:
-        return tuple(self.learner_errors.kinds.get(kind, 0) for kind in ERROR_KINDS)
+    def _counted(self) -> LearnerErrors:
+        """Counts of lines by number of errors, and of errors by kind."""
+        return self.learner_errors if self.measured else DEFAULT_ERRORS
+
+    @property
+    def _shares(self) -> tuple[int, ...]:
+        """Counts of append, verb, replace and delete errors."""
+        return tuple(self._counted.kinds.get(kind, 0) for kind in ERROR_KINDS)
 
     @cached_property
     def _spurious(self) -> tuple[NDArray[np.object_], Unigrams]:
@@ -108,10 +108,10 @@ class LearnerNoise:
         return fits
 
     def _add_error(
-        self, selected: NDArray[np.bool_], shares: Sequence[float], block: TokenBatch, draws: Random
+        self, selected: NDArray[np.bool_], block: TokenBatch, draws: Random
     ) -> NoisedBatch:
         """Add one error to each of the selected lines of strings (figure 4, body of the loop)."""
-        kind = _sample(shares, draws.lines())
+        kind = _sample(self._shares, draws.lines())
         share_of_line, share_of_words = draws.lines(), draws.lines()
         kind[~selected | (block.lengths == 0) | ((kind == APPEND) & (block.lengths == 1))] = NONE
         place = self._choose_positions(block, kind, share_of_line)
@@ -146,11 +146,11 @@ class LearnerNoise:
             if error not in self._fits:
                 settled |= lines
                 continue
-            found = _choose_fitting_token(block, lines, self._fits[error], share)
-            here = found >= 0
-            place[here] = found[here]
-            settled |= here
-            kind[lines & ~here] = instead
+            chosen = _choose_fitting_token(block, lines, self._fits[error], share)
+            has_token = chosen >= 0
+            place[has_token] = chosen[has_token]
+            settled |= has_token
+            kind[lines & ~has_token] = instead
         return place
 
     def _rewrite(
@@ -171,19 +171,6 @@ class LearnerNoise:
         for at, part in zip(place[replaced].tolist(), share[replaced].tolist(), strict=True):
             words, up_to = self._written[tokens[at]]
             tokens[at] = words[bisect_right(up_to, part * up_to[-1], hi=len(words) - 1)]
-
-
-def _check(what: str, chances: Sequence[float], length: int | None) -> None:
-    expected = length or "one or more"
-    if (
-        len(chances) != (length or max(1, len(chances)))
-        or not all(0 <= chance <= 1 for chance in chances)
-        or abs(sum(chances) - 1) > 1e-6
-    ):
-        raise UsageError(
-            f"The probabilities of {what} are {list(chances)}. Expected {expected} from 0 to 1 "
-            "with a sum of 1."
-        )
 
 
 def _sample(weights: Sequence[float], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -207,7 +194,7 @@ def _choose_fitting_token(
     fit = np.fromiter(map(bool, map(fits, block.tokens[at].tolist())), np.bool_, len(at))
     line = np.repeat(np.flatnonzero(lines), block.lengths[lines])
     at, counts = at[fit], np.bincount(line[fit], minlength=len(lines))
-    chosen = np.cumsum(counts) - counts + (share * counts).astype(np.int64)
-    found = np.full(len(lines), -1)
-    found[counts > 0] = at[chosen[counts > 0]]
-    return found
+    which = np.cumsum(counts) - counts + (share * counts).astype(np.int64)
+    chosen = np.full(len(lines), -1)
+    chosen[counts > 0] = at[which[counts > 0]]
+    return chosen

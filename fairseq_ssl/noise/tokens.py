@@ -45,8 +45,7 @@ class Unigrams:
         """Return the words with counts above 0 in alphabetical order, and their distribution."""
         kept = sorted((word, count) for word, count in counts.items() if count > 0)
         if not kept:
-            found = f"have no count above 0 for {len(counts)} words" if counts else "are empty"
-            raise DataError(f"The word counts {found}. Expected one word or more to sample from.")
+            raise DataError("The word counts have no count above 0. Expected a word to sample.")
         return [word for word, _ in kept], cls(np.cumsum([count for _, count in kept]))
 
     @cached_property
@@ -112,7 +111,7 @@ SHUFFLE, DELETE, REPLACE = range(3)
 
 
 @dataclass(frozen=True)
-class DenoisingNoise:
+class BetaNoise:
     """Shuffle words locally, delete words and replace words, in random order for each line.
 
     The shares of deleted and of replaced words are drawn for each line from a Beta distribution
@@ -190,7 +189,7 @@ class DenoisingNoise:
 
 
 @dataclass(frozen=True)
-class FilteringNoise:
+class NegativeExampleNoise:
     """Delete words, replace words by random ones, and shuffle the remaining words locally.
 
     Noisy lines are negative examples for a classifier. If no word of a line is deleted or

@@ -28,7 +28,6 @@ import numpy as np
 
 from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.noise import NoiseResources, block_noise
-from fairseq_ssl.noise.block_noise import corpus_noise
 from fairseq_ssl.text.vocabulary import count_line_words, write_counts
 
 GOALS = {"direct": 6.0, "denoise": 6.0}
@@ -101,10 +100,11 @@ def ours(kind: str, clean: bytes) -> harness.Run:
     counts = count_line_words(clean.decode().splitlines()[:DISTINCT])
     method = block_noise.parse_noise(kind)
     resources = NoiseResources().load(method, counts)
-    work = corpus_noise(method, resources, seed=1)
+    noise = block_noise.build_noise(method, resources)
+    work = block_noise.CorpusNoise(noise, resources["table"], seed=1)
 
     def run() -> int:
-        return sum(work(block).tokens for block in byte_blocks(io.BytesIO(clean)))
+        return sum(work(block).counts["tokens"] for block in byte_blocks(io.BytesIO(clean)))
 
     return run
 

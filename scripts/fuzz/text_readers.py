@@ -21,7 +21,6 @@ from targets import (
     WEIGHTS,
 )
 
-from fairseq_ssl.checkpoints import hugging_face
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import apply_labels
 from fairseq_ssl.edits.labels import parse_label
@@ -40,8 +39,6 @@ from fairseq_ssl.text.labeled_text import read_labeled_text
 from fairseq_ssl.text.spelling import SpellingCounts
 from fairseq_ssl.text.tokenization import truecaser
 from fairseq_ssl.text.vocabulary import read_counts
-
-TOKENISER = b'{"model": {"vocab": {"the": 0}}, "added_tokens": [{"id": 1, "content": "<x>"}]}'
 
 
 def m2_again(path: Path) -> None:
@@ -89,8 +86,6 @@ def noise_settings(path: Path) -> None:
 
 
 READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
-    "tokenizer.json": (lambda path: hugging_face.read_vocabulary(path.parent), TOKENISER),
-    "vocab.json": (lambda path: hugging_face.read_vocabulary(path.parent), b'{"the": 0, "cat": 1}'),
     "m2": (m2_again, M2),
     "n-best": (nbest_again, NBEST),
     "generated": (nbest_again, FOUND),

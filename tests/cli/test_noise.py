@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
-from fairseq_ssl.noise import block_noise
+from fairseq_ssl.io.jobs import BlockResult
 from fairseq_ssl.noise.block_noise import CorpusNoise
 from tests.cli.killing import EAGER, kill
 from tests.cli.rewriting import refused
@@ -90,7 +90,7 @@ def test_failed_run_resumes(
     left = [3, 6, 100]
     original = CorpusNoise.__call__
 
-    def failing(self: CorpusNoise, block: blocks.ByteBlock) -> block_noise.NoisedBlock:
+    def failing(self: CorpusNoise, block: blocks.ByteBlock) -> BlockResult:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt
@@ -120,7 +120,6 @@ def test_killed_run_resumes(text: Path) -> None:
     assert 0 < sizes[0] < sizes[1] < Path("whole").stat().st_size
     assert main([*base, "killed"]) == 0
     assert Path("killed").read_bytes() == Path("whole").read_bytes()
-    assert not list(Path().glob("*.parts")), "what processes handed over is gone"
 
 
 def test_bad_lines_are_reported(

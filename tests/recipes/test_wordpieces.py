@@ -20,6 +20,7 @@ VOCABULARY += ["##i", "##s", "##b", ".", "-", "'", "n", "t", "do", "is", "né"]
 def bert(tmp_path: Path) -> Path:
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert/vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (tmp_path / "bert/config.json").write_text('{"model_type": "bert"}')
     return tmp_path / "bert"
 
 

@@ -152,11 +152,8 @@ def test_symbols_without_an_embedding_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'x0'"):
         initialize(folder, symbols=[*DICTIONARY, "x0"])
     vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join(one for one in SYMBOLS if one != "[MASK]"))
-    with pytest.raises(DataError, match=r"no symbol \[MASK\]"):
-        initialize(folder)
     vocabulary.write_text("\n".join([*SYMBOLS, "d"]))
-    with pytest.raises(DataError, match="symbol 'd' has the row 8"):
+    with pytest.raises(DataError, match="ids up to 8"):
         initialize(folder)
     vocabulary.write_text("\n".join(SYMBOLS[:6]))
     initialize(folder, symbols=DICTIONARY[:4])

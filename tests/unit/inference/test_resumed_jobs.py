@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> Path:
 
 def translation(folder: Path, **options: Any) -> _BackTranslationJob:
     config = DecodingConfig((folder / "model.pt",), folder, **options)
-    return _BackTranslationJob(config, "fairseq", TextInput(folder / "text"), {}, *WORK)
+    return _BackTranslationJob(TextInput(folder / "text"), {}, *WORK, config, "fairseq")
 
 
 def test_another_language_model_for_fluency_boost_is_another_job(files: Path) -> None:
@@ -46,14 +46,14 @@ def test_another_dictionary_is_another_job(files: Path) -> None:
     models, text = (files / "model.pt",), TextInput(files / "text")
     tagger = correction.CorrectionConfig(models, files)
     language_model = ScoringConfig(LANGUAGE_MODEL, models, "lm", data_dir=files)
-    nbest = dict.fromkeys(("list", "source", "source_subwords", "subwords", "unigrams"))
+    nbest = dict.fromkeys(("source", "source_subwords", "subwords", "unigrams"))
 
     def params() -> list[Any]:
         return [
             Conversion.of(DecodingConfig(models, files))._params(),
             translation(files).params,
-            correction._CorrectionJob(text, tagger, str, "text", [], *WORK).params,
-            nbest_scores._NBestJob(language_model, None, nbest, 1024, *WORK).params,
+            correction._CorrectionJob(text, [], *WORK, tagger, str, "text").params,
+            nbest_scores._NBestJob(text, [], *WORK, language_model, nbest).params,
         ]
 
     before = params()

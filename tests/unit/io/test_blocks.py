@@ -56,16 +56,6 @@ def test_reading_can_resume_after_any_block(text: bytes, after: int) -> None:
     assert list(blocks.byte_blocks(file, position)) == whole[after + 1 :]
 
 
-def test_blocks_can_be_read_by_number(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(b"a\nb\n" + b"long" * 8 + b"\nc\n")
-    with path.open("rb") as file:
-        whole = list(blocks.byte_blocks(file))
-    found = [blocks.read_block(path, number) for number in range(6)]
-    assert [block.number for block in whole] == [0, 4]
-    assert found == [whole[0], None, None, None, whole[1], None]
-
-
 @given(text=TEXTS, lines=st.integers(0, 12), size=st.integers(1, 40))
 def test_reading_stops_at_the_start_of_a_line(text: bytes, lines: int, size: int) -> None:
     before = b"".join(text.splitlines(keepends=True)[:lines])

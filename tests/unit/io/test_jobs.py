@@ -7,9 +7,8 @@ import gzip
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,16 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import ByteBlock, row_blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import (
+    BlockResult,
     Chunks,
     JobState,
     TextInput,
+    TextJob,
     check_beside,
     check_distinct,
     check_outside,
     run_job,
+    silent_progress,
 )
 from fairseq_ssl.io.outputs import journal
 from fairseq_ssl.io.text_files import compress_chunk, open_text
@@ -35,42 +37,41 @@ from fairseq_ssl.signature import Signature
 TEXT = "".join(f"line {'x' * (n % 9)} {n}\n" for n in range(40))
 
 
-@dataclass(frozen=True)
-class UpperBlock:
-    data: bytes
-    end: int
+def upper(block: ByteBlock) -> BlockResult:
+    counts = Counter(lines=block.data.count(b"\n"))
+    return BlockResult((block.data.upper(),), block.end, counts)
 
 
-def upper(block: ByteBlock) -> UpperBlock:
-    return UpperBlock(block.data.upper(), block.end)
-
-
-class UpperJob:
+class UpperJob(TextJob):
     """A job that converts a text to upper case in blocks of 32 bytes."""
 
+    name = "upper"
+
     def __init__(self, text: TextInput, seed: int = 1) -> None:
-        self.text, self.params = text, {"seed": seed}
-        self.totals: Counter[str] = Counter()
+        super().__init__(text, [], None, silent_progress)
+        self.params = {"seed": seed}
         self.shares: list[float | None] = []
-        self.blocks = 0
+        self.stop: BaseException | None = None
 
-    def run(self, output: Path, stop: BaseException | None = None, **options: Any) -> bool:
+    def write(self, output: Path, stop: BaseException | None = None, **options: Any) -> bool:
         """Run the job. Raise `stop` after four blocks, or before the first one if it has none."""
+        self.stop = stop
+        return run_job([output], self.params, self._chunks, self.signature, **options)
 
-        def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-            self.text.resume(state, self.totals)
-            for result, share in self.text.map_blocks(LocalExecutor(1), upper):
-                if stop and self.blocks == 4:
-                    raise stop
-                self.blocks += 1
-                self.totals["lines"] += result.data.count(b"\n")
-                self.shares.append(share)
-                yield [result.data], {"position": result.end, "totals": self.totals}
+    def prepare(self) -> Callable[[Any], BlockResult]:
+        return upper
 
-        def signature() -> Signature:
-            return Signature("upper", {**self.params, **self.totals})
+    def map_blocks(
+        self, function: Callable[[Any], BlockResult]
+    ) -> Iterator[tuple[BlockResult, float | None]]:
+        for result, share in super().map_blocks(function):
+            if self.stop and len(self.shares) == 4:
+                raise self.stop
+            self.shares.append(share)
+            yield result, share
 
-        return run_job([output], self.params, chunks, signature, **options)
+    def signature(self) -> Signature:
+        return Signature("upper", {**self.params, **self.totals})
 
 
 @pytest.fixture
@@ -97,17 +98,17 @@ def test_an_interrupted_job_resumes(
     source = source.with_name(name)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            job(source).run(output, KeyboardInterrupt())
+            job(source).write(output, KeyboardInterrupt())
     assert not output.exists()
     last = job(source)
-    assert last.run(output)
+    assert last.write(output)
     assert output.read_text() == TEXT.upper()
     assert last.totals["lines"] == 40
     whole = job(source)
-    whole.run(output.with_name("whole"))
-    assert last.blocks == whole.blocks - 8
+    whole.write(output.with_name("whole"))
+    assert len(last.shares) == len(whole.shares) - 8
     assert last.shares[-1] == 1.0
-    assert not job(source).run(output)
+    assert not job(source).write(output)
     messages = [message for message in caplog.messages if "CRLF" not in message]
     assert messages == [
         f"resuming {output}",
@@ -121,33 +122,33 @@ def test_an_interrupted_job_resumes(
 def lines_of(whole: UpperJob, blocks: int) -> int:
     """Return the number of lines of the first blocks."""
     results = whole.text.map_blocks(LocalExecutor(1), upper)
-    return sum(result.data.count(b"\n") for result, _ in islice(results, blocks))
+    return sum(result.counts["lines"] for result, _ in islice(results, blocks))
 
 
 def test_stdin_cannot_resume(source: Path, output: Path) -> None:
     """The file stands for stdin, which begins with the next text."""
     with pytest.raises(KeyboardInterrupt):
-        job(source).run(output, KeyboardInterrupt(), from_stdin=True)
+        job(source).write(output, KeyboardInterrupt(), from_stdin=True)
     source.write_text("another\n")
-    assert job(source).run(output, from_stdin=True)
+    assert job(source).write(output, from_stdin=True)
     assert output.read_text() == "ANOTHER\n"
     with pytest.raises(UsageError, match="output exists"):
-        job(source).run(output, from_stdin=True)
+        job(source).write(output, from_stdin=True)
 
 
 def test_an_existing_output_is_kept_or_overwritten(source: Path, output: Path) -> None:
     output.write_text("older\n")
     for path in (output, output.parent, Path(os.devnull)):
         with pytest.raises(UsageError, match=path.name):
-            job(source).run(path)
+            job(source).write(path)
     assert output.read_text() == "older\n"
     for _ in range(2):
         again = job(source)
-        assert again.run(output, overwrite=True)
-        assert again.blocks
+        assert again.write(output, overwrite=True)
+        assert again.shares
         assert output.read_text() == TEXT.upper()
     with pytest.raises(UsageError, match="output exists"):
-        job(source, seed=2).run(output)
+        job(source, seed=2).write(output)
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -158,11 +159,11 @@ def test_a_job_killed_before_the_renames_is_completed(
         output.write_text("older\n")
     with monkeypatch.context() as patch:
         patch.setattr("fairseq_ssl.io.outputs.complete", lambda paths: None)
-        job(source).run(output, overwrite=older)
+        job(source).write(output, overwrite=older)
     assert output.exists() == older
     again = job(source)
-    assert not again.run(output)
-    assert not again.blocks
+    assert not again.write(output)
+    assert not again.shares
     assert output.read_text() == TEXT.upper()
 
 
@@ -179,14 +180,14 @@ def test_an_error_names_its_file_and_the_job_can_resume(
 ) -> None:
     error, culprit = ERRORS[name]
     with pytest.raises(DataError, match=culprit) as raised:
-        job(source).run(output, error)
+        job(source).write(output, error)
     assert str(source) not in str(raised.value)
     assert ("to resume" in str(raised.value)) == (name != "not permitted")
     assert journal(output).exists()
     early = job(source, seed=2)
-    early.blocks = 4
+    early.shares = [None] * 4
     with pytest.raises(DataError, match=culprit) as raised:
-        early.run(output, error, overwrite=True)
+        early.write(output, error, overwrite=True)
     assert "to resume" not in str(raised.value)
 
 
@@ -213,11 +214,10 @@ def test_shards(shards: int, source: Path, output: Path) -> None:
     for index in range(1, shards + 1):
         one = job(source, (index, shards))
         path = one.text.shard_path(output)
-        assert one.text.lines_before() == "".join(texts).count("\n")
         with suppress(KeyboardInterrupt):
-            one.run(path, KeyboardInterrupt())
+            one.write(path, KeyboardInterrupt())
         again = job(source, (index, shards))
-        again.run(path)
+        again.write(path)
         texts.append(path.read_text().lower())
         read = list(accumulate(len(line) + 1 for line in texts[-1].splitlines()))
         assert {round(share * len(texts[-1])) for share in one.shares if share} <= set(read)
@@ -230,7 +230,7 @@ def test_shards_do_not_depend_on_blocks_if_they_have_a_size(size: int, source: P
     for index in (1, 2, 3):
         for name, job_size in (("shard", size), ("equal", 64)):
             text = TextInput(source, (index, 3), size=job_size, shard_size=64)
-            UpperJob(text).run(source.with_name(name), overwrite=True)
+            UpperJob(text).write(source.with_name(name), overwrite=True)
         texts.append(source.with_name("shard").read_text().lower())
         assert texts[-1] == source.with_name("equal").read_text().lower()
     assert "".join(texts) == TEXT

@@ -73,27 +73,6 @@ def test_the_state_is_saved_after_each_pause(
     assert saved == [0, 0, 3, 3, 3, 6, 6]
 
 
-@pytest.mark.parametrize("copies", [True, False])
-def test_chunks_can_be_files(
-    copies: bool, paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unsupported(*_: object) -> None:
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    if copies:
-        monkeypatch.setattr(os, "sendfile", unsupported)
-    chunks = [path.with_suffix(".chunk") for path in paths]
-    with ResumableFiles(paths, TASK, afresh=False) as files:
-        for number in range(2):
-            for chunk in chunks:
-                chunk.write_text(f"{chunk.name} {number}\n")
-            files.append([b"bytes\n"] * 2, {})
-            files.append(chunks, {})
-        files.finish(Signature("test", TASK))
-    assert paths[1].read_text() == "bytes\nb.chunk 0\nbytes\nb.chunk 1\n"
-    assert not any(chunk.exists() for chunk in chunks)
-
-
 def test_bytes_after_the_saved_size_are_truncated(paths: list[Path]) -> None:
     stopped(paths)
     with temporary_path(paths[0]).open("ab") as file:

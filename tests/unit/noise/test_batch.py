@@ -18,23 +18,23 @@ from fairseq_ssl.noise.batch import (
     repeated,
 )
 from fairseq_ssl.noise.byte_words import WordTable
-from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
+from fairseq_ssl.noise.characters import CharacterNoise, ConfusionNoise
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
-from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise, Unigrams
+from fairseq_ssl.noise.tokens import BetaNoise, DirectNoise, NegativeExampleNoise, Unigrams
 
 INSERTED, UNIGRAMS = Unigrams.of({"x": 5, "y": 1})
 TABLE = WordTable([*INSERTED, "<mask>"])
 MASK = 2
 KINDS: dict[str, Noise] = {
     "direct": DirectNoise(UNIGRAMS, MASK),
-    "denoise": DenoisingNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
-    "filtering": FilteringNoise(UNIGRAMS, 0.9, 0.05),
-    "spelling": SpellingNoise(rate=0.2, table=TABLE),
-    "spell": SpellNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5, table=TABLE),
+    "denoise": BetaNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
+    "filtering": NegativeExampleNoise(UNIGRAMS, 0.9, 0.05),
+    "spelling": CharacterNoise(rate=0.2, table=TABLE),
+    "spell": ConfusionNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5, table=TABLE),
     "learner": LearnerNoise(DEFAULT_ERRORS, table=TABLE),
     "learner, listed": LearnerNoise(DEFAULT_ERRORS, listed=True, table=TABLE),
-    "both": NoiseChain([DirectNoise(UNIGRAMS, MASK, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
+    "both": NoiseChain([DirectNoise(UNIGRAMS, MASK, 0.5, 0.2), BetaNoise(UNIGRAMS)]),
 }
 LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)
 

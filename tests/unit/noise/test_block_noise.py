@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gzip
-from typing import cast
+from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import NoiseResources, block_noise
 from fairseq_ssl.noise.batch import Random
-from fairseq_ssl.noise.block_noise import CorpusNoise, corpus_noise
+from fairseq_ssl.noise.block_noise import CorpusNoise, build_noise
 from fairseq_ssl.noise.byte_words import split_words
 
 COUNTS = {"a": 3, "the": 1, "naïve": 2, "…": 1}
@@ -33,7 +34,8 @@ CHAINS = (
 
 def build(words: str, compressed: bool = False) -> CorpusNoise:
     method = block_noise.parse_noise(words)
-    return corpus_noise(method, NoiseResources().load(method, COUNTS), 7, compressed)
+    loaded = NoiseResources().load(method, COUNTS)
+    return CorpusNoise(build_noise(method, loaded), loaded["table"], 7, compressed=compressed)
 
 
 @pytest.mark.parametrize("words", CHAINS)
@@ -46,9 +48,9 @@ def test_noise_of_bytes_equals_noise_of_strings(
     clean = noise.table.start_lines(lines)
     noisy = noise.noise(clean, Random.of((7, 3), len(lines)))
     expected = noise.table.to_lines(noisy.block)
-    assert result.output == "".join(f"{line}\n" for line in expected).encode()
-    assert (result.lines, result.tokens) == (len(lines), len(clean.tokens))
-    assert result.changed == noisy.changed(clean, noise.table.words.same).sum()
+    assert result.outputs == ("".join(f"{line}\n" for line in expected).encode(),)
+    changed = int(noisy.changed(clean, noise.table.words.same).sum())
+    assert result.counts == Counter(lines=len(lines), tokens=len(clean.tokens), changed=changed)
 
 
 @pytest.mark.parametrize("words", ["direct", "spelling"])
@@ -64,7 +66,7 @@ def test_noisy_lines_have_no_other_line_ends(wide: str) -> None:
     """fairseq ends a line at CR."""
     noise = build("direct:keep=1:mask=0")
     block = ByteBlock(0, 0, f"the\ra{wide}\nb\r\nthe\n".encode())
-    assert noise(block).output == b"the a\nb\nthe\n"
+    assert noise(block).outputs == (b"the a\nb\nthe\n",)
 
 
 def test_noises_are_applied_in_order() -> None:
@@ -75,24 +77,18 @@ def test_noises_are_applied_in_order() -> None:
         "filtering:delete=0.0:replace=1.0:distance=3.0",
     ]
     assert str(block_noise.parse_noise("direct")[0]) == "direct:keep=0.2:mask=0.3"
-    assert b"<mask>" not in cast(bytes, build(words)(ByteBlock(0, 0, b"a b c\n" * 9)).output)
+    assert b"<mask>" not in build(words)(ByteBlock(0, 0, b"a b c\n" * 9)).outputs[0]
 
 
-def test_blocks_and_their_first_bad_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_bad_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_noise, "MAX_TOKENS", 4)
     noise = build("spelling:rate=0.5", compressed=True)
     lines = b"first line\nfour words of this\n"
-    good, bad = noise(ByteBlock(2, 5, lines)), noise(ByteBlock(3, 40, b"any\na b c d e\n\n"))
-    assert len(gzip.decompress(cast(bytes, good.output)).splitlines()) == 2
-    assert (good.bad, bad.output) == (None, b"")
-    assert bad.bad is not None
-    assert (bad.bad.place, bad.bad.what) == (2, "has 5 tokens. The maximum is 4")
-    both = good.and_then(good)
-    assert (both.lines, both.tokens, both.changed) == (4, 12, 2 * good.changed)
-    assert both.end == good.end == 5 + len(lines)
-    first = good.and_then(bad).and_then(bad).bad
-    assert first is not None
-    assert first.place == 4
+    good = noise(ByteBlock(2, 5, lines))
+    assert len(gzip.decompress(good.outputs[0]).splitlines()) == 2
+    assert good.end == 5 + len(lines)
+    with pytest.raises(DataError, match=r"stdin:2 has 5 tokens\. The maximum is 4"):
+        noise(ByteBlock(0, 0, b"any\na b c d e\n\n"))
 
 
 @pytest.mark.parametrize("line", ["", "  ", "x " * 31, "a\0b", "a\udce9b"])

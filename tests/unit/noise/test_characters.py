@@ -15,8 +15,8 @@ from fairseq_ssl.noise.characters import (
     INSERT,
     REPLACE,
     SWAP,
-    SpellingNoise,
-    SpellNoise,
+    CharacterNoise,
+    ConfusionNoise,
     misspell,
 )
 from fairseq_ssl.noise.tokens import Unigrams
@@ -49,7 +49,7 @@ def kind(word: str) -> str:
 
 def test_errors_have_their_rate_and_are_equally_frequent() -> None:
     clean = TABLE.start_lines(["abcdefgh " * 25] * 8000)
-    noisy = SpellingNoise(letters="z", table=TABLE)(clean, Random.of((1,), len(clean.lengths)))
+    noisy = CharacterNoise(letters="z", table=TABLE)(clean, Random.of((1,), len(clean.lengths)))
     wrong = TABLE.strings(noisy.block.tokens[noisy.changed(clean, TABLE.words.same)])
     letters = 8 * len(clean.tokens)
     expected = 1 - (1 - 0.003) ** 8
@@ -61,7 +61,7 @@ def test_errors_have_their_rate_and_are_equally_frequent() -> None:
 
 def test_words_and_lines_do_not_move() -> None:
     clean = TABLE.start_lines(["a bc <mask>", "", "def"] * 500)
-    noisy = SpellingNoise(rate=0.9, table=TABLE)(clean, Random.of((1,), len(clean.lengths)))
+    noisy = CharacterNoise(rate=0.9, table=TABLE)(clean, Random.of((1,), len(clean.lengths)))
     assert noisy.block.lengths.tolist() == clean.lengths.tolist()
     words = TABLE.strings(noisy.block.tokens)
     assert all(words)
@@ -78,7 +78,9 @@ LINES = [" ".join(WORDS)] * 3000
 def test_operations_have_their_probabilities() -> None:
     """Six words of each line are changed."""
     clean = TABLE.start_lines(LINES)
-    noise = SpellNoise(CONFUSIONS, UNIGRAMS, mean=0.1, deviation=0.0, letter_words=0.0, table=TABLE)
+    noise = ConfusionNoise(
+        CONFUSIONS, UNIGRAMS, mean=0.1, deviation=0.0, letter_words=0.0, table=TABLE
+    )
     noisy = noise(clean, Random.of((1,), len(LINES)))
     words = TABLE.strings(noisy.block.tokens)
     first, second = (sum(word[-1] == end for word in words) for end in "!?")
@@ -94,7 +96,7 @@ def test_operations_have_their_probabilities() -> None:
 
 
 def test_share_of_changed_words_is_folded_normal() -> None:
-    clean, noise = TABLE.start_lines(LINES), SpellNoise(CONFUSIONS, UNIGRAMS)
+    clean, noise = TABLE.start_lines(LINES), ConfusionNoise(CONFUSIONS, UNIGRAMS)
     words = noise._choose_words(clean, Random.of((1,), len(LINES))).reshape(-1, LENGTH)
     chosen = words.sum(1)
     drawn = (chosen + np.random.default_rng(2).random(len(chosen))) / LENGTH  # undo the floor
@@ -106,7 +108,7 @@ def test_share_of_changed_words_is_folded_normal() -> None:
 
 def test_swapped_words_are_adjacent() -> None:
     clean = TABLE.start_lines(["a b"] * 5000)
-    noise = SpellNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0, table=TABLE)
+    noise = ConfusionNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0, table=TABLE)
     lines = TABLE.to_lines(noise(clean, Random.of((1,), len(clean.lengths))).block)
     assert lines.count("b a") == pytest.approx(500, abs=90)
     assert lines.count("a b") == pytest.approx(3500, abs=150), "words without confusions stay"
@@ -115,7 +117,7 @@ def test_swapped_words_are_adjacent() -> None:
 
 def test_letters_change_in_a_tenth_of_the_words() -> None:
     clean = TABLE.start_lines(["abcdefgh " * 20] * 3000)
-    noise = SpellNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z", table=TABLE)
+    noise = ConfusionNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z", table=TABLE)
     noisy = noise(clean, Random.of((1,), len(clean.lengths)))
     wrong = TABLE.strings(noisy.block.tokens[noisy.changed(clean, TABLE.words.same)])
     assert len(wrong) == pytest.approx(6000, abs=300)

@@ -58,7 +58,6 @@ def test_suggestions_are_filtered() -> None:
         ("then", ["their", "there"]),
         ("oov", ["their", "there", "then"]),
     ]
-    assert ConfusionFinder(Parrot(), among, 1)(words) == [("then", ["their"]), ("oov", ["their"])]
     assert ConfusionFinder(Parrot(), frozenset(["then"]))(words) == [("oov", ["then"])]
 
 

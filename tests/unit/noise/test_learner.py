@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import accumulate
 from math import comb
 
@@ -36,9 +37,9 @@ def noised(noise: LearnerNoise, line: list[str], times: int, seed: int = 1) -> N
 def slow(noise: LearnerNoise, line: list[str], draws: Random) -> tuple[list[str], list[int]]:
     """Slow reference for one line. Return the noisy words and their origins."""
     words, origin = list(line), list(range(len(line)))
-    number = pick(noise.errors, float(draws.lines()[0]))
-    for error in range(len(noise.errors) - 1):
-        kind = pick(noise.shares, float(draws.lines()[0]))
+    number = pick(noise._counted.errors, float(draws.lines()[0]))
+    for error in range(len(noise._counted.errors) - 1):
+        kind = pick(noise._shares, float(draws.lines()[0]))
         place, other = (float(draws.lines()[0]) for _ in range(2))
         if error >= number or not words:
             continue
@@ -111,11 +112,12 @@ def test_it_equals_a_slow_reference(listed: bool, lines: list[list[str]], seed: 
 
 
 def test_probabilities_are_those_of_the_paper() -> None:
-    noise = LearnerNoise(WORDS)
-    assert noise.errors == (0.05, 0.07, 0.25, 0.35, 0.28)
-    shares = {APPEND: 0.3, VERB: 0.25, REPLACE: 0.25, DELETE: 0.2}
-    assert noise.shares == tuple(shares[kind] for kind in range(4))
-    inserting = LearnerNoise(WORDS, shares=(0.0, 0.0, 0.0, 1.0))
+    assert LearnerNoise(WORDS)._counted.errors == (5, 7, 25, 35, 28)
+    shares = {APPEND: 30, VERB: 25, REPLACE: 25, DELETE: 20}
+    assert LearnerNoise(WORDS)._shares == tuple(shares[kind] for kind in range(4))
+    kinds = {**dict.fromkeys(WORDS.kinds, 0), "delete": 1}
+    counts = replace(WORDS, errors=(5, 7, 25, 35, 28), kinds=kinds)
+    inserting = LearnerNoise(counts, measured=True)
     seen = np.bincount(noised(inserting, NO_VERBS, 20_000).block.lengths - 40, minlength=5)
     assert chisquare(seen, [1000, 1400, 5000, 7000, 5600]).pvalue > 0.001
 

@@ -12,7 +12,6 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
-from fairseq_ssl.io.outputs import signature_path
 from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
 
 LINES = [f"the {word} sat on the mat with {word}s" for word in ("cat", "dog", "cow", "hen")] * 25
@@ -53,10 +52,6 @@ def test_word_counts_do_not_replace_other_files(tmp_path: Path) -> None:
         source.write_text(text)
         assert noise_file(source, output, "direct", overwrite=True)
         assert set(other.read_text().split()) == {*text.split(), "1"}
-    signature_path(other).unlink()  # as by a kill before the signature is written
-    (tmp_path / "a").unlink()
-    assert noise_file(source, output, "direct", overwrite=True)
-    assert signature_path(other).exists()
 
 
 def test_resources_are_used() -> None:
@@ -101,8 +96,6 @@ def test_wrong_resources_are_rejected(word: str) -> None:
         add_noise(["a b"], "direct", resources=NoiseResources(counts={word: 5}))
     with pytest.raises(DataError):
         add_noise(["a b"], "direct", resources=NoiseResources(counts={"a": -1}))
-    with pytest.raises(TypeError, match="'cat'"):
-        add_noise(["cat"], "spell", resources=NoiseResources(confusion_sets={"cat": "cut"}))
     with pytest.raises(UsageError, match="confusion_sets"):
         add_noise(["a b"], "spell")
 
