@@ -29,6 +29,7 @@ from fairseq_ssl.metrics.metric import (
     TextSource,
     check_hypotheses,
     check_lengths,
+    f_scores,
     read_gold,
     text_label,
     text_lines,
@@ -111,26 +112,15 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits.
-
-    Precision is 1 without wrong edits. Recall is 1 without missing edits.
-    """
+    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits."""
     correct, wrong, missing = counts
-    precision = correct / (correct + wrong) if wrong else 1.0
-    recall = correct / (correct + missing) if missing else 1.0
-    below = beta * beta * precision + recall
-    return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
-
-
-def full_type(kind: str) -> str:
-    """Return an error type unchanged, such as ``R:VERB:SVA``, with its operation."""
-    return kind
+    return f_scores(correct, correct + wrong, correct + missing, beta)
 
 
 TIERS: dict[str, Callable[[str], str]] = {
     "operation": operation,
     "type": main_type,
-    "full-type": full_type,
+    "full-type": str,
 }
 """Functions from a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
 

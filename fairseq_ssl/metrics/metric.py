@@ -373,6 +373,19 @@ def check_reference_list(references: Sequence[str]) -> None:
         raise TypeError("Expected a list of references, not a string.")
 
 
+def f_scores(
+    correct: float, proposed: float, gold: float, beta: float = 0.5
+) -> tuple[float, float, float]:
+    """Return precision, recall and F, 0 to 1, of numbers of correct, proposed and gold edits.
+
+    Precision is 1 without proposed edits. Recall is 1 without gold edits.
+    """
+    precision = correct / proposed if proposed else 1.0
+    recall = correct / gold if gold else 1.0
+    below = beta * beta * precision + recall
+    return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
+
+
 def read_gold(gold: str | Path | Iterable[M2Sentence]) -> tuple[str, list[M2Sentence]]:
     """Return the name of the gold data for messages, and its sentences."""
     if isinstance(gold, str | Path):
