@@ -93,5 +93,5 @@ def checkpoint_digest(checkpoints: Checkpoints) -> str:
 
 def mean_and_sd(values: Iterable[float]) -> dict[str, float]:
     """Return the mean and the sample standard deviation (0 for one value), with 4 decimals."""
-    seeds = SeedRange.of(list(values))
-    return {"mean": round(seeds.mean, 4), "sd": round(seeds.deviation, 4)}
+    seeds = SeedRange(list(values))
+    return {"mean": round(seeds.mean, 4), "sd": round(seeds.std, 4)}

@@ -91,7 +91,7 @@ def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[s
         rows.insert(0, ("all", all_errors))
     return {
         f"{kind} ({len(of_kind)})": {
-            name: SeedRange.of([100 * sum(system in one.by for one in of_kind) / len(of_kind)])
+            name: SeedRange([100 * sum(system in one.by for one in of_kind) / len(of_kind)])
             for system, name in enumerate(systems)
         }
         for kind, of_kind in rows
