@@ -160,11 +160,11 @@ class MetricScore:
         return self.values[self.name]
 
     def __str__(self) -> str:
-        others = [
+        further = [
             f"{name} = {value:.2f}" for name, value in self.values.items() if name != self.name
         ]
         score = f"{self.name} = {self.score:.2f}"
-        return f"{score} ({' '.join(others)})" if others else score
+        return f"{score} ({' '.join(further)})" if further else score
 
 
 class Metric(ABC):
