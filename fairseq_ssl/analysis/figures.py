@@ -104,7 +104,7 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
         for name, column in zip(table.columns, columns, strict=True)
     }
     deviations: dict[str, Sequence[float]] = {
-        name: [scores.deviation if scores else 0.0 for scores in column]
+        name: [scores.std if scores else 0.0 for scores in column]
         for name, column in zip(table.columns, columns, strict=True)
     }
     seeds = bool(np.any(list(deviations.values())))

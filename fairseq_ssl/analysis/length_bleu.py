@@ -7,11 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairseq_ssl.analysis import figures
 from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
     Table,
+    bucket_names,
     check_bounds,
     checkpoint_digest,
     checkpoint_paths,
@@ -25,7 +29,7 @@ from fairseq_ssl.analysis.trained_models import (
     translate,
 )
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import Bucket, bleu, bleu_by_length, buckets
+from fairseq_ssl.metrics.bleu import bleu
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_detokenizer
 
@@ -87,7 +91,7 @@ def score_by_length(
     check_bounds("ends", ends)
     checkpoints = checkpoint_paths(checkpoints, 2)
     options, form = search or SearchOptions(), text or BleuOptions()
-    join, within = moses_detokenizer(form.subwords, form.moses), buckets(ends)
+    join = moses_detokenizer(form.subwords, form.moses)
 
     def plain(line: str) -> str:
         return join(" ".join(token for token in line.split() if token != form.separator))
@@ -100,17 +104,17 @@ def score_by_length(
         references = [reference_lines(trained, dataset) for dataset in datasets]
         sides = (outputs, references)
         pairs = [[plain(line) for lines in side for line in lines] for side in sides]
-        lengths = [length - 1 for dataset in datasets for length in dataset.src_sizes.tolist()]
-        return {"checkpoint": str(path), **_bleu(pairs, lengths, within, form.tokenize)}
+        indices = np.concatenate([_buckets(dataset, ends) for dataset in datasets])
+        return {"checkpoint": str(path), **_bleu(pairs, indices, len(ends) + 1, form.tokenize)}
 
     baseline = next(iter(checkpoints))
     trained = TrainedModels.load(checkpoints[baseline][0], data, device)
-    training_pairs = _training_lengths(trained, within)
+    training_indices = _buckets(trained.split("train"), ends)
     runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
     models = {name: _means(of_model) for name, of_model in runs.items()}
     results = {
-        "buckets": list(map(str, within)),
-        "training_pairs": training_pairs,
+        "buckets": bucket_names(ends),
+        "training_pairs": [int((training_indices == n).sum()) for n in range(len(ends) + 1)],
         "baseline": baseline,
         "models": models,
         "gains": _gains(models, baseline),
@@ -127,19 +131,30 @@ def score_by_length(
     return LengthBleu(Signature("length-bleu", parameters), results)
 
 
+def _buckets(dataset: Any, ends: Sequence[int]) -> NDArray[np.int64]:
+    """Return the index of the bucket of each source length of a dataset, -1 for empty sources."""
+    return np.digitize(dataset.src_sizes - 1, [0, *ends], right=True) - 1
+
+
 def _bleu(
-    pairs: list[list[str]],
-    lengths: list[int],
-    within: Sequence[Bucket],
-    tokenize: str,
+    pairs: list[list[str]], indices: NDArray[np.int64], number: int, tokenize: str
 ) -> dict[str, Any]:
-    """Return BLEU of all lines and of each bucket. `pairs` has the outputs and the references."""
-    outputs, references = pairs
-    overall = bleu(outputs, references, tokenize)
-    by_length = bleu_by_length(outputs, references, lengths, within, tokenize)
+    """Return BLEU of all lines and of each bucket, None for an empty bucket.
+
+    Args:
+        pairs: outputs and references
+        indices: index of the bucket of each line
+        number: number of buckets
+        tokenize: tokenizer of sacreBLEU
+    """
+    overall = bleu(*pairs, tokenize)
+    by_length = []
+    for bucket in range(number):
+        sides = [[side[row] for row in np.flatnonzero(indices == bucket)] for side in pairs]
+        by_length.append(round(bleu(*sides, tokenize).score, 2) if sides[0] else None)
     return {
         "bleu": round(overall.score, 2),
-        "by_length": [None if score is None else round(score, 2) for score in by_length],
+        "by_length": by_length,
         "sacrebleu": overall.signature,
     }
 
@@ -152,18 +167,14 @@ def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _gains(models: dict[str, Any], baseline: str) -> dict[str, list[float | None]]:
-    scores = models[baseline]["by_length"]
-    return {name: list(map(_gain, model["by_length"], scores)) for name, model in models.items()}
-
-
-def _gain(ours: Score | None, baseline: Score | None) -> float | None:
-    return None if ours is None or baseline is None else round(ours["mean"] - baseline["mean"], 2)
-
-
-def _training_lengths(trained: TrainedModels, within: Sequence[Bucket]) -> list[int]:
-    """Return the number of training pairs in each bucket."""
-    lengths = trained.split("train").src_sizes - 1
-    return [sum(int(length) in bucket for length in lengths) for bucket in within]
+    """Return the difference of each model's means from those of the baseline, None without both."""
+    return {
+        name: [
+            None if ours is None or theirs is None else round(ours["mean"] - theirs["mean"], 2)
+            for ours, theirs in zip(model["by_length"], models[baseline]["by_length"], strict=True)
+        ]
+        for name, model in models.items()
+    }
 
 
 def _cell(score: Score | None) -> str:

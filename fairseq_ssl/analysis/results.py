@@ -69,6 +69,12 @@ def check_bounds(name: str, bounds: Sequence[int]) -> None:
         raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers from 1.")
 
 
+def bucket_names(ends: Sequence[int]) -> list[str]:
+    """Return the names of buckets from 1 that end at each of `ends`, and of an open last one."""
+    starts = [1, *(end + 1 for end in ends)]
+    return [f"{start}-{end}" for start, end in zip(starts, [*ends, ""], strict=True)]
+
+
 def checkpoint_paths(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, list[Path]]:
     """Return the checkpoints. Raise UsageError if there are fewer than `minimum` models."""
     if len(checkpoints) < minimum:
@@ -87,5 +93,5 @@ def checkpoint_digest(checkpoints: Checkpoints) -> str:
 
 def mean_and_sd(values: Iterable[float]) -> dict[str, float]:
     """Return the mean and the sample standard deviation (0 for one value), with 4 decimals."""
-    seeds = SeedRange.of(list(values))
-    return {"mean": round(seeds.mean, 4), "sd": round(seeds.deviation, 4)}
+    seeds = SeedRange(list(values))
+    return {"mean": round(seeds.mean, 4), "sd": round(seeds.std, 4)}

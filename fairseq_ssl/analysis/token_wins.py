@@ -16,6 +16,7 @@ from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
     Table,
+    bucket_names,
     check_bounds,
     checkpoint_digest,
     checkpoint_paths,
@@ -23,7 +24,6 @@ from fairseq_ssl.analysis.results import (
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import buckets
 from fairseq_ssl.signature import Signature
 
 TokenScores = list[NDArray[np.float32]]
@@ -103,8 +103,8 @@ def compare_gold_tokens(
     scores = {name: list(map(scores_of, paths)) for name, paths in checkpoints.items()}
     results = {
         "baseline": baseline,
-        "ranks": list(map(str, buckets(ranks))),
-        "positions": list(map(str, buckets(positions))),
+        "ranks": bucket_names(ranks),
+        "positions": bucket_names(positions),
         "models": {
             name: _shares(scores[name], scores[baseline], gold, ranks, positions)
             for name in checkpoints

@@ -174,7 +174,7 @@ def _score_predictions(args: argparse.Namespace) -> None:
 def _print(report: ClassificationReport) -> None:
     for name, scores in report.systems.items():
         shown = [
-            f"{column.replace('_', ' ')} {SeedRange.of(scores[column]['values'])}"
+            f"{column.replace('_', ' ')} {SeedRange(scores[column]['values'])}"
             for column in COLUMNS
             if column in scores
         ]

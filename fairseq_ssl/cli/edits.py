@@ -222,7 +222,7 @@ def _label(args: argparse.Namespace) -> None:
     )
     print_lines(
         *summary.coverage.lines(),
-        f"dropped         {summary.dropped} pairs",
+        f"dropped         {summary.coverage.incomparable} pairs",
         summary.signature,
         f"wrote {args.output}",
     )

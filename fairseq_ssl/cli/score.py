@@ -141,9 +141,9 @@ def _add_m2(metrics: Steps) -> None:
 
 
 def _m2(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import M2
+    from fairseq_ssl.metrics import MaxMatch
 
-    return M2(args.gold, args.beta, args.jobs, progress)
+    return MaxMatch(args.gold, args.beta, args.jobs, progress)
 
 
 def _add_errant(metrics: Steps) -> None:

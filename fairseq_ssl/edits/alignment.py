@@ -9,7 +9,7 @@ the authors' code. Another order would change the rounding, and thereby the alig
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fairseq_ssl.text.raw_text import TokenEdit
 
@@ -51,74 +51,6 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
         if table is None:
             return None
     return _trace_back(source, target, i, j, first, table)
-
-
-def places_to_move(tokens: Sequence[str], edit: TokenEdit) -> int:
-    """Return by how many tokens an insertion or deletion can move right with an equal result."""
-    if edit.tokens and edit.start < edit.end:
-        return 0
-    moving, after = edit.tokens or tokens[edit.start : edit.end], tokens[edit.end :]
-    equal = (token == moving[at % len(moving)] for at, token in enumerate(after))
-    return next((at for at, is_equal in enumerate(equal) if not is_equal), len(after))
-
-
-class PlacedEdit(Protocol):
-    """Interface of `generation.edit_rounds.AppliedEdit`."""
-
-    @property
-    def probability(self) -> float:
-        """Probability of the edit."""
-
-    @property
-    def origin(self) -> int:
-        """Position of the token, from 1, or of the token before an insertion."""
-
-    @property
-    def last(self) -> int:
-        """Last gap between tokens that the edit touches."""
-
-    @property
-    def is_inserted(self) -> bool:
-        """True if the edit inserts tokens or changes inserted tokens."""
-
-
-def change_probabilities(
-    source: Sequence[str],
-    spelled: Sequence[str],
-    changes: Sequence[TokenEdit],
-    applied: Sequence[PlacedEdit],
-) -> list[float]:
-    """Return the lowest probability of the edits that made each change, 1 for spelling.
-
-    An edit that touches no change made a duplicate next to it, whose place in `changes` can differ.
-
-    Args:
-        source: tokens.
-        spelled: the same tokens with corrected spelling.
-        changes: replacements of tokens of `source`.
-        applied: edits of all rounds to `spelled`.
-    """
-    touched = [
-        [
-            change.start <= edit.last
-            and edit.origin <= change.end + places_to_move(spelled, change)
-            for edit in applied
-        ]
-        for change in changes
-    ]
-    is_placed = [any(column) for column in zip(*touched, strict=True)]
-    others = [edit for edit, placed in zip(applied, is_placed, strict=False) if not placed]
-    found = []
-    for change, row in zip(changes, touched, strict=True):
-        made_by = [edit for edit, is_inside in zip(applied, row, strict=True) if is_inside]
-        for edit in others:
-            if change.start <= edit.last + (not edit.is_inserted) and edit.origin <= change.end + 1:
-                made_by.append(edit)
-        tokens = slice(change.start, change.end)
-        if not made_by and spelled[tokens] == source[tokens]:
-            made_by = list(applied)
-        found.append(min((edit.probability for edit in made_by), default=1.0))
-    return found
 
 
 def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
@@ -197,13 +129,13 @@ def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int
     insertion after it to the left, into the prefix.
     """
     last = first = 0
-    for one, other in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
-        if one != other:
+    for word, new_word in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
+        if word != new_word:
             break
         last += 1
     i, j = len(source) - last, len(target) - last
-    for one, other in zip(source[:i], target[:j]):  # noqa: B905
-        if one != other:
+    for word, new_word in zip(source[:i], target[:j]):  # noqa: B905
+        if word != new_word:
             break
         first += 1
     return first, i, j
@@ -222,12 +154,12 @@ def _trace_back(
     When one side has reached the common prefix, the remaining tokens of the other side are
     inserted or deleted.
     """
-    found = []
+    changes = []
     end = j  # end of the insertion after the next source token
     while i != j or i > first:
         if i and j and source[i - 1] == target[j - 1]:
             if end > j:
-                found.append(Change(i, True, tuple(target[j:end])))
+                changes.append(Change(i, True, tuple(target[j:end])))
             i, j = i - 1, j - 1
             end = j
             continue
@@ -237,12 +169,12 @@ def _trace_back(
             deleted, inserted = i > j, j > i
         j -= inserted
         if deleted:
-            found.append(Change(i, False, tuple(target[j:end])))
+            changes.append(Change(i, False, tuple(target[j:end])))
             i, end = i - 1, j
     if end > j:
-        found.append(Change(i, True, tuple(target[j:end])))
-    found.reverse()
-    return found
+        changes.append(Change(i, True, tuple(target[j:end])))
+    changes.reverse()
+    return changes
 
 
 class _CostTable(NamedTuple):
@@ -290,12 +222,8 @@ def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | No
 
 
 def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) -> list[list[float]]:
-    """Return the rows of a cost table, limited to a band of `width` columns.
-
-    If a single cell determines a whole row (`_flat`), the next row is the same object, as long as
-    the tokens on the diagonal of this cell are equal.
-    """
-    others = [
+    """Return the rows of a cost table, limited to a band of `width` columns."""
+    columns = [
         *[NO_TOKENS] * -low,
         *target,
         *[NO_TOKENS] * (len(source) + width + low - len(target)),
@@ -303,42 +231,22 @@ def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) ->
     row = [float(abs(j)) for j in range(low, low + width)]
     row.append(MAX_COST)
     rows = [row]
-    flat = -low
     for i, token in enumerate(source):
-        if flat >= 0 and token == others[i + flat]:
-            rows.append(row)
-            continue
-        above, row, best, flat = row, [], MAX_COST, -1
-        for other, across, up in zip(others[i : i + width], above, above[1:]):  # noqa: B905
-            if token == other:
+        above, row, best = row, [], MAX_COST
+        for column, across, up in zip(columns[i : i + width], above, above[1:]):  # noqa: B905
+            if token == column:
                 best = across
-                flat = 0
             else:
                 if up < best:
                     best = up
                 if across < best:
-                    across += 1 + abs(len(token) - len(other)) / 1000
+                    across += 1 + abs(len(token) - len(column)) / 1000
                     best += 1.0
                     if across < best:
                         best = across
                 else:
                     best += 1.0
             row.append(best)
-        if flat == 0:
-            flat = _flat(row)
         row.append(MAX_COST)
         rows.append(row)
     return rows
-
-
-def _flat(row: list[float]) -> int:
-    """Return the column c for which each cell j costs row[c] + |j - c|, or -1."""
-    minimum = min(row)
-    at = row.index(minimum)
-    for side in (row[at + 1 :], row[:at][::-1]):
-        cost = minimum
-        for one in side:
-            cost += 1.0
-            if one != cost:
-                return -1
-    return at

@@ -40,17 +40,17 @@ class Coverage:
     lost: Counter[str] = field(default_factory=Counter)
     """Edits without a label, by kind and reason."""
 
-    def add(self, dictionary: EditDictionary, found: ExtractedLabels | None) -> None:
-        """Add the counts of a pair. `found` is None for a pair that cannot be aligned."""
+    def add(self, dictionary: EditDictionary, labels: ExtractedLabels | None) -> None:
+        """Add the counts of a pair. `labels` is None for a pair that cannot be aligned."""
         self.pairs += 1
-        if found is None:
+        if labels is None:
             self.incomparable += 1
             return
-        self.tokens += len(found.ids)
-        self.unchanged += not found.changes
+        self.tokens += len(labels.ids)
+        self.unchanged += not labels.changes
         exact = True
-        for change in found.changes:
-            label = found.ids[change.position]
+        for change in labels.changes:
+            label = labels.ids[change.position]
             if label:
                 self.kept[dictionary.kinds[label]] += 1
                 continue
@@ -77,8 +77,8 @@ class Coverage:
 
     @property
     def recall(self) -> float:
-        """Share of edits that have a label, 0 to 1."""
-        return _share(self.kept.total(), self.edits)
+        """Fraction of edits that have a label, 0 to 1."""
+        return _fraction(self.kept.total(), self.edits)
 
     @property
     def f05(self) -> float:
@@ -87,8 +87,8 @@ class Coverage:
 
     @property
     def token_accuracy(self) -> float:
-        """Share of tokens whose edit, if any, has a label, 0 to 1."""
-        return _share(self.tokens - self.lost.total(), self.tokens)
+        """Fraction of tokens whose edit, if any, has a label, 0 to 1."""
+        return _fraction(self.tokens - self.lost.total(), self.tokens)
 
     def report(self) -> dict[str, Any]:
         """Return the counts and scores as JSON types."""
@@ -97,7 +97,7 @@ class Coverage:
             "incomparable_pairs": self.incomparable,
             "unchanged_pairs": self.unchanged,
             "exact_pairs": self.exact,
-            "exact_share": _share(self.exact, self.pairs),
+            "exact_share": _fraction(self.exact, self.pairs),
             "tokens": self.tokens,
             "token_accuracy": self.token_accuracy,
             "edits": self.edits,
@@ -129,12 +129,12 @@ class Coverage:
         ]
 
 
-def _share(part: int, whole: int) -> float:
+def _fraction(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{100 * _share(part, whole):.2f}%"
+    return f"{100 * _fraction(part, whole):.2f}%"
 
 
 SpanEdit = tuple[int, bool, tuple[str, ...]]
@@ -188,10 +188,10 @@ def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
 @lru_cache(maxsize=100_000)
 def _edits(source: str, target: str) -> frozenset[SpanEdit]:
     """Return the edits of a pair. A pair that cannot be aligned gets one edit of all tokens."""
-    found = align_tokens(source.split(), target.split())
-    if found is None:
+    changes = align_tokens(source.split(), target.split())
+    if changes is None:
         return frozenset({(0, False, tuple(target.split()))})
-    return frozenset((change.position, change.kept, change.inserted) for change in found)
+    return frozenset((change.position, change.kept, change.inserted) for change in changes)
 
 
 def _agreement_percent(part: float, whole: float) -> float:

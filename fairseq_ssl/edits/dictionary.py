@@ -58,7 +58,7 @@ class EditDictionary:
     def labels(self) -> tuple[Label, ...]:
         """Labels by id."""
         appends, replaces = ([Label(kept, gram) for gram in self.grams] for kept in (True, False))
-        transforms = [Label(False, transform=one) for one in self.transforms.table]
+        transforms = [Label(False, transform=transform) for transform in self.transforms.table]
         return (KEEP, DELETE, *appends, *replaces, *transforms)
 
     @cached_property
@@ -70,11 +70,6 @@ class EditDictionary:
     def kinds(self) -> tuple[str, ...]:
         """Kinds of the labels by id."""
         return tuple(label.kind for label in self.labels)
-
-    @cached_property
-    def ids(self) -> dict[str, int]:
-        """Ids of the labels by name."""
-        return {name: number for number, name in enumerate(self.names)}
 
     @cached_property
     def appends(self) -> dict[Gram, int]:

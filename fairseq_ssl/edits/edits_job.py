@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from fairseq_ssl.edits.block_labeling import BlockLabeler, GramCounter, GramCounts
+from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.extraction import LabelExtractor, join_changes, transform_index
+from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive
 from fairseq_ssl.io.blocks import RowBlock, pair_blocks
@@ -22,6 +25,91 @@ from fairseq_ssl.signature import Signature
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
 """Defaults in PIE: number of q-grams, max tokens of a q-gram, suffix transforms."""
+
+Result = TypeVar("Result")
+BlockResult = tuple[int, float, Result]
+"""Number of pairs of a block, fraction of the input read after it (0 to 1), and the result."""
+
+
+@dataclass
+class GramCounts:
+    """Counts of inserted q-grams. Add the counts of parts of a corpus with `update`."""
+
+    grams: Counter[Gram] = field(default_factory=Counter)
+    pairs: int = 0
+    too_long: int = 0
+    """Number of insertions of more than `max_ngram` tokens, which are not in `grams`."""
+    incomparable: int = 0
+    """Number of pairs that are too long and too different to align."""
+    changed: int = 0
+    """Number of aligned pairs whose sides differ."""
+
+    def add(
+        self, source: str, target: str, max_ngram: int, transforms: Transforms | None = None
+    ) -> None:
+        """Count the q-grams that the target inserts after a source token or instead of it.
+
+        Edits that `transforms` can make are not counted.
+        """
+        self.pairs += 1
+        tokens = source.split()
+        changes = align_tokens(tokens, target.split())
+        if changes is None:
+            self.incomparable += 1
+            return
+        self.changed += bool(changes)
+        if transforms is not None:
+            joined = join_changes(transforms, tokens, changes)
+            changes = [edit for edit in joined if transform_index(transforms, tokens, edit) is None]
+        for change in changes:
+            if len(change.inserted) > max_ngram:
+                self.too_long += 1
+            elif change.inserted:
+                self.grams[change.inserted] += 1
+
+    def update(self, other: GramCounts) -> None:
+        """Add the counts of another part of the corpus."""
+        self.grams.update(other.grams)
+        self.pairs += other.pairs
+        self.too_long += other.too_long
+        self.incomparable += other.incomparable
+        self.changed += other.changed
+
+
+@dataclass(frozen=True)
+class GramCounter:
+    """Picklable function that counts the q-grams inserted in a block of pairs."""
+
+    max_ngram: int
+    transforms: Transforms | None
+    """Transforms whose edits are not counted."""
+
+    def __call__(self, block: RowBlock) -> BlockResult[GramCounts]:
+        """Return the counts of the block."""
+        counts = GramCounts()
+        for source, target in block.pairs():
+            counts.add(source, target, self.max_ngram, self.transforms)
+        return counts.pairs, block.share, counts
+
+
+@dataclass(frozen=True)
+class BlockLabeler:
+    """Picklable function that labels the pairs of a block.
+
+    Lines of pairs that are too long and too different to align are empty.
+    """
+
+    dictionary: EditDictionary
+
+    def __call__(self, block: RowBlock) -> BlockResult[tuple[str, Coverage]]:
+        """Return a line of labels for each pair, and the coverage of the block."""
+        extractor, coverage, lines = LabelExtractor(self.dictionary), Coverage(), []
+        for source, target in block.pairs():
+            labels = extractor(source.split(), target.split())
+            coverage.add(self.dictionary, labels)
+            ids = [] if labels is None else labels.ids
+            lines.append(" ".join(map(self.dictionary.names.__getitem__, ids)) + "\n")
+        return coverage.pairs, block.share, ("".join(lines), coverage)
 
 
 @dataclass(frozen=True)
@@ -43,8 +131,6 @@ class EditLabelSummary:
     """Result of `label_file`."""
 
     signature: Signature
-    dropped: int
-    """Number of pairs without labels."""
     coverage: Coverage
     """Coverage of the pairs by the dictionary, and the scores that its labels can reach."""
 
@@ -168,52 +254,40 @@ def label_file(
     _check_outputs({"output": output}, source, target, dictionary)
     loaded = EditDictionary.read(dictionary)
     work = BlockLabeler(loaded)
-    coverage, dropped = Coverage(), 0
+    coverage = Coverage()
     with exclusive(output):
         with atomic_lines(output) as file:
-            for done in _map_blocks(source, target, work, executor, progress):
-                file.write(done.lines)
-                dropped += done.dropped
-                coverage.update(done.coverage)
+            for lines, covered in _map_blocks(source, target, work, executor, progress):
+                file.write(lines)
+                coverage.update(covered)
         parameters = {
             "fingerprint": loaded.fingerprint,
             "lines": coverage.pairs,
-            "without_labels": dropped,
+            "without_labels": coverage.incomparable,
         }
         details = {"dictionary": str(dictionary), "coverage": coverage.report()}
         details |= {"source": str(source), "target": str(target)}
         signature = Signature("edits-label", parameters, details)
         write_signature(signature, output)
-    return EditLabelSummary(signature, dropped, coverage)
-
-
-class _PairResult(Protocol):
-    @property
-    def pairs(self) -> int:
-        """Number of pairs in the block."""
-
-    @property
-    def share(self) -> float:
-        """Share of the input that is read after the block, 0 to 1."""
-
-
-_Result = TypeVar("_Result", bound=_PairResult)
+    return EditLabelSummary(signature, coverage)
 
 
 def _map_blocks(
     source: Path,
     target: Path,
-    work: Callable[[RowBlock], _Result],
+    work: Callable[[RowBlock], BlockResult[Result]],
     executor: Executor | None,
     progress: ProgressFactory,
-) -> Iterator[_Result]:
+) -> Iterator[Result]:
     """Yield the result of `work` for each block of two parallel files. Report progress."""
     report = progress("edits", "pairs")
     pairs = 0
-    for done in (executor or LocalExecutor(1)).imap(work, pair_blocks(source, target)):
-        pairs += done.pairs
-        report(done.pairs, done.share)
-        yield done
+    for count, fraction, result in (executor or LocalExecutor(1)).imap(
+        work, pair_blocks(source, target)
+    ):
+        pairs += count
+        report(count, fraction)
+        yield result
     if not pairs:
         raise DataError(f"{source} is empty. Expected one sentence or more.")
 
@@ -236,4 +310,4 @@ def _check_outputs(outputs: dict[str, Path | None], *inputs: Path | None) -> Non
     if len(set(resolve_paths(written))) < len(written):
         raise UsageError(f"`output` and `label_dict` are both {outputs['output']}. Use two files.")
     for path in written:
-        check_beside(path, [*inputs, *(one for one in written if one != path)])
+        check_beside(path, [*inputs, *(output for output in written if output != path)])

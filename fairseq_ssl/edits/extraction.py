@@ -38,12 +38,12 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
     >>> extract("he go home", "However , he goes home")
     ['APPEND_However_,', 'KEEP', 'REPLACE_goes', 'KEEP']
     """
-    tokens, others = source.split(), target.split()
+    tokens, new_tokens = source.split(), target.split()
     labels: list[str] | None = None
     if dictionary is not None:
-        found = LabelExtractor(dictionary)(tokens, others)
-        labels = None if found is None else [dictionary.names[label] for label in found.ids]
-    elif (changes := align_tokens(tokens, others)) is not None:
+        extracted = LabelExtractor(dictionary)(tokens, new_tokens)
+        labels = None if extracted is None else [dictionary.names[label] for label in extracted.ids]
+    elif (changes := align_tokens(tokens, new_tokens)) is not None:
         labels = [str(KEEP)] * (len(tokens) + 1)
         for change in changes:
             labels[change.position] = str(Label(change.kept, change.inserted))
@@ -197,8 +197,8 @@ def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) 
         for change in align_tokens(tokens, correction.split()) or ():
             votes[change.position][change] += 1
     labels = [KEEP] * (len(tokens) + 1)
-    for position, found in votes.items():
-        ((change, count),) = found.most_common(1)
+    for position, counts in votes.items():
+        ((change, count),) = counts.most_common(1)
         if count >= needed:
             labels[position] = Label(change.kept, change.inserted)
     return " ".join(apply_labels(tokens, labels))

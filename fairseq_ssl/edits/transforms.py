@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -245,11 +245,7 @@ class Transforms:
     table: tuple[Transform, ...] = ()
     spared: tuple[frozenset[str], ...] = ()
     """For each transform, words that it must not change."""
-    _known: dict[str, tuple[int, ...]] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
-
-    _changed: dict[str, dict[str, int]] = field(
+    _known: dict[str, dict[int, str]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -292,93 +288,61 @@ class Transforms:
 
         `other` has spaces if the word is split.
         """
-        changed = self._changed.get(word)
-        if changed is None:
-            if len(self._changed) >= MAX_WORDS:
-                self._changed.clear()
-            changed = self._changed[word] = self._change(word)
-        first = changed.get(other)
-        if word[:1] != other[:1]:
-            return first
-        fitting = [n for n in self._suffixes_between(word, other) if word not in self.spared[n]]
-        if first is not None:
-            fitting.append(first)
-        return min(fitting, default=None)
+        changes = self._changes(word).items()
+        return next((number for number, changed in changes if changed == other), None)
 
-    def possible(self, word: str) -> tuple[int, ...]:
+    def possible(self, word: str) -> list[int]:
         """Return the indices of the transforms that can change a word, including all merges."""
-        known = self._known.get(word)
-        if known is None:
-            if len(self._known) >= MAX_WORDS:
-                self._known.clear()
-            known = self._known[word] = tuple(sorted(self._possible(word)))
-        return known
+        merges = [number for number in self.merges.values() if word not in self.spared[number]]
+        return sorted([*self._changes(word), *merges])
 
     @cached_property
     def merges(self) -> dict[str, int]:
         """Indices of the merges by argument."""
         return {
-            one.argument: number
-            for number, one in enumerate(self.table)
-            if isinstance(one, MergeTransform)
+            transform.argument: number
+            for number, transform in enumerate(self.table)
+            if isinstance(transform, MergeTransform)
         }
 
     @cached_property
     def splits(self) -> bool:
         """True if a transform can split a token."""
-        return any(one.kind == "split" for one in self.table)
+        return any(transform.kind == "split" for transform in self.table)
 
     @cached_property
     def _of_words(self) -> list[int]:
-        return [n for n, one in enumerate(self.table) if isinstance(one, WordTransform)]
-
-    @cached_property
-    def _by_change(self) -> dict[tuple[str, str], list[int]]:
-        found = defaultdict(list)
-        for number, transform in enumerate(self.table):
-            if isinstance(transform, SuffixTransform):
-                found[transform.off, transform.on].append(number)
-        return dict(found)
+        return [n for n, transform in enumerate(self.table) if isinstance(transform, WordTransform)]
 
     @cached_property
     def _by_suffix(self) -> dict[str, list[int]]:
         """Indices of the transforms by the suffix that they remove."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for (off, _), numbers in self._by_change.items():
-            found[off] += numbers
-        return dict(found)
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, transform in enumerate(self.table):
+            if isinstance(transform, SuffixTransform):
+                numbers[transform.off].append(number)
+        return dict(numbers)
 
     @cached_property
     def _max_suffix(self) -> int:
         return max(map(len, self._by_suffix), default=0)
 
-    def _change(self, word: str) -> dict[str, int]:
-        """Return the words that transforms generate from `word`, each with its first transform."""
-        found: dict[str, int] = {}
-        for number in self._of_words:
-            other = self.table[number](word)
-            if other is not None and word not in self.spared[number]:
-                found.setdefault(other, number)
-        return found
-
-    def _suffixes_between(self, word: str, other: str) -> Iterator[int]:
-        """Yield the indices of the transforms that change `word` to `other`, for all stems."""
-        stem = max(1, len(word) - self._max_suffix)
-        if word[:stem] != other[:stem]:
-            return
-        while stem <= len(word):
-            yield from self._by_change.get((word[stem:], other[stem:]), ())
-            if word[stem : stem + 1] != other[stem : stem + 1]:
-                return
-            stem += 1
-
-    def _possible(self, word: str) -> Iterator[int]:
-        numbers = [*self._of_words, *self.merges.values()]
-        for stem in range(max(1, len(word) - self._max_suffix), len(word) + 1):
-            numbers += self._by_suffix.get(word[stem:], ())
-        for number in numbers:
-            if word not in self.spared[number] and self.table[number](word) is not None:
-                yield number
+    def _changes(self, word: str) -> dict[int, str]:
+        """Return the words that the transforms except merges generate from `word`, by index."""
+        changes = self._known.get(word)
+        if changes is None:
+            if len(self._known) >= MAX_WORDS:
+                self._known.clear()
+            numbers = self._of_words.copy()
+            for stem in range(max(1, len(word) - self._max_suffix), len(word) + 1):
+                numbers += self._by_suffix.get(word[stem:], ())
+            changed = ((number, self.table[number](word)) for number in sorted(numbers))
+            changes = self._known[word] = {
+                number: text
+                for number, text in changed
+                if text is not None and word not in self.spared[number]
+            }
+        return changes
 
 
 def parse_transform(kind: str, argument: str) -> Transform:
@@ -395,8 +359,8 @@ def parse_transform(kind: str, argument: str) -> Transform:
 
 
 def _parse_suffixes(name: str) -> SuffixTransform:
-    found = re.fullmatch(r"(?:-([^-+]+))?(?:\+([^-+]+))?", name)
-    parts = (unescape(part or "") for part in found.groups()) if found else ("", "")
+    match = re.fullmatch(r"(?:-([^-+]+))?(?:\+([^-+]+))?", name)
+    parts = (unescape(part or "") for part in match.groups()) if match else ("", "")
     transform = SuffixTransform(*parts)
     if transform.off == transform.on or transform.argument != name:
         raise DataError(
@@ -407,7 +371,7 @@ def _parse_suffixes(name: str) -> SuffixTransform:
 
 def escape(text: str, signs: str) -> str:
     """Percent-encode the characters that match `signs`."""
-    return re.sub(signs, lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), text)
+    return re.sub(signs, lambda sign: "".join(f"%{byte:02X}" for byte in sign[0].encode()), text)
 
 
 def unescape(text: str) -> str:

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import require_checkpoints
-from fairseq_ssl.edits.alignment import change_probabilities, token_edits
+from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
@@ -44,6 +44,9 @@ from fairseq_ssl.text.raw_text import (
     line_edits,
 )
 from fairseq_ssl.text.spelling import spelling_corrector
+
+if TYPE_CHECKING:
+    from fairseq_ssl.generation.edit_rounds import AppliedEdit
 
 ENGINES = ("torch", "onnx")
 BLOCK_KIB = 64
@@ -243,6 +246,54 @@ def _edit(
     else:
         start = end = sentence.ends[change.start - 1] if change.start else sentence.starts[0]
     return Edit(start, end, line[start:end], " ".join(change.tokens), probability, kind)
+
+
+def _places_to_move(tokens: Sequence[str], edit: TokenEdit) -> int:
+    """Return by how many tokens an insertion or deletion can move right with an equal result."""
+    if edit.tokens and edit.start < edit.end:
+        return 0
+    moving, after = edit.tokens or tokens[edit.start : edit.end], tokens[edit.end :]
+    equal = (token == moving[at % len(moving)] for at, token in enumerate(after))
+    return next((at for at, is_equal in enumerate(equal) if not is_equal), len(after))
+
+
+def change_probabilities(
+    source: Sequence[str],
+    spelled: Sequence[str],
+    changes: Sequence[TokenEdit],
+    applied: Sequence[AppliedEdit],
+) -> list[float]:
+    """Return the lowest probability of the edits that made each change, 1 for spelling.
+
+    An edit that touches no change made a duplicate next to it, whose place in `changes` can differ.
+
+    Args:
+        source: tokens.
+        spelled: the same tokens with corrected spelling.
+        changes: replacements of tokens of `source`.
+        applied: edits of all rounds to `spelled`.
+    """
+    touched = [
+        [
+            change.start <= edit.last
+            and edit.origin <= change.end + _places_to_move(spelled, change)
+            for edit in applied
+        ]
+        for change in changes
+    ]
+    is_placed = [any(column) for column in zip(*touched, strict=True)]
+    others = [edit for edit, placed in zip(applied, is_placed, strict=False) if not placed]
+    probabilities = []
+    for change, row in zip(changes, touched, strict=True):
+        made_by = [edit for edit, is_inside in zip(applied, row, strict=True) if is_inside]
+        for edit in others:
+            if change.start <= edit.last + (not edit.is_inserted) and edit.origin <= change.end + 1:
+                made_by.append(edit)
+        tokens = slice(change.start, change.end)
+        if not made_by and spelled[tokens] == source[tokens]:
+            made_by = list(applied)
+        probabilities.append(min((edit.probability for edit in made_by), default=1.0))
+    return probabilities
 
 
 def _load_tagger(config: CorrectionConfig) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairseq_ssl.metrics.classifier_scores import Accuracy
     from fairseq_ssl.metrics.errant import Errant
     from fairseq_ssl.metrics.gleu import Gleu
-    from fairseq_ssl.metrics.maxmatch.scores import M2
+    from fairseq_ssl.metrics.maxmatch.scores import MaxMatch
     from fairseq_ssl.metrics.metric import MetricScore, paired_bootstrap
     from fairseq_ssl.metrics.rouge import Rouge
     from fairseq_ssl.metrics.tables import score_systems
@@ -31,7 +31,7 @@ MODULES = {
     "Chrf": "bleu",
     "Errant": "errant",
     "Gleu": "gleu",
-    "M2": "maxmatch.scores",
+    "MaxMatch": "maxmatch.scores",
     "MetricScore": "metric",
     "Rouge": "rouge",
     "paired_bootstrap": "metric",
@@ -40,12 +40,12 @@ MODULES = {
 """Module of each public name. Modules are imported on use, so that commands start faster."""
 
 __all__ = [
-    "M2",
     "Accuracy",
     "Bleu",
     "Chrf",
     "Errant",
     "Gleu",
+    "MaxMatch",
     "MetricScore",
     "Rouge",
     "paired_bootstrap",

@@ -1,10 +1,11 @@
-"""BLEU and chrF of sacreBLEU: metrics, BLEU by sentence length, and sufficient statistics."""
+"""BLEU and chrF of sacreBLEU: metrics and sufficient statistics."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,28 +13,6 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import UsageError, check_choice, check_integer, import_optional, nearest
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 from fairseq_ssl.text.tokenization import LineRewriter
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """An inclusive range of lengths."""
-
-    first: int
-    last: int | None
-    """Last length of the range, None for a range without an upper limit."""
-
-    def __contains__(self, number: int) -> bool:
-        return self.first <= number and (self.last is None or number <= self.last)
-
-    def __str__(self) -> str:
-        """Return ``11-20``, or ``71-`` for an open range."""
-        return f"{self.first}-{'' if self.last is None else self.last}"
-
-
-def buckets(ends: Sequence[int]) -> list[Bucket]:
-    """Return the buckets from 1 that end at each of `ends`, and an open bucket after the last."""
-    starts = [1, *(end + 1 for end in ends)]
-    return [Bucket(start, end) for start, end in zip(starts, [*ends, None], strict=True)]
 
 
 def bleu_metric(tokenizer: str = "13a") -> Any:
@@ -80,30 +59,6 @@ def bleu(
     return BleuResult(float(score), str(metric.get_signature()))
 
 
-def bleu_by_length(
-    translations: Sequence[str],
-    references: Sequence[str],
-    lengths: Sequence[int],
-    within: Sequence[Bucket],
-    tokenizer: str = "13a",
-) -> list[float | None]:
-    """Compute corpus BLEU of the lines in each bucket, None for an empty bucket.
-
-    Args:
-        translations: detokenized hypotheses
-        references: one reference per line
-        lengths: length of each line, in any unit
-        within: buckets of lengths
-        tokenizer: tokenizer of sacreBLEU
-    """
-    scores: list[float | None] = []
-    for bucket in within:
-        chosen = [i for i, length in enumerate(lengths) if length in bucket]
-        some = [translations[i] for i in chosen], [references[i] for i in chosen]
-        scores.append(bleu(*some, tokenizer).score if chosen else None)
-    return scores
-
-
 SUM_METRICS = ("bleu", "chrf", "chrf++")
 """Metrics for which re-ranking can tune weights, from sums of sentence statistics."""
 SentenceSums = NDArray[np.int64]
@@ -111,32 +66,8 @@ ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 
 
-class SumMetric(Protocol):
-    """A corpus metric that is a function of the sums of sentence counts."""
-
-    def signature(self) -> str:
-        """Return sacreBLEU's signature of the metric."""
-
-    def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
-        """Yield the counts of the candidates of each sentence, [candidates][counts].
-
-        Args:
-            lists: candidates of each sentence
-            references: one list of references per annotator
-        """
-
-    def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Map sums of counts [..., counts] to corpus scores in percent [...]."""
-
-    def exact(self, sums: SentenceSums) -> float:
-        """Compute the corpus score of sums of counts [counts] with sacreBLEU."""
-
-    def by_sentence(self, counts: SentenceSums) -> ScoreArray:
-        """Map counts [..., counts] to sentence scores in percent [...]."""
-
-
-class _SacreBleuSums:
-    """Base class of `SumMetric` implementations that use sacreBLEU.
+class SumMetric(ABC):
+    """A corpus metric of sacreBLEU that is a function of the sums of sentence counts.
 
     `pickle` and `copy` store the option of the class, because sacreBLEU's metric cannot be pickled.
     """
@@ -154,10 +85,14 @@ class _SacreBleuSums:
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
-        """Yield the counts of the candidates of each sentence, [candidates][counts]."""
+        """Yield the counts of the candidates of each sentence, [candidates][counts].
+
+        Args:
+            lists: candidates of each sentence
+            references: one list of references per annotator
+        """
         metric = self._metric
-        known = metric._cache_references(references)
-        for texts, reference in zip(lists, known, strict=True):
+        for texts, reference in zip(lists, metric._cache_references(references), strict=True):
             yield [
                 metric._compute_segment_statistics(metric._preprocess_segment(text), reference)
                 for text in texts
@@ -167,8 +102,16 @@ class _SacreBleuSums:
         """Compute the corpus score of sums of counts [counts] with sacreBLEU."""
         return float(self._metric._compute_score_from_stats(sums.tolist()).score)
 
+    @abstractmethod
+    def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
+        """Map sums of counts [..., counts] to corpus scores in percent [...]."""
 
-class BleuSums(_SacreBleuSums):
+    @abstractmethod
+    def by_sentence(self, counts: SentenceSums) -> ScoreArray:
+        """Map counts [..., counts] to sentence scores in percent [...]."""
+
+
+class BleuSums(SumMetric):
     """BLEU with sacreBLEU's default smoothing (exp).
 
     Counts: hypothesis length, length of the closest reference, correct n-grams for n = 1 to 4, all
@@ -204,7 +147,7 @@ def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
     return np.where(possible, scores, 0.0)
 
 
-class ChrfSums(_SacreBleuSums):
+class ChrfSums(SumMetric):
     """chrF2 with character n-grams up to 6 and word n-grams up to `word_order`.
 
     Counts for each order: n-grams of the hypothesis, of the best reference, and matches.

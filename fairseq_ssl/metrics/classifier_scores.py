@@ -15,7 +15,6 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.metrics.metric import (
     HYPOTHESES,
     SAMPLES,
-    SEED,
     ReferenceMetric,
     SeedRange,
     SentenceStatistics,
@@ -114,17 +113,6 @@ def calibration_error(correct: NDArray[np.bool_], confidence: Sequence[float]) -
     return 100 * float(np.abs(gaps).sum()) / max(1, len(probability))
 
 
-def error_statistics(gold: Sequence[int], predicted: Sequence[int]) -> SentenceStatistics:
-    """Return (1 if wrong else 0, 1) for each text, [texts, 2]."""
-    wrong = np.asarray(gold) != np.asarray(predicted)
-    return np.stack([wrong.astype(float), np.ones(len(wrong))], axis=1)
-
-
-def error_rate(totals: SentenceStatistics) -> float:
-    """Return the error rate in percent from the sums of `error_statistics`, [2]."""
-    return 100 * float(totals[0] / totals[1])
-
-
 COLUMNS = ("error", "accuracy", "macro_f1", "calibration_error")
 
 
@@ -139,16 +127,8 @@ class ClassificationReport:
     """Scores over seeds, confusion matrix, and comparison with the baseline, as JSON types."""
 
 
-@dataclass(frozen=True)
-class _Predictions:
-    """Predicted labels of a file, and their probabilities if all lines have them."""
-
-    names: list[str]
-    confidence: list[float] | None
-
-    def indices(self, index: Mapping[str, int]) -> list[int]:
-        """Return the class index of each label."""
-        return [index[name] for name in self.names]
+Predictions = tuple[list[str], "list[float] | None"]
+"""Predicted labels of a file, and their probabilities if all lines have them."""
 
 
 def score_predictions(
@@ -166,7 +146,7 @@ def score_predictions(
         baseline: system to compare the error rates with, by a paired bootstrap
         samples: number of bootstrap samples
     """
-    names = [one.label for one in read_labeled_text(gold)]
+    names = [example.label for example in read_labeled_text(gold)]
     if not names:
         raise DataError(f"{gold} is empty. Expected one line or more.")
     predictions = {
@@ -178,30 +158,37 @@ def score_predictions(
             f"`baseline` is {baseline!r}, which is not a system.{nearest(baseline, systems)} "
             f"Expected one of {', '.join(systems)}."
         )
-    predicted = (one.names for some in predictions.values() for one in some)
+    predicted = (names for seeds in predictions.values() for names, _ in seeds)
     classes = sorted(set(names).union(*predicted))
     index = {name: position for position, name in enumerate(classes)}
     labels = [index[name] for name in names]
-    content = {name: _scores(labels, some, index) for name, some in predictions.items()}
-    if baseline is not None:
-        rows = {
-            name: [error_statistics(labels, one.indices(index)) for one in some]
-            for name, some in predictions.items()
-        }
-        for name in systems:
-            if name != baseline:
-                found = bootstrap_statistics(rows[name], rows[baseline], error_rate, samples, SEED)
-                content[name]["against"] = {
-                    "baseline": baseline,
-                    "difference": found.difference,
-                    "interval": [found.low, found.high],
-                    "p": found.p,
-                }
+    content: dict[str, dict[str, Any]] = {}
+    errors: dict[str, list[SentenceStatistics]] = {}
+    for name, seeds in predictions.items():
+        indices = [[index[label] for label in predicted] for predicted, _ in seeds]
+        scores = [
+            class_scores(labels, predicted, len(classes), confidence)
+            for predicted, (_, confidence) in zip(indices, seeds, strict=True)
+        ]
+        content[name] = _seed_scores(scores)
+        wrong = [np.asarray(predicted) != np.asarray(labels) for predicted in indices]
+        errors[name] = [np.stack([row, np.ones(len(row))], 1).astype(float) for row in wrong]
+    for name in content if baseline is not None else ():
+        if name != baseline:
+            result = bootstrap_statistics(
+                errors[name], errors[str(baseline)], lambda sums: 100 * (sums[0] / sums[1]), samples
+            )
+            content[name]["against"] = {
+                "baseline": baseline,
+                "difference": result.difference,
+                "interval": [result.low, result.high],
+                "p": result.p,
+            }
     signature = Signature("classify-score", {"lines": len(labels)}, {"gold": str(gold)})
     return ClassificationReport(signature, classes, content)
 
 
-def _read_predictions(path: Path, lines: int) -> _Predictions:
+def _read_predictions(path: Path, lines: int) -> Predictions:
     labels, confidence = [], []
     for number, line in enumerate(read_lines(path), 1):
         label, _, rest = line.partition("\t")
@@ -210,15 +197,16 @@ def _read_predictions(path: Path, lines: int) -> _Predictions:
                 f"{path}:{number} has the label {label[:80]!r}. Expected a label without spaces."
             )
         labels.append(label)
-        named = dict(one.rpartition("=")[::2] for one in rest.partition("\t")[0].split())
-        if label in named:
-            confidence.append(_probability(named[label], f"{path}:{number}"))
+        words = rest.partition("\t")[0].split()
+        probabilities = dict(word.rpartition("=")[::2] for word in words)
+        if label in probabilities:
+            confidence.append(_probability(probabilities[label], f"{path}:{number}"))
     if len(labels) != lines:
         raise DataError(
             f"{path} has {len(labels)} lines, but the gold file has {lines}. Both must have the "
             "same number of lines."
         )
-    return _Predictions(labels, confidence if len(confidence) == lines else None)
+    return labels, confidence if len(confidence) == lines else None
 
 
 def _probability(word: str, where: str) -> float:
@@ -231,15 +219,13 @@ def _probability(word: str, where: str) -> float:
     return probability
 
 
-def _scores(
-    gold: list[int], found: Sequence[_Predictions], index: Mapping[str, int]
-) -> dict[str, Any]:
-    scores = [class_scores(gold, one.indices(index), len(index), one.confidence) for one in found]
+def _seed_scores(scores: Sequence[ClassScores]) -> dict[str, Any]:
+    """Return the scores of a system over seeds, and its confusion matrix, as JSON types."""
     content: dict[str, Any] = {"seeds": len(scores)}
     for column in COLUMNS:
-        values = [getattr(one, column) for one in scores]
+        values = [getattr(score, column) for score in scores]
         if None not in values:
-            seeds = SeedRange.of(values)
-            content[column] = {"mean": seeds.mean, "sd": seeds.deviation, "values": values}
-    content["confusion"] = np.sum([one.confusion for one in scores], axis=0).tolist()
+            seeds = SeedRange(values)
+            content[column] = {"mean": seeds.mean, "sd": seeds.std, "values": values}
+    content["confusion"] = np.sum([score.confusion for score in scores], axis=0).tolist()
     return content

@@ -86,7 +86,9 @@ class Annotator:
         with _unneeded_torch_hidden():
             errant, spacy = (import_optional(name, PURPOSE, "gec") for name in ("errant", "spacy"))
         self.typed = model is not None
-        self._nlp = _pipeline(spacy, model) if model is not None else _blank_pipeline(spacy)
+        self._nlp = _pipeline(spacy, model) if model is not None else spacy.blank("en")
+        if model is None:
+            self._nlp.add_pipe("sentencizer")
         self._rules = _CachedRules(self._nlp) if _can_cache_rules(self._nlp) else None
         threads = import_optional("threadpoolctl", PURPOSE, "gec").ThreadpoolController()
         # The matrices are so small that more threads of numpy mostly wait for each other.
@@ -116,7 +118,7 @@ class Annotator:
             if before != after
             for sentence in (before, after)
         }
-        documents = (self._new_document(self._nlp.vocab, list(each)) for each in changed)
+        documents = (self._new_document(self._nlp.vocab, list(sentence)) for sentence in changed)
         with self._one_thread():
             parses = dict(zip(changed, self._parse(documents), strict=True))
         sentences = []
@@ -273,7 +275,7 @@ def _substitution_costs(
         dtype=np.float64,
     )
     equal = rows[:, None, :] == columns[None, :, :]
-    is_open = [np.isin(each[:, 3], open_classes) for each in (rows, columns)]
+    is_open = [np.isin(side[:, 3], open_classes) for side in (rows, columns)]
     both_open = is_open[0][:, None] & is_open[1][None, :]
     lemmas = np.where(equal[..., 2], 0.0, LEMMA_COST)
     classes = np.where(equal[..., 3], 0.0, np.where(both_open, OPEN_CLASS_COST, CLASS_COST))
@@ -386,13 +388,6 @@ def _unneeded_torch_hidden() -> Iterator[None]:
 def _m2_edit(edit: Any) -> M2Edit:
     correction = " ".join(token.text for token in edit.c_toks)
     return M2Edit(edit.o_start, edit.o_end, edit.type, correction)
-
-
-def _blank_pipeline(spacy: Any) -> Any:
-    """Return a spaCy pipeline that splits text into tokens and sentences, without tagging."""
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    return pipeline
 
 
 def _pipeline(spacy: Any, model: str) -> Any:

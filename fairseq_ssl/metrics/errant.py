@@ -5,7 +5,7 @@ Counts are the same as those of ``errant_compare`` for span-based correction.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ from fairseq_ssl.metrics.metric import (
     TextSource,
     check_hypotheses,
     check_lengths,
+    f_scores,
     read_gold,
     text_label,
     text_lines,
@@ -61,10 +62,6 @@ class TypedCounts:
     def totals(self) -> TypeTotals:
         """Return the numbers of correct, wrong and missing edits over all types."""
         return self.correct.total(), self.wrong.total(), self.missing.total()
-
-    def of(self, kind: str) -> TypeTotals:
-        """Return the numbers of correct, wrong and missing edits of one type."""
-        return self.correct[kind], self.wrong[kind], self.missing[kind]
 
 
 def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCounts:
@@ -111,26 +108,15 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits.
-
-    Precision is 1 without wrong edits. Recall is 1 without missing edits.
-    """
+    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits."""
     correct, wrong, missing = counts
-    precision = correct / (correct + wrong) if wrong else 1.0
-    recall = correct / (correct + missing) if missing else 1.0
-    below = beta * beta * precision + recall
-    return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
-
-
-def full_type(kind: str) -> str:
-    """Return an error type unchanged, such as ``R:VERB:SVA``, with its operation."""
-    return kind
+    return f_scores(correct, correct + wrong, correct + missing, beta)
 
 
 TIERS: dict[str, Callable[[str], str]] = {
     "operation": operation,
     "type": main_type,
-    "full-type": full_type,
+    "full-type": str,
 }
 """Functions from a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
 
@@ -145,18 +131,14 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
     Returns:
         Counts by category, in order of decreasing count in the gold edits.
     """
-    category, total = TIERS[tier], TypedCounts()
+    category = TIERS[tier]
+    totals: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for sentence in counts:
-        for ours, part in zip(_parts(total), _parts(sentence), strict=True):
+        for at, part in enumerate((sentence.correct, sentence.wrong, sentence.missing)):
             for kind, count in part.items():
-                ours[category(kind)] += count
-    gold = total.correct + total.missing
-    kinds = sorted({*gold, *total.wrong}, key=lambda kind: (-gold[kind], kind))
-    return {kind: total.of(kind) for kind in kinds}
-
-
-def _parts(counts: TypedCounts) -> tuple[Counter[str], ...]:
-    return counts.correct, counts.wrong, counts.missing
+                totals[category(kind)][at] += count
+    rows = ((kind, tuple(numbers)) for kind, numbers in totals.items())
+    return dict(sorted(rows, key=lambda row: (-row[1][0] - row[1][2], row[0])))
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
@@ -236,11 +218,7 @@ class Errant(EditMetric):
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the numbers of correct, wrong and missing edits per hypothesis, [sentences, 3]."""
-        return edit_statistics(self.typed_counts(hypotheses, label))
-
-    def typed_counts(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> list[TypedCounts]:
-        """Return the edit counts of each hypothesis by error type."""
-        return self.typed_counts_of_systems({label: hypotheses})[label]
+        return edit_statistics(self.typed_counts_of_systems({label: hypotheses})[label])
 
     def typed_counts_of_systems(
         self, systems: Mapping[str, Sequence[str]]
@@ -258,7 +236,7 @@ class Errant(EditMetric):
         label = next(iter(systems)) if len(systems) == 1 else HYPOTHESES
         annotated = self._annotate(pairs, label)
         return {
-            label: self._compare([each.annotators[number] for each in annotated], self.gold)
+            label: self._compare([sentence.annotators[number] for sentence in annotated], self.gold)
             for number, label in enumerate(systems)
         }
 
@@ -312,4 +290,4 @@ class Errant(EditMetric):
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:
     """Return the correct, wrong and missing edits over all types as an array, [sentences, 3]."""
-    return np.array([each.totals() for each in counts], dtype=np.float64)
+    return np.array([sentence.totals() for sentence in counts], dtype=np.float64)

@@ -137,7 +137,7 @@ class Gleu(ReferenceMetric):
         The rounds of `values` cannot be computed from sums.
         """
         counts = totals.reshape(len(self.references), -1)
-        return float(np.mean([gleu_of(each) for each in counts]))
+        return float(np.mean([gleu_of(annotator) for annotator in counts]))
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
         """Return GLEU of one sentence, the mean over references. Counts of 0 become 1."""

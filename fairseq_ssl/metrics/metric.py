@@ -25,13 +25,8 @@ from fairseq_ssl.text.m2 import M2Sentence, read_m2
 class SeedRange:
     """Scores of a system over random seeds."""
 
-    values: tuple[float, ...]
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> SeedRange:
-        """Create a range from one or more scores."""
-        assert values
-        return cls(tuple(values))
+    values: Sequence[float]
+    """One score or more."""
 
     @property
     def mean(self) -> float:
@@ -39,23 +34,23 @@ class SeedRange:
         return statistics.fmean(self.values)
 
     @property
-    def deviation(self) -> float:
+    def std(self) -> float:
         """Sample standard deviation over the seeds, 0 for a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
-    def shown(self, digits: int = 2) -> str:
+    def format(self, digits: int = 2) -> str:
         """Return ``61.20 ± 0.35``, or ``61.20`` for a single seed."""
         mean = f"{self.mean:.{digits}f}"
-        return f"{mean} ± {self.deviation:.{digits}f}" if len(self.values) > 1 else mean
+        return f"{mean} ± {self.std:.{digits}f}" if len(self.values) > 1 else mean
 
     def __str__(self) -> str:
         """Return the mean and the standard deviation with two digits."""
-        return self.shown()
+        return self.format()
 
 
 def cell(values: Sequence[float], digits: int = 2) -> str:
     """Return a table cell such as ``61.20 ± 0.35 (3)`` for three seeds, or ``not run``."""
-    return f"{SeedRange.of(values).shown(digits)} ({len(values)})" if values else "not run"
+    return f"{SeedRange(values).format(digits)} ({len(values)})" if values else "not run"
 
 
 SentenceStatistics = NDArray[np.float64]
@@ -115,8 +110,8 @@ def bootstrap_statistics(
 
     def difference(weights: SentenceStatistics) -> float:
         ours, theirs = (
-            float(np.mean([score(weights @ statistics) for statistics in each]))
-            for each in (system, baseline)
+            float(np.mean([score(weights @ statistics) for statistics in seeds]))
+            for seeds in (system, baseline)
         )
         return ours - theirs
 
@@ -165,11 +160,11 @@ class MetricScore:
         return self.values[self.name]
 
     def __str__(self) -> str:
-        others = [
+        further = [
             f"{name} = {value:.2f}" for name, value in self.values.items() if name != self.name
         ]
-        shown = f"{self.name} = {self.score:.2f}"
-        return f"{shown} ({' '.join(others)})" if others else shown
+        score = f"{self.name} = {self.score:.2f}"
+        return f"{score} ({' '.join(further)})" if further else score
 
 
 class Metric(ABC):
@@ -371,6 +366,19 @@ def check_reference_list(references: Sequence[str]) -> None:
     """Raise TypeError if the references of one sentence are a string."""
     if isinstance(references, str):
         raise TypeError("Expected a list of references, not a string.")
+
+
+def f_scores(
+    correct: float, proposed: float, gold: float, beta: float = 0.5
+) -> tuple[float, float, float]:
+    """Return precision, recall and F, 0 to 1, of numbers of correct, proposed and gold edits.
+
+    Precision is 1 without proposed edits. Recall is 1 without gold edits.
+    """
+    precision = correct / proposed if proposed else 1.0
+    recall = correct / gold if gold else 1.0
+    below = beta * beta * precision + recall
+    return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
 
 
 def read_gold(gold: str | Path | Iterable[M2Sentence]) -> tuple[str, list[M2Sentence]]:

@@ -36,9 +36,6 @@ from fairseq_ssl.text.m2 import M2Sentence, main_type
 
 MOST_FREQUENT = 10
 """Max number of types in tables of shares and in figures."""
-ANALYSES = (*TIERS, "level", "share")
-"""Analyses of `SystemScores.analyze`."""
-ALL = "all"
 M2_SUFFIXES = (".m2", ".m2.gz")
 STDIN = Path("-")
 
@@ -93,12 +90,13 @@ class ScoreBreakdown:
         }
         for name, systems in self.counts.items():
             for column, seeds in zip(self.columns, systems, strict=True):
-                columns = map(list, zip(*seeds, strict=True))
-                content[name][column] |= {
-                    **dict(zip(("tp", "fp", "fn"), columns, strict=True)),
-                    "precision": [_percentage(seed, 0) for seed in seeds],
-                    "recall": [_percentage(seed, 1) for seed in seeds],
-                }
+                content[name][column] |= dict(
+                    zip(("tp", "fp", "fn"), map(list, zip(*seeds, strict=True)), strict=True)
+                )
+                for at, score in enumerate(("precision", "recall")):
+                    content[name][column][score] = [
+                        100 * errant_scores(seed)[at] if any(seed) else None for seed in seeds
+                    ]
         return content
 
 
@@ -147,10 +145,10 @@ class SystemScores:
         """Compute scores by level or by error type, and store them in `breakdown`.
 
         Args:
-            by: a name in `ANALYSES`
+            by: a name in `TIERS`, ``level`` or ``share``
             levels: sentence indices by level (default: one level of all sentences)
         """
-        levels = {ALL: list(range(self.sentences))} if levels is None else levels
+        levels = {"all": list(range(self.sentences))} if levels is None else levels
         if by == "level":
             self._analyze_levels(levels)
             return
@@ -166,10 +164,12 @@ class SystemScores:
 
     def _analyze_levels(self, levels: Levels) -> None:
         """Score the sentences of each level."""
-        self.breakdown = ScoreBreakdown("levels", self.metric.name, list(self.systems), {})
+        name = self.metric.name
+        self.breakdown = ScoreBreakdown("levels", name, list(self.systems), {})
         for level, indices in levels.items():
             self.breakdown.rows[level] = [
-                self._range_of(outputs, indices) for outputs in self.systems.values()
+                SeedRange([self.metric.values(seed.rows[indices])[name] for seed in seeds])
+                for seeds in self.systems.values()
             ]
 
     def _analyze_categories(self, tier: str, beta: float) -> None:
@@ -197,8 +197,7 @@ class SystemScores:
         self.breakdown = ScoreBreakdown("shares", "% of gold edits", list(levels), {})
         for kind in frequent:
             self.breakdown.rows[kind] = [
-                SeedRange.of([100 * count[kind] / max(1, count.total())])
-                for count in counts.values()
+                SeedRange([100 * count[kind] / max(1, count.total())]) for count in counts.values()
             ]
 
     def values(self) -> dict[str, list[SeedRange]]:
@@ -208,7 +207,7 @@ class SystemScores:
             for outputs in self.systems.values()
         ]
         return {
-            name: [SeedRange.of([seed[name] for seed in seeds]) for seeds in values]
+            name: [SeedRange([seed[name] for seed in seeds]) for seeds in values]
             for name in values[0][0]
         }
 
@@ -240,16 +239,12 @@ class SystemScores:
             }
         return {**content, "signature": str(self.signature())}
 
-    def _range_of(self, outputs: Sequence[ScoredOutput], indices: Sequence[int]) -> SeedRange:
-        name = self.metric.name
-        return SeedRange.of([self.metric.values(each.rows[indices])[name] for each in outputs])
-
 
 def system_files(systems: Mapping[str, Sequence[str | Path]]) -> dict[str, list[Path]]:
     """Return the files of each system as paths. Raise UsageError for a system without files."""
-    files = {name: path_list(some) for name, some in systems.items()}
-    for name, some in files.items():
-        if not some:
+    files = {name: path_list(paths) for name, paths in systems.items()}
+    for name, paths in files.items():
+        if not paths:
             raise UsageError(f"The system {name} has no files. Expected one for each seed.")
     return files
 
@@ -279,20 +274,20 @@ def score_systems(
         >>> print(scores.values()["accuracy"][0])
         100.00
     """
-    files, others = system_files(systems), path_list(baseline)
+    files, baseline = system_files(systems), path_list(baseline)
     if not files:
         raise UsageError("`systems` is empty. Expected one system or more.")
-    paths = dict.fromkeys(chain(*files.values(), others))
-    texts = {path: read_output(path) for path in paths}
+    paths = dict.fromkeys(chain(*files.values(), baseline))
+    texts = {path: _read_output(path) for path in paths}
     outputs = _score_outputs(metric, texts)
     scores = SystemScores(
-        metric, {name: [outputs[path] for path in some] for name, some in files.items()}
+        metric, {name: [outputs[path] for path in paths] for name, paths in files.items()}
     )
     if scores.is_single:
         ((name, (path,)),) = files.items()
         scores.name = "" if Path(name) == path else name
-    if others:
-        scores.compare([outputs[path] for path in others], resamples)
+    if baseline:
+        scores.compare([outputs[path] for path in baseline], resamples)
     return scores
 
 
@@ -312,7 +307,7 @@ def _score_outputs(metric: Metric, texts: Mapping[Path, list[str]]) -> dict[Path
     }
 
 
-def read_output(path: Path) -> list[str]:
+def _read_output(path: Path) -> list[str]:
     """Return the lines of a file, or of stdin for ``-``. Raise DataError if there are none."""
     lines = list(stdin_lines() if path == STDIN else read_lines(path))
     if not lines:
@@ -354,15 +349,10 @@ def _type_scores(seeds: Sequence[TypeTotals], beta: float) -> SeedRange | None:
     The F of a corpus without edits is 100, but a type without edits must not raise the mean.
     """
     scores = [100 * errant_scores(seed, beta)[2] for seed in seeds if any(seed)]
-    return SeedRange.of(scores) if scores else None
-
-
-def _percentage(counts: TypeTotals, index: int) -> float | None:
-    """Return precision (index 0) or recall (1) of an error type, or None without counts."""
-    return 100 * errant_scores(counts)[index] if any(counts) else None
+    return SeedRange(scores) if scores else None
 
 
 def _range_content(scores: SeedRange | None) -> dict[str, Any]:
     if scores is None:
-        return {"mean": None, "deviation": None, "seeds": []}
-    return {"mean": scores.mean, "deviation": scores.deviation, "seeds": list(scores.values)}
+        return {"mean": None, "std": None, "seeds": []}
+    return {"mean": scores.mean, "std": scores.std, "seeds": list(scores.values)}

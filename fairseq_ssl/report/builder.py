@@ -12,7 +12,7 @@ from fairseq_ssl.errors import DataError, UsageError, check_choice
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import convert_fields, optional_path
-from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
+from fairseq_ssl.metrics import Accuracy, Bleu, Chrf, Gleu, MaxMatch
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
 from fairseq_ssl.metrics.tables import system_files
 from fairseq_ssl.report.page import Page, score_table
@@ -252,7 +252,7 @@ def build_metric(sentences: Sentences, comparison: Comparison) -> Metric:
     if name == "m2":
         if comparison.gold is None:
             raise UsageError("The metric m2 needs `gold`.")
-        return M2(comparison.gold)
+        return MaxMatch(comparison.gold)
     if name == "gleu" and sentences.source is None:
         raise UsageError("The metric gleu needs `source`.")
     if not references:

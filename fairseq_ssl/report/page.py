@@ -86,7 +86,7 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
             together[:] = score.values
 
     def seeds(runs: dict[str, float], together: list[float]) -> SeedRange:
-        return SeedRange.of(max(list(runs.values()), together, key=len))
+        return SeedRange(max(list(runs.values()), together, key=len))
 
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     columns.sort(key=lambda column: column[0])

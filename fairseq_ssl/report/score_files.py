@@ -99,7 +99,7 @@ def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tu
     if isinstance(content.get("systems"), dict):
         for name, metrics in content["systems"].items():
             for metric, scores in _seed_ranges(metrics).items():
-                yield name, metric, scores.values
+                yield name, metric, tuple(scores.values)
     elif _is_number(content.get("score")):
         yield system, str(content.get("name", "score")), (float(content["score"]),)
     else:
@@ -169,7 +169,7 @@ def _seed_range(content: Any) -> SeedRange | None:
     values = content.get("seeds", content.get("values"))
     if not (isinstance(values, list) and values and all(map(_is_number, values))):
         return None
-    return SeedRange.of([float(value) for value in values])
+    return SeedRange([float(value) for value in values])
 
 
 def _seed_ranges(columns: Any) -> dict[str, SeedRange]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, gold_edit
+from fairseq_ssl.metrics.maxmatch.scores import gold_edit, proposed_edits
 from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.report.score_files import Breakdown
 from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, apply_m2_edits, main_type
@@ -43,18 +43,15 @@ def gold_errors(
         gold: sentences of an M2 file.
         outputs: lines of each system.
     """
-    match = MaxMatch()
     return [
-        _sentence_errors(match, sentence, [lines[index] for lines in outputs])
+        _sentence_errors(sentence, [lines[index] for lines in outputs])
         for index, sentence in enumerate(gold)
     ]
 
 
-def _sentence_errors(
-    match: MaxMatch, sentence: M2Sentence, outputs: Sequence[str]
-) -> list[GoldError]:
+def _sentence_errors(sentence: M2Sentence, outputs: Sequence[str]) -> list[GoldError]:
     errors: dict[tuple[int, int, str, str], GoldError] = {}
-    proposed = [match.edits(sentence, output) for output in outputs]
+    proposed = [proposed_edits(sentence, output) for output in outputs]
     for annotator, (_, edits) in enumerate(sorted(sentence.annotators.items())):
         for edit in edits:
             if edit.type in NOT_CORRECTED:
@@ -94,7 +91,7 @@ def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[s
         rows.insert(0, ("all", all_errors))
     return {
         f"{kind} ({len(of_kind)})": {
-            name: SeedRange.of([100 * sum(system in one.by for one in of_kind) / len(of_kind)])
+            name: SeedRange([100 * sum(system in one.by for one in of_kind) / len(of_kind)])
             for system, name in enumerate(systems)
         }
         for kind, of_kind in rows

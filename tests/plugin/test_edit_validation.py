@@ -79,7 +79,7 @@ def by_hand(model: Any, task: Any, corpus: Path) -> dict[str, float]:
         text = Spans.of([np.where(ids < len(dictionary), ids, dictionary.unk())])
         counts = None if model.subwords is None else model.subwords.lengths(text.ids)
         split = windows.split(text, counts)
-        gold = [edits.ids[name] for name in names.split()]
+        gold = [edits.names.index(name) for name in names.split()]
         predicted: list[int] = []
         for one in range(len(split.text)):
             window = split.select(np.array([one]))

@@ -36,8 +36,6 @@ class Lattice:
     cells: list[Cell]
     steps: dict[Cell, dict[Cell, int]]
     """Steps by end cell and start cell, with the number of distances (1 or 2) that allow them."""
-    left_out: tuple[int, int] = (0, 0)
-    """Numbers of words at the start and at the end without cells, because all paths keep them."""
 
     @cached_property
     def width(self) -> int:
@@ -52,86 +50,46 @@ class Lattice:
         return self.source[row] == self.output[column]
 
 
-def lattice(
-    source: Sequence[str],
-    output: Sequence[str],
-    max_cells: int = MAX_CELLS,
-    kept: int | None = None,
-) -> Lattice:
-    """Return the lattice of all minimal paths from source to output.
-
-    Args:
-        source: words of the source
-        output: words of the output
-        max_cells: max number of cells
-        kept: max number of words to include at each end, for words that all paths keep (default:
-            all)
+def lattice(source: Sequence[str], output: Sequence[str], max_cells: int = MAX_CELLS) -> Lattice:
+    """Return the lattice of all minimal paths from the words of a source to those of an output.
 
     Raises:
         TooWideError: if the lattice has more than `max_cells` cells
     """
-    lead = _count_kept_prefix(source, output)
-    rest = _count_kept_prefix(source[lead:][::-1], output[lead:][::-1])
-    end, width = len(source) - rest, len(output) + 1
     rows_of: dict[str, int] = {}
-    for number, word in enumerate(source[lead:end], 1):
+    for number, word in enumerate(source, 1):
         rows_of[word] = rows_of.get(word, 0) | 1 << number
-    matches = [rows_of.get(word, 0) for word in output[lead : len(output) - rest]]
-    tables = (_unit_cost_tables(matches, end - lead), _double_cost_tables(matches, end - lead))
-    steps = _steps(*tables, end - lead, (lead, lead, width), max_cells)
-    left_out = (0, 0) if kept is None else (max(0, lead - kept), max(0, rest - kept))
-    diagonal = width + 1
-    first, last = left_out[0] * diagonal, len(source) * width + len(output)
-    for cell in range(first + diagonal, (lead + 1) * diagonal, diagonal):
-        steps[cell] = {cell - diagonal: 2}
-    for cell in range(last - left_out[1] * diagonal, last - rest * diagonal, -diagonal):
-        steps[cell] = {cell - diagonal: 2}
-    if first < lead * diagonal:
-        steps[first] = {}
-    return Lattice(source, output, sorted(steps), steps, left_out)
-
-
-def _count_kept_prefix(source: Sequence[str], output: Sequence[str]) -> int:
-    """Return the number of words at the start that all minimal paths keep.
-
-    A word of the common prefix that occurs once in each sentence is kept by all minimal paths,
-    because another path needs an additional edit before and after the word.
-    """
-    alike = 0
-    for one, other in zip(source, output, strict=False):
-        if one != other:
-            break
-        alike += 1
-    while alike and not source.count(source[alike - 1]) == output.count(source[alike - 1]) == 1:
-        alike -= 1
-    return alike
+    matches = [rows_of.get(word, 0) for word in output]
+    length = len(source)
+    tables = (_unit_cost_tables(matches, length), _double_cost_tables(matches, length))
+    steps = _steps(*tables, length, max_cells)
+    return Lattice(source, output, sorted(steps), steps)
 
 
 def _steps(
-    first: Tables, second: Tables, length: int, at: tuple[int, int, int], max_cells: int
+    first: Tables, second: Tables, length: int, max_cells: int
 ) -> dict[Cell, dict[Cell, int]]:
     """Collect the steps of all minimal paths, backward from the last cell.
 
     Args:
-        first: tables of the first distance, which cover a part of the lattice
+        first: tables of the first distance
         second: tables of the second distance
-        length: number of source words of this part
-        at: first row and first column of this part, and the width of the lattice
+        length: number of source words
         max_cells: max number of cells
 
     The bits of `second` are shifted above those of `first`, so that one operation reads both.
     """
     above = length + 1
     pairs, deletes, inserts = (
-        [one | two << above for one, two in zip(*both, strict=True)]
+        [bits | more_bits << above for bits, more_bits in zip(*both, strict=True)]
         for both in zip(first, second, strict=True)
     )
-    top, left, width = at
+    width = len(pairs)
     both = 1 | 1 << above
     times = {1: 1, 1 << above: 1, both: 2}
     steps: dict[Cell, dict[Cell, int]] = {}
-    row_above = {len(pairs) - 1: both}
-    begin = (top + length) * width + left
+    row_above = {width - 1: both}
+    begin = length * width
     for row in range(length, -1, -1):
         here, row_above = row_above, {}
         waiting = sorted(here)
@@ -163,8 +121,8 @@ def _unit_cost_tables(matches: list[int], length: int) -> Tables:
     more, less = every, 0  # distance is higher, or lower, than in the cell above
     pairs, deletes, inserts = [0], [every], [0]
     for match in matches:
-        found = match | less
-        same = ((((found & more) + more) ^ more) | found) & every  # same as in the diagonal cell
+        equal = match | less
+        same = ((((equal & more) + more) ^ more) | equal) & every  # same as in the diagonal cell
         right_more = less | every & ~(same | more)
         right_less = same & more
         shifted = (right_more << 1 | 2) & every

@@ -54,8 +54,6 @@ class Arcs:
     """Number of copies of an arc in the script's list, if there are several."""
     count: int
     """Length of the script's list."""
-    before: float = 0.0
-    """Number of words before the first cell, which the lattice leaves out."""
 
     def edit(self, arc: Arc) -> ArcEdit:
         """Return the source span, source words and output words of an arc."""
@@ -80,7 +78,6 @@ def merged_arcs(lattice: Lattice, unchanged: int, max_arcs: int) -> Arcs | None:
 
     Return None if there are more than `max_arcs` arcs.
     """
-    lead, rest = lattice.left_out
     into, steps, order, copies = _single_steps(lattice)
     count = sum(copies.values()) + len(order) - len(copies)
     first = len(order)
@@ -89,18 +86,17 @@ def merged_arcs(lattice: Lattice, unchanged: int, max_arcs: int) -> Arcs | None:
             for head, same in onward:
                 if kept + same > unchanged:
                     continue
-                found = into[head]
-                before = found.get(tail)
+                edits = into[head]
+                before = edits.get(tail)
                 if before is None or length + 1 < before[0]:
                     if before is not None:
                         copies[tail, head] = copies.get((tail, head), 1) + 1
-                    found[tail] = (length + 1, kept + same)
+                    edits[tail] = (length + 1, kept + same)
                     order.append((tail, head))
         if len(order) > max_arcs:
             return None
-    longer, looked_at = _without_kept(into, order[first:], lead % 2 == 0)
-    count += 2 * (lead + rest) + lead // 2 + len(longer) + (rest + (not looked_at)) // 2
-    return Arcs(lattice, into, order[:first] + longer, copies, count, float(lead))
+    longer = _without_kept(into, order[first:])
+    return Arcs(lattice, into, order[:first] + longer, copies, count + len(longer))
 
 
 def _single_steps(
@@ -114,10 +110,7 @@ def _single_steps(
     copies: dict[Arc, int] = {}
     for head, cell in enumerate(cells):
         for before, times in lattice.steps[cell].items():
-            tail = number.get(before)
-            if tail is None:
-                continue
-            same = 0
+            tail, same = number[before], 0
             if cell - before > lattice.width:
                 row, column = divmod(before, lattice.width)
                 same = int(source[row] == output[column])
@@ -129,15 +122,14 @@ def _single_steps(
     return into, onward, order, copies
 
 
-def _without_kept(
-    into: list[dict[int, Merged]], order: list[Arc], looked_at: bool
-) -> tuple[list[Arc], bool]:
+def _without_kept(into: list[dict[int, Merged]], order: list[Arc]) -> list[Arc]:
     """Remove arcs that only keep words, except an arc after a removed one.
 
     The authors' script removes items from a list while iterating over it, which skips the next
-    item. Return the remaining arcs, and True if the script would not skip the next arc.
+    item. Return the remaining arcs.
     """
     left: list[Arc] = []
+    looked_at = True
     for arc in order:
         steps, kept = into[arc[1]][arc[0]]
         if looked_at and steps == kept > 1:
@@ -146,7 +138,7 @@ def _without_kept(
         else:
             left.append(arc)
             looked_at = True
-    return left, looked_at
+    return left
 
 
 class ArcPaths:
@@ -166,9 +158,7 @@ class ArcPaths:
             steps, kept = into[arc[1]][arc[0]]
             if kept < steps:
                 dearer[arc] = steps + SMALL
-                for _ in range(
-                    times - 1
-                ):  # repeated addition, because a product rounds differently
+                for _ in range(times - 1):  # because a product rounds differently
                     dearer[arc] += SMALL
         if dearer:
             self._plain = self._weighed(dearer)
@@ -176,15 +166,15 @@ class ArcPaths:
         width = arcs.lattice.width
         for head, cell in enumerate(arcs.lattice.cells):
             self._heads.setdefault(cell // width, []).append(head)
-        self._found: dict[frozenset[tuple[Arc, float]], list[ArcEdit]] = {}
+        self._best: dict[frozenset[tuple[Arc, float]], list[ArcEdit]] = {}
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
         """Return the edits of the path with the most gold edits."""
         favored = self._gold_weights(gold)
         key = frozenset(favored.items())
-        if key not in self._found:
-            self._found[key] = self._path(self._shortest(favored))
-        return self._found[key]
+        if key not in self._best:
+            self._best[key] = self._path(self._shortest(favored))
+        return self._best[key]
 
     def _weighed(self, weights: dict[Arc, float]) -> list[tuple[int, int, float]]:
         """Return all arcs as (first cell, last cell, weight). `weights` overrides the defaults."""
@@ -207,33 +197,32 @@ class ArcPaths:
     def _at(self, start: int, end: int) -> list[Arc]:
         """Return the sorted arcs whose source span is `start` to `end`."""
         lattice, into = self.arcs.lattice, self.arcs.into
-        found = [
+        return sorted(
             (tail, head)
             for head in self._heads.get(end, ())
             for tail in into[head]
             if lattice.cells[tail] // lattice.width == start
-        ]
-        return sorted(found)
+        )
 
     def _gold_weights(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
         """Return the weights of arcs in the spans of gold edits, large negative for matches."""
-        found: dict[Arc, float] = {}
+        weights: dict[Arc, float] = {}
         low = -self.arcs.count
         for span in {edit[:2] for edit in gold}:
             gold_edits = [edit for edit in gold if edit[:2] == span]
             here = self._at(*span)
             if span[0] == span[1] and here:
                 edits = {arc: self.arcs.edit(arc) for arc in here}
-                found.update(self._insertions(edits, gold_edits, low))
+                weights.update(self._insertions(edits, gold_edits, low))
                 continue
             lengths = {count_words(text) for edit in gold_edits for text in edit.alternatives}
             for arc in here:
                 if self._output_length(arc, span) not in lengths:
                     continue
                 edit = self.arcs.edit(arc)
-                if any(each.fits(edit) for each in gold_edits):
-                    found[arc] = low
-        return found
+                if any(gold_edit.fits(edit) for gold_edit in gold_edits):
+                    weights[arc] = low
+        return weights
 
     def _output_length(self, arc: Arc, span: tuple[int, int]) -> int:
         """Return the number of output words of an arc."""
@@ -248,12 +237,12 @@ class ArcPaths:
         arcs = self.arcs
         here = [arc for arc in edits for _ in range(arcs.copies.get(arc, 1))]
         favored, passed = match_insertions(here, edits, gold_edits)
-        found: dict[Arc, float] = {
+        weights: dict[Arc, float] = {
             arc: low if arc in favored else arcs.into[arc[1]][arc[0]][0] for arc in edits
         }
         for arc in passed:
-            found[arc] += SMALL
-        return found
+            weights[arc] += SMALL
+        return weights
 
     def _shortest(self, favored: dict[Arc, float]) -> list[int]:
         """Return the predecessor of each cell on its shortest path (Bellman-Ford).
@@ -262,7 +251,7 @@ class ArcPaths:
         Because the arcs are ordered, few sweeps change a distance.
         """
         arcs = self._weighed(favored) if favored else self._plain
-        distances = [self.arcs.before] + [inf] * (len(self.arcs.into) - 1)
+        distances = [0.0] + [inf] * (len(self.arcs.into) - 1)
         came = [0] * len(distances)
         changed = True
         while changed:

@@ -7,10 +7,9 @@ weighted and counted as in the authors' script, m2scorer, in the 2016 version.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +24,13 @@ from fairseq_ssl.metrics.metric import (
     MetricScore,
     SentenceStatistics,
     check_hypotheses,
+    f_scores,
     read_gold,
 )
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 UNCHANGED = 2
-"""Default max number of unchanged words in an edit."""
+"""Max number of unchanged words in an edit."""
 
 MAX_ARCS = 100_000
 """Max number of arcs for `ArcPaths`. Larger lattices use `WidePaths`."""
@@ -49,78 +49,47 @@ class MatchCounts(NamedTuple):
         return MatchCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-class MatchScores(NamedTuple):
-    """Precision, recall and F, 0 to 1."""
+def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCounts]]:
+    """Return the counts of each hypothesis, one per annotator in sorted order.
 
-    precision: float
-    recall: float
-    f: float
-
-
-@dataclass(frozen=True)
-class MaxMatch:
-    """Extraction of the edits of hypotheses, and their comparison with gold edits."""
-
-    unchanged: int = UNCHANGED
-    """Max number of unchanged words in an edit."""
-    beta: float = 0.5
-    """Weight of recall relative to precision."""
-    max_arcs: int = MAX_ARCS
-    """Max number of arcs for `ArcPaths`."""
-
-    def __call__(self, pairs: Sequence[tuple[M2Sentence, str]]) -> list[Sequence[MatchCounts]]:
-        """Return the counts of each hypothesis, one per annotator in sorted order."""
-        return [self.counts(sentence, output) for sentence, output in pairs]
-
-    def counts(self, sentence: M2Sentence, output: str) -> list[MatchCounts]:
-        """Return the counts of a hypothesis, one per annotator in sorted order."""
+    Args:
+        pairs: gold sentences and hypotheses
+    """
+    counts = []
+    for sentence, output in pairs:
         gold = _gold(sentence)
-        proposed = self._propose(sentence, output, gold)
-        return [
-            MatchCounts(matches(path, edits), len(path), len(edits))
-            for path, edits in zip(proposed, gold, strict=True)
-        ]
-
-    def edits(self, sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-        """Return the edits of a hypothesis that match best, one list per annotator in order."""
-        return self._propose(sentence, output, _gold(sentence))
-
-    def _propose(
-        self, sentence: M2Sentence, output: str, gold: Sequence[Sequence[GoldEdit]]
-    ) -> list[list[ArcEdit]]:
-        words = output.split()
-        if words == list(sentence.words):
-            return [[] for _ in gold]
-        paths = self._paths(sentence, words, self._kept(gold))
-        return [paths.best(edits) for edits in gold]
-
-    def _kept(self, gold: Sequence[Sequence[GoldEdit]]) -> int | None:
-        """Return the max number of unchanged words at each end that an edit can include.
-
-        None means no limit, which is necessary if a gold edit has unchanged words.
-        """
-        keeping = any(edit.words in edit.alternatives for edits in gold for edit in edits)
-        return None if keeping or self.unchanged != UNCHANGED else UNCHANGED
-
-    def _paths(self, sentence: M2Sentence, words: list[str], kept: int | None) -> AnyPaths:
-        try:
-            cells = lattice(list(sentence.words), words, kept=kept)
-        except TooWideError:
-            raise DataError(
-                f"The hypothesis for the sentence in line {sentence.line} of the M2 file has "
-                f"{len(words)} words and differs too much from its source of "
-                f"{len(sentence.words)} words: the lattice has more than {MAX_CELLS} cells. "
-                "Expected one sentence per line."
-            ) from None
-        arcs = merged_arcs(cells, self.unchanged, self.max_arcs)
-        return ArcPaths(arcs) if arcs else WidePaths(cells, self.unchanged)
+        paths = _propose(sentence, output, gold)
+        counts.append(
+            [
+                MatchCounts(matches(path, edits), len(path), len(edits))
+                for path, edits in zip(paths, gold, strict=True)
+            ]
+        )
+    return counts
 
 
-class AnyPaths(Protocol):
-    """Search for the best path of each annotator through a lattice."""
+def proposed_edits(sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
+    """Return the edits of a hypothesis that match best, one list per annotator in order."""
+    return _propose(sentence, output, _gold(sentence))
 
-    def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
-        """Return the edits of the path with the most gold edits."""
+
+def _propose(
+    sentence: M2Sentence, output: str, gold: Sequence[Sequence[GoldEdit]]
+) -> list[list[ArcEdit]]:
+    words, source = output.split(), list(sentence.words)
+    if words == source:
+        return [[] for _ in gold]
+    try:
+        cells = lattice(source, words)
+    except TooWideError:
+        raise DataError(
+            f"The hypothesis for the sentence in line {sentence.line} of the M2 file has "
+            f"{len(words)} words and differs too much from its source of {len(source)} words: the "
+            f"lattice has more than {MAX_CELLS} cells. Expected one sentence per line."
+        ) from None
+    arcs = merged_arcs(cells, UNCHANGED, MAX_ARCS)
+    paths = ArcPaths(arcs) if arcs else WidePaths(cells, UNCHANGED)
+    return [paths.best(edits) for edits in gold]
 
 
 def _gold(sentence: M2Sentence) -> list[list[GoldEdit]]:
@@ -172,27 +141,13 @@ def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -
     return counts
 
 
-def match_scores(counts: Iterable[float], beta: float = 0.5) -> MatchScores:
-    """Return precision, recall and F, 0 to 1, of counts of correct, proposed and gold edits.
-
-    Precision is 1 without proposed edits. Recall is 1 without gold edits.
-    """
-    correct, proposed, gold = counts
-    precision = correct / proposed if proposed else 1.0
-    recall = correct / gold if gold else 1.0
-    below = beta * beta * precision + recall
-    return MatchScores(
-        precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
-    )
-
-
 def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
     """Return F for choosing an annotator. It is 1 if there are no edits."""
     below = beta * beta * gold + proposed
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
 
-class M2(EditMetric):
+class MaxMatch(EditMetric):
     """F score of MaxMatch, the M2 score (Dahlmeier and Ng, 2012).
 
     Args:
@@ -204,7 +159,7 @@ class M2(EditMetric):
     Example:
         >>> from fairseq_ssl.text.m2 import M2Edit, M2Sentence
         >>> edits = [M2Edit(2, 3, "R:VERB:SVA", "sits")]
-        >>> metric = M2([M2Sentence(("a", "cat", "sit", "."), {0: edits})])
+        >>> metric = MaxMatch([M2Sentence(("a", "cat", "sit", "."), {0: edits})])
         >>> print(metric.corpus_score(["a cat sits ."]))
         F_0.5 = 100.00 (Precision = 100.00 Recall = 100.00)
     """
@@ -220,29 +175,28 @@ class M2(EditMetric):
     ) -> None:
         super().__init__(beta, jobs, progress)
         self._label, self.gold = read_gold(gold)
-        self._match = MaxMatch(beta=beta)
 
     def sentence_score(self, hypothesis: str, index: int = 0) -> MetricScore:
         """Score a hypothesis against the gold sentence at `index`."""
-        counts = choose_gold([self._match.counts(self.gold[index], hypothesis)], self.beta)
+        counts = choose_gold(count_matches([(self.gold[index], hypothesis)]), self.beta)
         return MetricScore(self.name, self.values(np.array(counts, dtype=np.float64)))
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the numbers of correct, proposed and gold edits, [sentences, 3]."""
         check_hypotheses(hypotheses, label, self._label, len(self.gold))
         pairs = list(zip(self.gold, hypotheses, strict=True))
-        counts = choose_gold(self._map(self._match, pairs, label), self.beta)
+        counts = choose_gold(self._map(count_matches, pairs, label), self.beta)
         return np.array(counts, dtype=np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
         """Return precision, recall and F of a corpus in percent, by name."""
-        return self._named(match_scores(rows.sum(0).tolist(), self.beta))
+        return self._named(f_scores(*rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters: beta, annotators, and options of the extraction."""
         return {
             **super().parameters(),
             "annotators": max(len(sentence.annotators) for sentence in self.gold),
-            "unchanged": self._match.unchanged,
+            "unchanged": UNCHANGED,
             "case": "compared",
         }

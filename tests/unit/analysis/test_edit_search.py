@@ -69,7 +69,7 @@ def test_counts_equal_decodings_of_one_round() -> None:
         for (hypothesis,), labels in zip(
             generator.generate([tagger], sample), np.split(gold, text.starts[1:]), strict=True
         ):
-            chosen = {edit.position: EDITS.ids[edit.label] for edit in hypothesis["edits"]}
+            chosen = {edit.position: EDITS.names.index(edit.label) for edit in hypothesis["edits"]}
             wanted = {at: label for at, label in enumerate(labels.tolist()) if label != KEEP_ID}
             predicted += len(chosen)
             correct += sum(wanted.get(at) == label for at, label in chosen.items())
@@ -132,7 +132,7 @@ def test_fewer_and_lower_options_are_preferred() -> None:
 def test_gold_labels_mark_edits_without_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [("a b", "a zebra b x"), ("c", "c")]
     labels = label_pairs(LabelExtractor(EDITS), pairs)
-    assert labels.tolist() == [0, NO_LABEL, EDITS.ids["APPEND_x"], 0, 0]
+    assert labels.tolist() == [0, NO_LABEL, EDITS.names.index("APPEND_x"), 0, 0]
     monkeypatch.setattr("fairseq_ssl.edits.extraction.align_tokens", lambda *sides: None)
     assert label_pairs(LabelExtractor(EDITS), pairs[:1]).tolist() == [NO_LABEL, 0, 0]
 

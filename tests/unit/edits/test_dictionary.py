@@ -36,7 +36,7 @@ def test_most_frequent_grams_are_kept_with_ties_in_alphabetical_order() -> None:
 def test_labels_and_their_ids() -> None:
     names = NAMES.split()
     assert list(SMALL.names) == names == list(map(str, SMALL.labels))
-    assert [SMALL.ids[name] for name in names] == list(range(17))
+    assert [SMALL.names.index(name) for name in names] == list(range(17))
     assert SMALL.names[SMALL.appends["a", "z"]] == "APPEND_a_z"
     assert SMALL.names[SMALL.replaces["a", "z"]] == "REPLACE_a_z"
     assert SMALL.names[SMALL.first_transform] == "SUFFIX_+s"

@@ -68,7 +68,7 @@ class FakeTagger:
         edits = torch.full((len(rows), len(EDITS.labels)), NONE)
         for at, one in enumerate(rows):
             for name, value in one.items():
-                edits[at, EDITS.ids[name]] = value
+                edits[at, EDITS.names.index(name)] = value
         return Logits(edits.to(self.dtype), torch.tensor(errors) if self.errors else None)
 
 

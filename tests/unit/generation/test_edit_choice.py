@@ -50,7 +50,7 @@ def choose(
     probabilities = torch.zeros(len(rows), len(EDITS.labels))
     for at, row in enumerate(rows):
         for name, value in row.items():
-            probabilities[at, EDITS.ids[name]] = value
+            probabilities[at, EDITS.names.index(name)] = value
     ids = np.array([known.bos(), *map(known.index, words.split())])
     found_errors = torch.tensor(errors) if errors else 1 - probabilities[:, 0]
     possible, at_start = PossibleEdits(EDITS, known), np.array(starts)
@@ -206,7 +206,7 @@ def test_new_words_have_one_id() -> None:
     words = dictionary(WORDS)
     edit = EditedIds(EDITS, words)
     text = spans(words, [["walk"], ["walks"], ["walked"]])
-    labels = [EDITS.ids[name] for name in ("KEEP", "SUFFIX_+ed", "KEEP", "SUFFIX_-s+ed")]
+    labels = [EDITS.names.index(name) for name in ("KEEP", "SUFFIX_+ed", "KEEP", "SUFFIX_-s+ed")]
     after, _ = edit(text, np.array([*labels, 0, 0]))
     assert len({*after.ids[[1, 3, 5]].tolist()}) == 1
     assert edit(text, np.array([*labels, 0, 0])).text.ids.tolist() == after.ids.tolist()
@@ -219,7 +219,7 @@ def test_merges_computed_by_hand() -> None:
     names += ["APPEND_c", "MERGE_hyphen", "MERGE_space", "MERGE_space", "KEEP"]
     names += ["KEEP", "MERGE_swap"]
     edit = EditedIds(EDITS, words)
-    found = resolved(edit, [EDITS.ids[name] for name in names], text)
+    found = resolved(edit, [EDITS.names.index(name) for name in names], text)
     after, origins = edit(text, found.labels)
     assert " ".join(words[one] for one in after.ids.tolist()) == (
         "<s> everyone a b <s> c well-known everyone <s> b"

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fairseq_ssl.edits.alignment import change_probabilities, token_edits
+from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS, parse_weights
+from fairseq_ssl.inference.correction import change_probabilities
 from tests.unit.generation.fake_tagger import (
     FakeTagger,
     Scores,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ssl.cli.correct import _explanation
-from fairseq_ssl.edits.alignment import change_probabilities, token_edits
+from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.generation.edit_rounds import AppliedEdit
 from fairseq_ssl.inference import correction
+from fairseq_ssl.inference.correction import change_probabilities
 from fairseq_ssl.text.raw_text import LineSegmenter, Sentence, TokenEdit
 
 

@@ -17,7 +17,7 @@ import sacrebleu
 
 from fairseq_ssl import metrics
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Errant, Gleu, paired_bootstrap
+from fairseq_ssl.metrics import Accuracy, Bleu, Chrf, Errant, Gleu, MaxMatch, paired_bootstrap
 from fairseq_ssl.text.m2 import parse_m2
 
 GOLD = [
@@ -40,14 +40,14 @@ def test_examples(module: str) -> None:
 
 def test_a_metric_loads_no_other_metric() -> None:
     code = (
-        "import sys; from fairseq_ssl.metrics import M2; others = 'bleu', 'errant', 'rouge'; "
+        "import sys; from fairseq_ssl.metrics import MaxMatch; others = 'bleu', 'errant', 'rouge'; "
         "assert not {f'fairseq_ssl.metrics.{name}' for name in others} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_corpus_and_sentence_scores() -> None:
-    metric = M2(parse_m2(GOLD, "gold"))
+    metric = MaxMatch(parse_m2(GOLD, "gold"))
     score = metric.corpus_score(HYPOTHESES)
     assert score.values["Precision"] == 100
     assert score.values["Recall"] == 50
@@ -119,7 +119,7 @@ def test_accuracy_ignores_the_line_ends_of_readlines(tmp_path: Path) -> None:
         (lambda: Gleu([["a"]]).corpus_score(["a"]), UsageError, "sources"),
         (lambda: Bleu([["a"]]).corpus_score(["a", "b"]), DataError, "references"),
         (lambda: Bleu([[]]).corpus_score([]), DataError, "no lines"),
-        (lambda: M2([], beta=1e200), UsageError, "beta"),
+        (lambda: MaxMatch([], beta=1e200), UsageError, "beta"),
         (lambda: Chrf(word_order=-1), UsageError, "word_order"),
         (lambda: metrics.score_systems(Accuracy([["a"]]), {"ours": []}), UsageError, "ours"),
         (lambda: paired_bootstrap(Accuracy([["a"]]), ["a"], ["a"], seed=-1), UsageError, "seed"),

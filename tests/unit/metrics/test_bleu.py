@@ -1,4 +1,4 @@
-"""BLEU by length, and buckets of lengths."""
+"""BLEU of corpora and of sentences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sacrebleu
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fairseq_ssl.metrics.bleu import BleuSums, bleu, bleu_by_length, buckets
+from fairseq_ssl.metrics.bleu import BleuSums, bleu
 
 FOUND = ["a b c d e", "the cat sat on the mat", "no match whatsoever here at all"]
 REFERENCES = ["a b c d e", "the cat sat on a mat", "something quite different was said there"]
@@ -36,18 +34,3 @@ def test_sentence_bleu_equals_that_of_sacrebleu(hypothesis: str, reference: str)
     ((row,),) = aim.counts([[hypothesis]], [[reference]])
     expected = sacrebleu.sentence_bleu(hypothesis, [reference]).score
     assert aim.by_sentence(np.array(row)) == pytest.approx(expected)
-
-
-def test_each_bucket_is_scored_separately() -> None:
-    within = buckets([4, 6])
-    scores = bleu_by_length(FOUND, REFERENCES, [5, 6, 9], within)
-    assert scores == [
-        None,
-        bleu(FOUND[:2], REFERENCES[:2]).score,
-        bleu(FOUND[2:], REFERENCES[2:]).score,
-    ]
-
-
-@given(st.sets(st.integers(1, 50), min_size=1), st.integers(1, 100))
-def test_each_number_is_in_one_bucket(ends: set[int], number: int) -> None:
-    assert sum(number in bucket for bucket in buckets(sorted(ends))) == 1

@@ -12,8 +12,9 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics.maxmatch import scores as maxmatch
 from fairseq_ssl.metrics.maxmatch.lattice import TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import merged_arcs
-from fairseq_ssl.metrics.maxmatch.scores import M2, MaxMatch, choose_gold, match_scores
+from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, choose_gold, count_matches
 from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
+from fairseq_ssl.metrics.metric import f_scores
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parse_m2
 from tests.unit.metrics import direct_maxmatch
 
@@ -86,11 +87,11 @@ def direct(pairs: list[tuple[M2Sentence, str]], *options: Any) -> list[tuple[int
 
 def test_example_of_the_authors() -> None:
     sentences = list(parse_m2(README.splitlines(), "gold.m2"))
-    found = choose_gold(MaxMatch()(list(zip(sentences, OUTPUTS, strict=True))))
+    found = choose_gold(count_matches(list(zip(sentences, OUTPUTS, strict=True))))
     # on, the (not A); no edit, as the second annotator; are, no article (not predator)
     assert found == [(2, 3, 2), (0, 0, 0), (2, 2, 3)]
     total = [sum(column) for column in zip(*found, strict=True)]
-    assert match_scores(total) == pytest.approx((0.8, 0.8, 0.8))
+    assert f_scores(*total) == pytest.approx((0.8, 0.8, 0.8))
 
 
 @settings(max_examples=250)
@@ -98,7 +99,9 @@ def test_example_of_the_authors() -> None:
 def test_scores_equal_a_slow_reference(
     pairs: list[tuple[M2Sentence, str]], unchanged: int, beta: float
 ) -> None:
-    found = choose_gold(MaxMatch(unchanged, beta)(pairs), beta)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maxmatch, "UNCHANGED", unchanged)
+        found = choose_gold(count_matches(pairs), beta)
     assert found == direct(pairs, unchanged, beta)
 
 
@@ -117,11 +120,16 @@ def test_scores_equal_a_slow_reference(
     ],
 )
 def test_single_edits(
-    source: str, output: str, edit: M2Edit, expected: tuple[int, int, int]
+    source: str,
+    output: str,
+    edit: M2Edit,
+    expected: tuple[int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sentence = M2Sentence(tuple(source.split()), {0: [edit]})
-    assert MaxMatch()([(sentence, output)]) == [[expected]]
-    assert MaxMatch(max_arcs=-1)([(sentence, output)]) == [[expected]]
+    assert count_matches([(sentence, output)]) == [[expected]]
+    monkeypatch.setattr(maxmatch, "MAX_ARCS", -1)
+    assert count_matches([(sentence, output)]) == [[expected]]
 
 
 def test_annotator_depends_on_beta() -> None:
@@ -131,7 +139,7 @@ def test_annotator_depends_on_beta() -> None:
     gold = [M2Sentence(tuple(source), {0: right[:1], 1: [*right, *wrong]}, 1)]
     output = "A . . . B . . . C . . . D . . ."
     for beta, expected in ((0.5, (0.5, 0.4)), (10.0, (0.25, 1.0))):
-        metric = M2(gold, beta=beta)
+        metric = MaxMatch(gold, beta=beta)
         for score in (metric.corpus_score([output]), metric.sentence_score(output, 0)):
             values = score.values
             found = (values["Precision"] / 100, values["Recall"] / 100)
@@ -163,7 +171,7 @@ def test_time_for_different_sentences_is_linear_in_the_cells() -> None:
     assert steps.comparisons < 2 * len(wide.cells)
     # words before, between and after the two correct edits
     assert [edit[:2] for edit in found] == [(0, 3), (3, 4), (4, 50), (50, 52), (52, 100)]
-    assert MaxMatch().counts(sentence, " ".join(output)) == [(2, 5, 3)]
+    assert count_matches([(sentence, " ".join(output))]) == [[(2, 5, 3)]]
 
 
 def test_wide_lattice_has_the_same_best_edits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +185,11 @@ def test_wide_lattice_has_the_same_best_edits(monkeypatch: pytest.MonkeyPatch) -
         M2Edit(9, 11, "R", "went"),
     ]
     sentence = M2Sentence(tuple(source), {0: gold, 1: gold[:2], 2: []})
-    exact = MaxMatch().counts(sentence, output)
+    (exact,) = count_matches([(sentence, output)])
     assert exact == direct_each(sentence, output)
     assert exact[0].correct == 5
     monkeypatch.setattr(maxmatch, "merged_arcs", lambda *_: None)
-    assert MaxMatch().counts(sentence, output) == exact
+    assert count_matches([(sentence, output)]) == [exact]
 
 
 def direct_each(sentence: M2Sentence, output: str) -> list[tuple[int, int, int]]:
@@ -197,4 +205,4 @@ def test_very_long_hypotheses_are_rejected(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(lattice(["a"] * 3, ["b"] * 3, max_cells=16).cells) == 16
     monkeypatch.setattr(maxmatch, "lattice", lambda *_, **__: lattice(["a"] * 3, ["b"] * 3, 5))
     with pytest.raises(DataError, match="sentence in line 7 of the M2 file has 2 words"):
-        MaxMatch().counts(M2Sentence(("a",), {0: []}, 7), "b b")
+        count_matches([(M2Sentence(("a",), {0: []}, 7), "b b")])

@@ -55,10 +55,10 @@ def test_samples_depend_on_the_seed_and_scores_are_averaged() -> None:
 
 
 def test_mean_and_standard_deviation() -> None:
-    found = SeedRange.of([1.0, 2.0, 4.5])
+    found = SeedRange([1.0, 2.0, 4.5])
     assert found.mean == pytest.approx(2.5)
-    assert found.deviation == pytest.approx(((2.25 + 0.25 + 4) / 2) ** 0.5)
+    assert found.std == pytest.approx(((2.25 + 0.25 + 4) / 2) ** 0.5)
     assert str(found) == "2.50 ± 1.80"
-    assert (str(SeedRange.of([3])), SeedRange.of([3]).deviation) == ("3.00", 0)
+    assert (str(SeedRange([3])), SeedRange([3]).std) == ("3.00", 0)
     assert cell([0.0821, 0.0941], 3) == "0.088 ± 0.008 (2)"
     assert (cell([20]), cell([])) == ("20.00 (1)", "not run")

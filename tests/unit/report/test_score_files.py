@@ -46,7 +46,7 @@ def test_metrics_of_the_same_name_are_different_columns() -> None:
     errant = {"F_0.5": 50.0, "signature": "errant|lines:2"}
     table = score_table([*parse_scores(m2, "test", "ours"), *parse_scores(errant, "test", "ours")])
     assert table.headings() == [("test", "m2 F_0.5"), ("test", "errant F_0.5")]
-    assert table.rows == {"ours": [SeedRange((60.0,)), SeedRange((50.0,))]}
+    assert table.rows == {"ours": [SeedRange([60.0]), SeedRange([50.0])]}
 
 
 def test_different_signatures_are_different_columns() -> None:
@@ -70,7 +70,7 @@ def test_seeds_in_two_files_are_counted_once() -> None:
     runs = [ReportedScore("ours", "test", "GLEU", (value,), "gleu", str(value)) for value in (1, 3)]
     together = ReportedScore("ours", "test", "GLEU", (1.0, 3.0), "gleu")
     for scores in ([*runs, together], [together, *runs], [runs[0], together]):
-        assert score_table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
+        assert score_table(scores).rows == {"ours": [SeedRange([1.0, 3.0])]}
 
 
 def test_files_of_one_folder_are_not_seeds(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_files_of_one_folder_are_not_seeds(tmp_path: Path) -> None:
             folder.mkdir(exist_ok=True)
             (folder / f"test.{name}.json").write_text(json.dumps(content))
     table = score_table(collect_files([tmp_path / "named"]).scores)
-    assert table.rows == {"a": [SeedRange((100.0,))], "b": [SeedRange((0.0,))]}
+    assert table.rows == {"a": [SeedRange([100.0])], "b": [SeedRange([0.0])]}
     expected = (
         r"test\.a\.json and .*test\.b\.json have different scores of unnamed for the test set"
     )
@@ -105,7 +105,7 @@ def test_one_seed_in_the_files_of_runs_and_in_a_summary(seeds: str, tmp_path: Pa
             (tmp_path / f"ours.{seed}/test.json").write_text(json.dumps(content))
         (tmp_path / "test.json").write_text(json.dumps(named))
         table = score_table(collect_files([tmp_path]).scores)
-        assert table.rows == {"ours": [SeedRange((50.0,) * len(seeds))]}
+        assert table.rows == {"ours": [SeedRange([50.0] * len(seeds))]}
 
 
 def test_scores_of_classify_score() -> None:
@@ -122,7 +122,7 @@ def test_scores_of_classify_score() -> None:
 def test_scores_by_type() -> None:
     types = {"NOUN": {"ours": {"mean": 50.0, "deviation": 0, "seeds": [50.0]}}}
     (breakdown,) = parse_breakdowns({"signature": "errant", "types": types}, "test.errant")
-    assert breakdown == ("test.errant: by type", {"NOUN": {"ours": SeedRange((50.0,))}})
+    assert breakdown == ("test.errant: by type", {"NOUN": {"ours": SeedRange([50.0])}})
 
 
 def write_scores(path: Path, value: float, **more: Any) -> None:
@@ -138,9 +138,9 @@ def test_a_score_in_several_files_is_counted_once(tmp_path: Path) -> None:
     levels = {"levels": {"A": {"a": {"mean": 50.0, "deviation": 0.0, "seeds": [50.0]}}}}
     for name, more in (("bleu", {}), ("levels", levels), ("length", levels)):
         write_scores(tmp_path / f"a.1/test.{name}.json", 50.0, **more)
-    assert written_rows(tmp_path) == {"a": [SeedRange((50.0,))]}
+    assert written_rows(tmp_path) == {"a": [SeedRange([50.0])]}
     write_scores(tmp_path / "a.2/test.bleu.json", 50.0)
-    assert written_rows(tmp_path) == {"a": [SeedRange((50.0, 50.0))]}
+    assert written_rows(tmp_path) == {"a": [SeedRange([50.0, 50.0])]}
 
 
 @pytest.mark.parametrize("folder", ["", "base.1"])
