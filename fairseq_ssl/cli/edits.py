@@ -8,9 +8,9 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_models
+from fairseq_ssl.cli.correct import check_models, corrector_config, tagger_device
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.coverage import METRICS
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
     SIZE,
@@ -20,7 +20,8 @@ from fairseq_ssl.edits.edits_job import (
 from fairseq_ssl.edits.extraction import vote_files
 from fairseq_ssl.edits.transforms import GROUPS
 from fairseq_ssl.errors import flag, nearest
-from fairseq_ssl.options import add_options, passed
+from fairseq_ssl.inference.correction import CorrectionConfig
+from fairseq_ssl.options import add_options
 
 EXAMPLES = """\
   fairseq-ssl edits prepare train.src train.trg --valid valid.src valid.trg -o data-bin
@@ -143,17 +144,15 @@ def _groups(text: str) -> tuple[str, ...]:
 def _add_tune(steps: Steps) -> None:
     step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
     _add_files(step)
-    add_taggers(step)
-    add_spelling(step)
+    add_options(step, CorrectionConfig, ["models", "data_dir", "weights", "spelling"])
     step.add_argument(
         "--metric",
-        choices=("f0.5", "exact"),
-        default="f0.5",
+        choices=METRICS,
+        default=METRICS[0],
         help="metric to maximize: f0.5, F0.5 of the edits of the model against the edits from "
         "SOURCE to TARGET; exact, the percentage of correct lines (default: %(default)s)",
     )
-    add_options(step, CorrectionSearch, ["iterations"])
-    options.add_batch_size(step)
+    add_options(step, CorrectionConfig, ["iterations", "batch_size"])
     options.add_one_device(step)
 
 
@@ -237,20 +236,11 @@ def _vote(args: argparse.Namespace) -> None:
 def _tune(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
 
-    check_models(args, "SOURCE and TARGET")
+    check_models(args.models, "SOURCE and TARGET")
+    config = corrector_config(args, device=options.one_device(tagger_device(args)))
     fairseq_ssl.register()
     result = tune_edit_confidence(
-        args.source,
-        args.target,
-        args.model,
-        args.data_dir,
-        weights=args.weights,
-        spelling=args.spelling,
-        metric=args.metric,
-        **passed(args, CorrectionSearch),
-        batch_size=args.batch_size,
-        device=options.one_device(args.device),
-        progress=progress,
+        args.source, args.target, config, metric=args.metric, progress=progress
     )
     print(" ".join(f"{flag(f'edit_{name}')} {value}" for name, value in result.flags.items()))
     print_lines(*result.lines(), result.signature)

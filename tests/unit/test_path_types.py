@@ -89,7 +89,6 @@ def calls(path: Any) -> dict[str, Callable[[], object]]:
     metric, models = Accuracy([["a"]]), {"one": path, "two": path}
     return {
         "analysis.score_by_length": lambda: analysis.score_by_length(models, "data"),
-        "analysis.tune_edit_confidence": lambda: analysis.tune_edit_confidence("a", "b", path),
         "checkpoints.average": lambda: checkpoints.average(path),
         "filters.filter_files": lambda: filters.filter_files(path, ["a"], "clean"),
         "inference.CorrectionConfig": lambda: inference.CorrectionConfig(path),
