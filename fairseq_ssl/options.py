@@ -119,7 +119,7 @@ def check(config: Any) -> None:
 
 
 def _problem(declared: Field[Any], value: Any) -> str | None:
-    """Return what is wrong with the value of an option, or None for a valid value."""
+    """Return the problem of the value of an option, or None for a valid value."""
     declaration: Declaration = declared.metadata["option"]
     kind, expected = kind_of(declared), declaration.expected()
     if value is None and "None" in str(declared.type):
@@ -210,13 +210,15 @@ def _help(declaration: Declaration, default: Any) -> str:
     return f"{text} (default: {form.format(default)})"
 
 
-def _integer(word: str) -> int:
+def integer(word: str) -> int:
+    """Return an integer. This is a type of argparse, as `number` and `numbers` are."""
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", word):  # integers of 15 digits are exact as floats
         raise argparse.ArgumentTypeError(f"{word!r} is not an integer of up to 15 digits.")
     return int(word)
 
 
-def _number(word: str) -> float:
+def number(word: str) -> float:
+    """Parse a number."""
     try:
         return float(word)
     except ValueError:
@@ -224,13 +226,13 @@ def _number(word: str) -> float:
 
 
 def numbers(word: str) -> tuple[float, ...]:
-    """Return numbers that are separated by commas. This is for `Declaration.parse`."""
-    return tuple(map(_number, word.split(",")))
+    """Return numbers that are separated by commas."""
+    return tuple(map(number, word.split(",")))
 
 
 _KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
-    int: (_integer, "N"),
-    float: (_number, "X"),
+    int: (integer, "N"),
+    float: (number, "X"),
     Path: (Path, "FILE"),
 }
 """Conversion and metavar of the arguments of a command, by type."""

@@ -12,16 +12,15 @@ from fairseq_ssl.cli.correct import check_models, corrector_config, tagger_devic
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.coverage import METRICS
 from fairseq_ssl.edits.edits_job import (
-    MAX_NGRAM,
-    SIZE,
+    EditDataConfig,
+    EditDictionaryConfig,
     build_dictionary_file,
     label_file,
 )
 from fairseq_ssl.edits.extraction import vote_files
-from fairseq_ssl.edits.transforms import GROUPS
-from fairseq_ssl.errors import flag, nearest
+from fairseq_ssl.errors import flag
 from fairseq_ssl.inference.correction import CorrectionConfig
-from fairseq_ssl.options import add_options
+from fairseq_ssl.options import add_options, integer, passed
 
 EXAMPLES = """\
   fairseq-ssl edits prepare train.src train.trg --valid valid.src valid.trg -o data-bin
@@ -58,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_output_or_stdout(votes)
     what = "min number of systems with an edit (default: more than half)"
-    votes.add_argument("--min-votes", type=options.integer(1), metavar="N", help=what)
+    votes.add_argument("--min-votes", type=integer, metavar="N", help=what)
     _add_tune(steps)
 
 
@@ -75,7 +74,7 @@ def _add_dictionary(steps: Steps) -> None:
     step = steps.add("dictionary", "count edits and write the dictionary of labels", _dictionary)
     _add_files(step)
     options.add_output(step)
-    _add_labels(step, "none")
+    add_options(step, EditDictionaryConfig)
     step.add_argument(
         "--label-dict",
         type=Path,
@@ -100,45 +99,9 @@ def _add_prepare(steps: Steps) -> None:
             metavar=("SOURCE", "TARGET"),
             help=f"text to edit and corrected text of the {split} split (default: none)",
         )
-    _add_labels(step, "all")
+    add_options(step, EditDataConfig)
     options.add_replace(step)
     options.add_jobs(step)
-
-
-def _add_labels(step: argparse.ArgumentParser, groups: str) -> None:
-    """Add the options of the edit dictionary. `groups` is the default of --groups."""
-    what = "number of most frequent q-grams to append or replace, 1,000 in the paper"
-    options.add_integer(step, "--size", what, SIZE, minimum=0)
-    options.add_integer(step, "--max-ngram", "max length of a q-gram in tokens", MAX_NGRAM)
-    step.add_argument(
-        "--transforms",
-        default="english",
-        metavar="FILE|english|none",
-        help="suffix changes: english for those of the paper, none, or a file with lines of two "
-        "suffixes, with - for an empty one, and words to exclude, for example: - s a I (default: "
-        "%(default)s)",
-    )
-    step.add_argument(
-        "--groups",
-        type=_groups,
-        default=_groups(groups),
-        metavar="GROUP,...|all|none",
-        help="transforms of English words to add: case, merge (two words), split (at hyphens), "
-        f"verb (forms), number (of nouns) or all, separated by commas (default: {groups})",
-    )
-
-
-def _groups(text: str) -> tuple[str, ...]:
-    """Return the groups of transforms of an option."""
-    named = tuple(dict.fromkeys(text.split(",")))
-    groups = {"all": GROUPS, "none": ()}.get(text, named)
-    for group in groups:
-        if group not in GROUPS:
-            raise argparse.ArgumentTypeError(
-                f"{group!r} is not a group. Expected all, none, or some of {','.join(GROUPS)}."
-                f"{nearest(group, GROUPS)}"
-            )
-    return groups
 
 
 def _add_tune(steps: Steps) -> None:
@@ -166,10 +129,7 @@ def _prepare(args: argparse.Namespace) -> None:
     summary = prepare_edit_data(
         splits,
         args.output,
-        size=args.size,
-        max_ngram=args.max_ngram,
-        transforms=args.transforms,
-        groups=args.groups,
+        EditDataConfig(**passed(args, EditDataConfig)),
         executor=options.local_executor(args),
         progress=progress,
     )
@@ -184,14 +144,12 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _dictionary(args: argparse.Namespace) -> None:
+    config = EditDictionaryConfig(**passed(args, EditDictionaryConfig))
     summary = build_dictionary_file(
         args.source,
         args.target,
         args.output,
-        size=args.size,
-        max_ngram=args.max_ngram,
-        transforms=args.transforms,
-        groups=args.groups,
+        config,
         label_dict=args.label_dict,
         executor=options.local_executor(args),
         progress=progress,
@@ -199,7 +157,7 @@ def _dictionary(args: argparse.Namespace) -> None:
     made, counts, insertions = summary.dictionary, summary.counts, summary.insertions
     shares = (
         f", {len(made.grams)} q-grams for {_percent(sum(made.counts), insertions)} of them, "
-        f"{_percent(counts.too_long, insertions)} longer than {args.max_ngram}"
+        f"{_percent(counts.too_long, insertions)} longer than {config.max_ngram}"
     )
     print_lines(
         f"{counts.pairs} pairs, {insertions} insertions{shares if insertions else ''}; "
