@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,10 +77,10 @@ def option(default: Any, help: str, **values: Any) -> Any:
     """Declare a dataclass field as an option.
 
     The annotation of the field gives its type: bool, int, float, str, Path, or a union of one of
-    them with None. A field of another type needs `parse`.
+    them with None, or a tuple of paths. A field of another type needs `parse`.
 
     Args:
-        default: the default.
+        default: the default, or `MISSING` for a required option.
         help: what it is, without range and default.
         values: other fields of `Declaration`.
     """
@@ -103,9 +103,12 @@ def describe(declared: Field[Any]) -> str:
 
 
 def kind_of(declared: Field[Any]) -> type[Any] | None:
-    """Return bool, int, float, str or Path by the annotation of an option, or None for others."""
-    word = re.search(r"\b(tuple|bool|int|float|str|Path)\b", str(declared.type))
-    return _TYPES.get(word[1]) if word else None
+    """Return bool, int, float, str or Path by the annotation of an option, or None for others.
+
+    An option that is a path, or a tuple of paths, has the type Path.
+    """
+    words = re.findall(r"\b(Path|tuple|bool|int|float|str)\b", str(declared.type))
+    return _TYPES.get("Path" if "Path" in words else words[0]) if words else None
 
 
 def check(config: Any) -> None:
@@ -119,7 +122,7 @@ def _problem(declared: Field[Any], value: Any) -> str | None:
     """Return the end of an error about the value of an option, or None for a valid value."""
     declaration: Declaration = declared.metadata["option"]
     kind, expected = kind_of(declared), declaration.expected()
-    if value is None and declared.default is None:
+    if value is None and re.search("None|Optional", str(declared.type)):
         return None
     if declaration.choices and value not in declaration.choices:
         return f"{value!r}.{nearest(str(value), declaration.choices)} Expected {expected}."
@@ -187,6 +190,7 @@ def _add_option(parser: argparse._ActionsContainer, declared: Field[Any], prefix
         metavar=None if declaration.choices else declaration.metavar or metavar,
         choices=declaration.choices or None,
         nargs=declaration.nargs,
+        required=declared.default is MISSING,
         **shared,
     )
 
@@ -198,7 +202,7 @@ def _help(declaration: Declaration, default: Any) -> str:
         text = ", ".join(filter(None, [text, declaration.expected()]))
     if declaration.usual:
         return f"{text} (default: {declaration.usual})"
-    if default is False or default in (None, "", ()):
+    if default is False or default in (None, "", (), MISSING):
         return text
     if isinstance(default, tuple):
         default = ",".join(map(str, default))
@@ -206,22 +210,29 @@ def _help(declaration: Declaration, default: Any) -> str:
     return f"{text} (default: {form.format(default)})"
 
 
-def _integer(word: str) -> int:
+def integer(word: str) -> int:
+    """Return an integer. This is a type of argparse, as `number` and `numbers` are."""
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", word):  # integers of 15 digits are exact as floats
         raise argparse.ArgumentTypeError(f"{word!r} is not an integer of up to 15 digits.")
     return int(word)
 
 
-def _number(word: str) -> float:
+def number(word: str) -> float:
+    """Parse a number."""
     try:
         return float(word)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{word!r} is not a number.") from None
 
 
+def numbers(word: str) -> tuple[float, ...]:
+    """Return numbers that are separated by commas."""
+    return tuple(map(number, word.split(",")))
+
+
 _KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
-    int: (_integer, "N"),
-    float: (_number, "X"),
+    int: (integer, "N"),
+    float: (number, "X"),
     Path: (Path, "FILE"),
 }
 """Conversion and metavar of the arguments of a command, by type."""

@@ -17,7 +17,6 @@ from fairseq_ssl.edits.dictionary import KEEP_ID
 from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.generation.edit_choice import EditCandidates
 
-METRICS = ("f0.5", "exact")
 NO_LABEL = -1
 """Gold label of an edit that is not in the edit dictionary. A model cannot predict it."""
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.analysis.edit_search import GRID, METRICS, EditSearch, label_pairs
+from fairseq_ssl.analysis.edit_search import GRID, EditSearch, label_pairs
 from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.edits.coverage import agreement
+from fairseq_ssl.edits.coverage import METRICS, agreement
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import DataError, check_choice
 from fairseq_ssl.generation.edit_choice import EditCandidates
-from fairseq_ssl.inference.loading import check_weights, load_corrector
+from fairseq_ssl.inference.correction import CorrectionConfig, load_tagger
 from fairseq_ssl.io.blocks import m2_hint
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
-from fairseq_ssl.io.text_files import optional_path, path_list, read_lines
+from fairseq_ssl.io.text_files import optional_path, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import spelling_corrector
 
@@ -115,15 +115,9 @@ def _split(values: Any, like: Spans) -> list[Any]:
 def tune_edit_confidence(
     source: str | Path,
     target: str | Path,
-    models: Sequence[str | Path],
-    data_dir: str | Path | None = None,
+    config: CorrectionConfig,
     *,
-    weights: Sequence[float] = (),
-    spelling: str | Path | None = None,
-    metric: str = "f0.5",
-    iterations: int = 4,
-    batch_size: int = 64,
-    device: str = "cpu",
+    metric: str = METRICS[0],
     progress: ProgressFactory = silent_progress,
 ) -> TuningResult:
     """Tune the options of `CorrectionSearch` for an edit tagger on held-out sentences.
@@ -135,38 +129,26 @@ def tune_edit_confidence(
     Args:
         source: file of held-out sentences to correct.
         target: file of the corrected sentences.
-        models: a checkpoint of an edit tagger, or several for an ensemble.
-        data_dir: folder of the binarized training data. Models that label words do not need it.
-        weights: weights of the models of an ensemble (default: equal weights).
-        spelling: counts to correct the spelling of the source first, for corrections that do so.
-            The scores are then those of the remaining edits.
+        config: the models. Both files are tokenized, whatever its tokenizer. With its `spelling`,
+            the scores are those of the remaining edits.
         metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
-        iterations: maximum number of rounds of editing.
-        batch_size: batch size in sentences.
-        device: PyTorch device, such as ``cpu`` or ``cuda``.
         progress: called with the number of sentences, then of decodings.
     """
-    if metric not in METRICS:
-        raise ConfigurationError(f"metric is {metric!r}; expected {' or '.join(METRICS)}.")
-    source, models, data_dir = Path(source), path_list(models), optional_path(data_dir)
-    spelling = optional_path(spelling)
-    check_weights(weights, len(models))
+    check_choice("metric", metric, METRICS)
+    source, spelling = Path(source), optional_path(config.spelling)
     sources, targets = _read_sides(source, Path(target), spelling)
-    given: dict[str, Any] = {"edit_iterations": iterations}
-    if weights:
-        given["edit_weights"] = ",".join(map(str, weights))
-    tuner = _Tuner(load_corrector(models, data_dir, device, **given), sources, targets, batch_size)
+    tuner = _Tuner(load_tagger(config), sources, targets, config.batch_size)
     options = tuner.search(metric, progress)
     report = progress("edits tune", "decodings", len(options))
     trials = [Trial(one, tuner.decode(one)) for one in counted(options, report)]
     best = max(trials, key=lambda trial: trial.scores[metric])
     params = {
-        **{"metric": metric, "weights": ",".join(map(str, weights)) or "equal"},
-        **{"iterations": iterations, "batch_size": batch_size},
-        "model_digest": content_digest(*models, *([spelling] if spelling else [])),
+        **{"metric": metric, "weights": ",".join(map(str, config.weights)) or "equal"},
+        **{"iterations": config.iterations, "batch_size": config.batch_size},
+        "model_digest": content_digest(*config.models, *([spelling] if spelling else [])),
     }
-    files = {"source": str(source), "models": list(map(str, models))}
-    files |= {"data_dir": str(data_dir or "none"), "spelling": str(spelling or "none")}
+    files = {"source": str(source), "models": list(map(str, config.models))}
+    files |= {"data_dir": str(config.data_dir or "none"), "spelling": str(spelling or "none")}
     result = TuningResult(Signature("edits-tune", params, files), trials[0], best, len(trials))
     params.update({**result.flags, **best.scores})
     return result

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Translate the text and print a summary."""
-    check_models(args, "INPUT")
+    check_models(args.model, "INPUT")
     engine, is_cluster = _engine(args)
     config = _config(args, engine)
     initializer = fairseq_ssl.register if engine == "fairseq" else None

@@ -8,17 +8,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fairseq_ssl
-from fairseq_ssl.cli import classify_prepare, options
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.metrics.classifier_scores import COLUMNS, ClassificationReport, score_predictions
 from fairseq_ssl.metrics.metric import SAMPLES, SeedRange
+from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.labeled_text import PreparationConfig
 
 if TYPE_CHECKING:
     from fairseq_ssl.inference.classification import TextClassifierPipeline
+
+
+def add_prepare(steps: Steps) -> None:
+    """Add the subcommand ``prepare`` and its arguments."""
+    summary = (
+        "create the data folder of --task semi_supervised_classification from labeled and "
+        "unlabeled texts"
+    )
+    parser = steps.add("prepare", summary, _prepare)
+    options.add_files(parser, labeled="training texts, each line a label, a tab and a text")
+    options.add_output(parser, "data folder", "FOLDER")
+    add_options(parser, PreparationConfig)
+    options.add_replace(parser, "FOLDER")
+
+
+@options.one_writer
+def _prepare(args: argparse.Namespace) -> None:
+    """Create the data folder and print its signature."""
+    options.check_new(args.output, args.overwrite)
+    config = PreparationConfig(args.labeled, **passed(args, PreparationConfig))
+    from fairseq_ssl.data.classification_preparation import prepare_folder
+
+    print_lines(prepare_folder(config, args.output, progress), f"wrote {args.output}")
 
 
 def add_predict(steps: Steps) -> None:
@@ -206,6 +231,6 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``classify`` and their arguments to the parser."""
     steps = Steps(parser)
-    classify_prepare.add(steps)
+    add_prepare(steps)
     add_predict(steps)
     add_score(steps)

@@ -8,19 +8,19 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import add_spelling, add_taggers, check_models
+from fairseq_ssl.cli.correct import check_models, corrector_config, tagger_device
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.coverage import METRICS
 from fairseq_ssl.edits.edits_job import (
-    MAX_NGRAM,
-    SIZE,
+    EditDataConfig,
+    EditDictionaryConfig,
     build_dictionary_file,
     label_file,
 )
 from fairseq_ssl.edits.extraction import vote_files
-from fairseq_ssl.edits.transforms import GROUPS
-from fairseq_ssl.errors import flag, nearest
-from fairseq_ssl.options import add_options, passed
+from fairseq_ssl.errors import flag
+from fairseq_ssl.inference.correction import CorrectionConfig
+from fairseq_ssl.options import add_options, integer, passed
 
 EXAMPLES = """\
   fairseq-ssl edits prepare train.src train.trg --valid valid.src valid.trg -o data-bin
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_output_or_stdout(votes)
     what = "min number of systems with an edit (default: more than half)"
-    votes.add_argument("--min-votes", type=options.integer(1), metavar="N", help=what)
+    votes.add_argument("--min-votes", type=integer, metavar="N", help=what)
     _add_tune(steps)
 
 
@@ -74,7 +74,7 @@ def _add_dictionary(steps: Steps) -> None:
     step = steps.add("dictionary", "count edits and write the dictionary of labels", _dictionary)
     _add_files(step)
     options.add_output(step)
-    _add_labels(step, "none")
+    add_options(step, EditDictionaryConfig)
     step.add_argument(
         "--label-dict",
         type=Path,
@@ -99,61 +99,23 @@ def _add_prepare(steps: Steps) -> None:
             metavar=("SOURCE", "TARGET"),
             help=f"text to edit and corrected text of the {split} split (default: none)",
         )
-    _add_labels(step, "all")
+    add_options(step, EditDataConfig)
     options.add_replace(step)
     options.add_jobs(step)
-
-
-def _add_labels(step: argparse.ArgumentParser, groups: str) -> None:
-    """Add the options of the edit dictionary. `groups` is the default of --groups."""
-    what = "number of most frequent q-grams to append or replace, 1,000 in the paper"
-    options.add_integer(step, "--size", what, SIZE, minimum=0)
-    options.add_integer(step, "--max-ngram", "max length of a q-gram in tokens", MAX_NGRAM)
-    step.add_argument(
-        "--transforms",
-        default="english",
-        metavar="FILE|english|none",
-        help="suffix changes: english for those of the paper, none, or a file with lines of two "
-        "suffixes, with - for an empty one, and words to exclude, for example: - s a I (default: "
-        "%(default)s)",
-    )
-    step.add_argument(
-        "--groups",
-        type=_groups,
-        default=_groups(groups),
-        metavar="GROUP,...|all|none",
-        help="transforms of English words to add: case, merge (two words), split (at hyphens), "
-        f"verb (forms), number (of nouns) or all, separated by commas (default: {groups})",
-    )
-
-
-def _groups(text: str) -> tuple[str, ...]:
-    """Return the groups of transforms of an option."""
-    named = tuple(dict.fromkeys(text.split(",")))
-    groups = {"all": GROUPS, "none": ()}.get(text, named)
-    for group in groups:
-        if group not in GROUPS:
-            raise argparse.ArgumentTypeError(
-                f"{group!r} is not a group. Expected all, none, or some of {','.join(GROUPS)}."
-                f"{nearest(group, GROUPS)}"
-            )
-    return groups
 
 
 def _add_tune(steps: Steps) -> None:
     step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
     _add_files(step)
-    add_taggers(step)
-    add_spelling(step)
+    add_options(step, CorrectionConfig, ["models", "data_dir", "weights", "spelling"])
     step.add_argument(
         "--metric",
-        choices=("f0.5", "exact"),
-        default="f0.5",
+        choices=METRICS,
+        default=METRICS[0],
         help="metric to maximize: f0.5, F0.5 of the edits of the model against the edits from "
         "SOURCE to TARGET; exact, the percentage of correct lines (default: %(default)s)",
     )
-    add_options(step, CorrectionSearch, ["iterations"])
-    options.add_batch_size(step)
+    add_options(step, CorrectionConfig, ["iterations", "batch_size"])
     options.add_one_device(step)
 
 
@@ -167,10 +129,7 @@ def _prepare(args: argparse.Namespace) -> None:
     summary = prepare_edit_data(
         splits,
         args.output,
-        size=args.size,
-        max_ngram=args.max_ngram,
-        transforms=args.transforms,
-        groups=args.groups,
+        EditDataConfig(**passed(args, EditDataConfig)),
         executor=options.local_executor(args),
         progress=progress,
     )
@@ -185,14 +144,12 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _dictionary(args: argparse.Namespace) -> None:
+    config = EditDictionaryConfig(**passed(args, EditDictionaryConfig))
     summary = build_dictionary_file(
         args.source,
         args.target,
         args.output,
-        size=args.size,
-        max_ngram=args.max_ngram,
-        transforms=args.transforms,
-        groups=args.groups,
+        config,
         label_dict=args.label_dict,
         executor=options.local_executor(args),
         progress=progress,
@@ -200,7 +157,7 @@ def _dictionary(args: argparse.Namespace) -> None:
     made, counts, insertions = summary.dictionary, summary.counts, summary.insertions
     shares = (
         f", {len(made.grams)} q-grams for {_percent(sum(made.counts), insertions)} of them, "
-        f"{_percent(counts.too_long, insertions)} longer than {args.max_ngram}"
+        f"{_percent(counts.too_long, insertions)} longer than {config.max_ngram}"
     )
     print_lines(
         f"{counts.pairs} pairs, {insertions} insertions{shares if insertions else ''}; "
@@ -237,20 +194,11 @@ def _vote(args: argparse.Namespace) -> None:
 def _tune(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
 
-    check_models(args, "SOURCE and TARGET")
+    check_models(args.models, "SOURCE and TARGET")
+    config = corrector_config(args, device=options.one_device(tagger_device(args)))
     fairseq_ssl.register()
     result = tune_edit_confidence(
-        args.source,
-        args.target,
-        args.model,
-        args.data_dir,
-        weights=args.weights,
-        spelling=args.spelling,
-        metric=args.metric,
-        **passed(args, CorrectionSearch),
-        batch_size=args.batch_size,
-        device=options.one_device(args.device),
-        progress=progress,
+        args.source, args.target, config, metric=args.metric, progress=progress
     )
     print(" ".join(f"{flag(f'edit_{name}')} {value}" for name, value in result.flags.items()))
     print_lines(*result.lines(), result.signature)

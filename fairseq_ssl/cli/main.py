@@ -169,7 +169,7 @@ class Steps:
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
         """Add a subcommand that calls `run` with the parsed arguments. Return its parser."""
         step = self._steps.add_parser(name, help=summary, description=summary)
-        step.set_defaults(run_step=run, step_name=name)
+        step.set_defaults(run_step=run, parser=step)
         return step
 
 
@@ -238,11 +238,11 @@ def _run_verb(name: str, words: Sequence[str], debug: bool) -> int:
     verb, parser = load_verb(name), verb_parser(name)
     args = parser.parse_args(words)
     silence_library_warnings()
-    called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
+    parser = getattr(args, "parser", parser)
     try:
         _check_named(args)
         run = getattr(args, "run_step", None) or verb.run
-        with _notices(args), needs_torch(called):
+        with _notices(parser), needs_torch(parser.prog):
             code = run(args)
         flush_stdout()
         return code or 0
@@ -251,33 +251,33 @@ def _run_verb(name: str, words: Sequence[str], debug: bool) -> int:
             raise
         if _Interrupt.seen:
             return 130
-        print(f"{called}: error: {one_line(_with_flags(str(error), args))}", file=sys.stderr)
+        message = one_line(_with_flags(str(error), parser))
+        print(f"{parser.prog}: error: {message}", file=sys.stderr)
         if isinstance(error, UsageError):
-            print(f"See {called} --help.", file=sys.stderr)
+            print(f"See {parser.prog} --help.", file=sys.stderr)
         return error.exit_code
     except (OSError, MemoryError) as error:
         if debug:
             raise
-        return _failed(error, called)
+        return _failed(error, parser.prog)
     except Exception:
         if _Interrupt.seen:
             return 130
         raise
 
 
-FLAGS = {"language": "--lang", "output": "-o", "overwrite": "--force"}
-"""Flags by parameter name, for parameters whose flag has a different name."""
-
-
-def _with_flags(message: str, args: argparse.Namespace) -> str:
+def _with_flags(message: str, parser: argparse.ArgumentParser) -> str:
     """Return a message with flags in place of parameter names in backticks."""
+    flags = {
+        action.dest: next(name for name in action.option_strings if name.startswith("--"))
+        for action in parser._actions
+        if action.option_strings
+    }
 
     def as_flag(match: re.Match[str]) -> str:
         word = match[1]  # `references` is --reference, and a spaCy `model` is --spacy-model
-        for name in (word, word.removesuffix("s"), f"spacy_{word}"):
-            if hasattr(args, name):
-                return FLAGS.get(name, flag(name))
-        return match[0]
+        names = (word, word.removesuffix("s"), f"spacy_{word}")
+        return next((flags[name] for name in names if name in flags), match[0])
 
     return re.sub(r"`(\w+)`", as_flag, message)
 
@@ -285,23 +285,23 @@ def _with_flags(message: str, args: argparse.Namespace) -> str:
 class _NoticeHandler(logging.Handler):
     """Log handler that prints each distinct message once on stderr."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__()
-        self._args = args
+        self._parser = parser
         self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message of a record, with flags for parameter names, unless it was printed."""
-        message = _with_flags(record.getMessage(), self._args)
+        message = _with_flags(record.getMessage(), self._parser)
         if message not in self._shown:
             self._shown.add(message)
             print_lines(message)
 
 
 @contextmanager
-def _notices(args: argparse.Namespace) -> Iterator[None]:
+def _notices(parser: argparse.ArgumentParser) -> Iterator[None]:
     """Print log messages of the package in the block, whatever the logging setup of fairseq."""
-    logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(args)
+    logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(parser)
     before = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False

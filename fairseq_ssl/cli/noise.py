@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.noise.block_noise import describe_noises
 from fairseq_ssl.noise.noise_job import NoiseResources, noise_file
+from fairseq_ssl.options import add_options, passed
 
 EXAMPLES = """\
   fairseq-ssl noise clean.en --method direct --seed 1 -o noisy.en
@@ -47,25 +47,7 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
         help="noise, or several noises in the order of application",
     )
     options.add_seed(noise)
-    noise.add_argument(
-        "--counts",
-        type=Path,
-        metavar="FILE",
-        help="word counts in the format of fairseq's dict.txt, for drawing random words (default: "
-        "count words in INPUT and store them in OUTPUT.counts)",
-    )
-    noise.add_argument(
-        "--confusion-sets",
-        type=Path,
-        metavar="FILE",
-        help="for spell: output of fairseq-ssl confusion-sets",
-    )
-    noise.add_argument(
-        "--learner-errors",
-        type=Path,
-        metavar="FILE",
-        help="for learner: output of fairseq-ssl learner-errors (default: a built-in list)",
-    )
+    add_options(noise, NoiseResources)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -81,16 +63,16 @@ def run(args: argparse.Namespace) -> None:
         args.output or sys.stdout.buffer,
         args.method,
         seed=args.seed,
-        resources=NoiseResources(args.counts, args.confusion_sets, args.learner_errors),
+        resources=NoiseResources(**passed(args, NoiseResources)),
         shard=args.shard,
         executor=executor,
         overwrite=args.overwrite,
         progress=progress,
     )
     if summary:
-        share = summary.changed / max(1, summary.tokens)
+        changed = summary.changed / max(1, summary.tokens)
         print_lines(
             summary.signature,
-            f"{summary.lines} lines, {summary.tokens} tokens, {share:.1%} changed",
+            f"{summary.lines} lines, {summary.tokens} tokens, {changed:.1%} changed",
             *(f"wrote {path}" for path in summary.outputs),
         )

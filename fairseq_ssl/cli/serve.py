@@ -7,10 +7,11 @@ import argparse
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
-from fairseq_ssl.cli.correct import add_corrector, add_explain, corrector_config, tagger_device
+from fairseq_ssl.cli.correct import EXPLAIN, add_corrector, corrector_config, tagger_device
 from fairseq_ssl.errors import import_optional
-from fairseq_ssl.inference.correction import Corrector
+from fairseq_ssl.inference.correction import CorrectionConfig, Corrector
 from fairseq_ssl.inference.server import ServerLimits, correction_app, open_listener, run_app
+from fairseq_ssl.options import add_options, passed
 
 EXAMPLES = """\
   fairseq-ssl serve --model run/checkpoint_best.pt --explain     (then open http://127.0.0.1:8000)
@@ -29,14 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     server.add_argument(
         "--port",
-        type=options.integer(0, 65535),
+        type=int,
         default=8000,
         metavar="N",
-        help="port, 0 to 65535, 0 for a free one (default: %(default)s)",
+        help="port, 0 for a free one (default: %(default)s)",
     )
-    length = "max characters of a request"
-    options.add_integer(server, "--max-length", length, ServerLimits.max_length, maximum=1_000_000)
-    add_explain(server, "classify the edits by ERRANT")
+    add_options(server, ServerLimits)
+    add_options(server, CorrectionConfig, EXPLAIN)
     add_corrector(parser)
     options.add_one_device(parser.add_argument_group("parallelism"))
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     """Load the models, print the address and serve until SIGTERM or Ctrl-C."""
     for package in ("starlette", "uvicorn"):  # before the models are loaded
         import_optional(package, "fairseq-ssl serve", "serve")
-    limits = ServerLimits(args.max_length)
+    limits = ServerLimits(**passed(args, ServerLimits))
     with open_listener(args.host, args.port) as listener:
         device = options.one_device(tagger_device(args))
         config = corrector_config(args, device=device)

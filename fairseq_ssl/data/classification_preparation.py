@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.data import two_view_dataset as views
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import (
     ProgressFactory,
@@ -24,7 +23,12 @@ from fairseq_ssl.io.outputs import atomic_folder, atomic_lines, write_signature
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import (
+    DROP,
+    HELD_OUT,
+    KEEP,
+    REJECT,
     LabeledText,
+    PreparationConfig,
     duplicate_key,
     is_in_share,
     read_labeled_text,
@@ -35,45 +39,6 @@ from fairseq_ssl.text.labeled_text import (
 from fairseq_ssl.text.subwords import sentencepiece_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.vocabulary import count_line_words
-
-REJECT, DROP, KEEP = "reject", "drop", "keep"
-HELD_OUT = ("valid", "test")
-
-
-@dataclass(frozen=True)
-class PreparationConfig:
-    """Input texts, splits and tokenization of a data folder."""
-
-    labeled: Path
-    """Training texts: a label, a tab and a text on each line."""
-    unlabeled: Sequence[Path] = ()
-    extra_unlabeled: Sequence[Path] = ()
-    """Additional unlabeled texts for imitators. They do not affect the vocabularies."""
-    valid: Path | None = None
-    """Validation texts. Set this, `valid_size` or none of them."""
-    valid_size: float | None = None
-    """Labeled texts to hold out, selected by a hash of the text: a number, 1 or more, or a share
-    between 0 and 1."""
-    test: Path | None = None
-    test_size: float | None = None
-    train_lines: int | None = None
-    """Number of training texts that keep their labels. The others become unlabeled."""
-    tokenizer: str = "words"
-    """Tokenization of the word view: ``words``, ``spaces`` or ``bert:FOLDER``."""
-    lower: bool = False
-    """Lowercase all texts."""
-    min_count: int | None = None
-    """Minimum count of a word in the vocabulary (default: 2, or 1 for ``bert:``)."""
-    subword_vocab_size: int = 20_000
-    """Size of the subword vocabulary."""
-    train_test_overlap: str = REJECT
-    """``reject``, ``drop`` or ``keep`` training texts that are also valid or test texts."""
-
-    @property
-    def minimum(self) -> int:
-        """`min_count`, or the default for the tokenization."""
-        default = 1 if self.tokenizer.startswith("bert:") else 2
-        return default if self.min_count is None else self.min_count
 
 
 def prepare_folder(
@@ -86,7 +51,6 @@ def prepare_folder(
         output: the folder to create.
         progress: called with the number of texts processed.
     """
-    _check(config)
     texts = (config.labeled, config.valid, config.test)
     check_outside(output, [*texts, *config.unlabeled, *config.extra_unlabeled])
     splits = _labeled_splits(config)
@@ -129,32 +93,6 @@ def prepare_folder(
     return signature
 
 
-def _check(config: PreparationConfig) -> None:
-    for name in ("subword_vocab_size", "min_count", "train_lines"):
-        if (value := getattr(config, name)) is not None:
-            check_positive(name, value)
-    shares = 0.0
-    for name in HELD_OUT:
-        size = getattr(config, f"{name}_size")
-        if size is None:
-            continue
-        if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
-            raise UsageError(
-                f"`{name}_size` is {size}. Expected a number of texts, 1 or more, or a share "
-                "between 0 and 1."
-            )
-        if getattr(config, name):
-            raise UsageError(
-                f"`{name}` and `{name}_size` select the {name} texts. Set only one of them."
-            )
-        shares += size if size < 1 else 0
-    if shares >= 1:
-        raise UsageError(
-            "`valid_size` and `test_size` leave no training texts. Expected a sum of shares below "
-            "1."
-        )
-
-
 def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
     """Return the labeled texts of each split.
 
@@ -174,7 +112,7 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
         elif size:
             if size >= len(texts):
                 raise DataError(
-                    f"`{name}_size` is {size} but {config.labeled} has only {len(texts)} texts "
+                    f"`{name}_size` is {size:g} but {config.labeled} has only {len(texts)} texts "
                     f"for training and {name}. Expected a smaller number."
                 )
             splits[name], splits["train"] = take_balanced(texts, int(size))

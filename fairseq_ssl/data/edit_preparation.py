@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,14 +16,7 @@ from fairseq_ssl.data.binarized import IdWriter, word_ids
 from fairseq_ssl.data.two_view_dataset import build_dictionary
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.edits_job import (
-    ENGLISH,
-    MAX_NGRAM,
-    SIZE,
-    build_dictionary_file,
-    label_file,
-)
-from fairseq_ssl.edits.transforms import GROUPS
+from fairseq_ssl.edits.edits_job import EditDataConfig, build_dictionary_file, label_file
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
@@ -55,11 +48,8 @@ class EditDataSummary:
 def prepare_edit_data(
     splits: Mapping[str, tuple[Path, Path]],
     output: Path,
+    config: EditDataConfig,
     *,
-    size: int = SIZE,
-    max_ngram: int = MAX_NGRAM,
-    transforms: str | Path = ENGLISH,
-    groups: Sequence[str] = GROUPS,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditDataSummary:
@@ -71,10 +61,7 @@ def prepare_edit_data(
     Args:
         splits: source and corrected text by name; `train` is required.
         output: the folder to create.
-        size: number of q-grams of the edit dictionary.
-        max_ngram: max tokens of a q-gram.
-        transforms: suffix transforms: ``english``, ``none``, or a file of suffixes.
-        groups: groups of transforms for English words, names in `GROUPS`.
+        config: size and transforms of the edit dictionary.
         executor: `Executor` for counting and labeling (default: this process).
         progress: called with the number of pairs done.
     """
@@ -85,9 +72,9 @@ def prepare_edit_data(
     check_outside(output, chain.from_iterable(splits.values()))
     coverage: dict[str, Coverage] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
-        options: dict[str, Any] = {"size": size, "max_ngram": max_ngram, "transforms": transforms}
-        options |= {"groups": groups, "executor": executor, "progress": progress}
-        built = build_dictionary_file(*splits[TRAIN], folder / EDITS_FILE, **options)
+        built = build_dictionary_file(
+            *splits[TRAIN], folder / EDITS_FILE, config, executor=executor, progress=progress
+        )
         texts = map(read_lines, chain.from_iterable(splits.values()))
         words = build_dictionary(count_line_words(chain.from_iterable(texts)))
         labels = Dictionary()
@@ -104,13 +91,13 @@ def prepare_edit_data(
             _binarize(read_lines(lines), labels, folder, name, EDITS, NONE, EDITS)
         counted = {name: one.pairs for name, one in coverage.items()}
         parameters: dict[str, Any] = {
-            **{"size": size, "max_ngram": max_ngram},
+            **{"size": config.size, "max_ngram": config.max_ngram},
             "transforms": built.signature.parameters["transforms"],
-            **{"groups": ",".join(groups) or "none", "words": len(words), **counted},
+            **{"groups": built.signature.parameters["groups"], "words": len(words), **counted},
             "labels": len(built.dictionary.labels),
             "fingerprint": built.dictionary.fingerprint,
         }
-        signature = Signature("edits-prepare", parameters, {"transforms": str(transforms)})
+        signature = Signature("edits-prepare", parameters, {"transforms": str(config.transforms)})
     write_signature(signature, output)
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
 

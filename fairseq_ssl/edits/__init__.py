@@ -15,6 +15,7 @@ work on files of any size. `vote` combines corrections.
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.edits_job import (
+    EditDictionaryConfig,
     build_dictionary,
     build_dictionary_file,
     label_file,
@@ -24,6 +25,7 @@ from fairseq_ssl.edits.extraction import apply, extract, vote
 __all__ = [
     "Coverage",
     "EditDictionary",
+    "EditDictionaryConfig",
     "apply",
     "build_dictionary",
     "build_dictionary_file",

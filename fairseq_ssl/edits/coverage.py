@@ -137,6 +137,8 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * _fraction(part, whole):.2f}%"
 
 
+METRICS = ("f0.5", "exact")
+"""Scores of `Agreement` for which decoding options are tuned."""
 SpanEdit = tuple[int, bool, tuple[str, ...]]
 """Position, whether the token is kept, inserted tokens; the fields of `Change`."""
 

@@ -3,28 +3,85 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor, join_changes, transform_index
 from fairseq_ssl.edits.labels import Gram
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
-from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive
+from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes, read_suffixes
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import RowBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, resolve_paths, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
 from fairseq_ssl.io.text_files import checked_pairs, optional_path
+from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
 
-SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
-"""Defaults in PIE: number of q-grams, max tokens of a q-gram, suffix transforms."""
+ENGLISH = "english"
+"""Suffix transforms of PIE."""
+
+
+def _groups_option(default: tuple[str, ...], usual: str) -> Any:
+    return option(
+        default,
+        "transforms of English words to add: case, merge (two words), split (at hyphens), verb "
+        "(forms), number (of nouns) or all, separated by commas",
+        usual=usual,
+        parse=_parse_groups,
+        metavar="GROUP,...|all|none",
+    )
+
+
+def _parse_groups(text: str) -> tuple[str, ...]:
+    return {"all": GROUPS, "none": ()}.get(text, tuple(dict.fromkeys(text.split(","))))
+
+
+@dataclass(frozen=True)
+class EditDictionaryConfig:
+    """Size and transforms of an edit dictionary. The defaults are those of PIE."""
+
+    size: int = option(
+        1000,
+        "number of most frequent q-grams to append or replace, M in the paper, 1,000 there",
+        low=0,
+    )
+    max_ngram: int = option(2, "max length of a q-gram in tokens, q in the paper", low=1)
+    transforms: str | Path = option(
+        ENGLISH,
+        "suffix changes: english for those of the paper, none, or a file with lines of two "
+        "suffixes, with - for an empty one, and words to exclude, for example: - s a I",
+        parse=str,
+        metavar="FILE|english|none",
+    )
+    groups: tuple[str, ...] = _groups_option((), "none")
+    """Names in `GROUPS`. Without groups, all insertions count, as in PIE. With groups, those that a
+    transform can make do not."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def load_transforms(self) -> Transforms:
+        """Return the transforms of the suffixes and of the groups."""
+        if self.transforms == "none":
+            return Transforms.of([], self.groups)
+        is_file = self.transforms != ENGLISH
+        pairs = read_suffixes(Path(self.transforms)) if is_file else english_suffixes()
+        return Transforms.of(pairs, self.groups)
+
+
+@dataclass(frozen=True)
+class EditDataConfig(EditDictionaryConfig):
+    """Size and transforms of the edit dictionary of a data folder, with all groups by default."""
+
+    groups: tuple[str, ...] = _groups_option(GROUPS, "all")
+
 
 Result = TypeVar("Result")
 BlockResult = tuple[int, float, Result]
@@ -137,41 +194,32 @@ class EditLabelSummary:
 
 def build_dictionary(
     pairs: Iterable[tuple[str, str]],
-    size: int = SIZE,
-    max_ngram: int = MAX_NGRAM,
-    transforms: str | Path = ENGLISH,
-    groups: Sequence[str] = (),
+    config: EditDictionaryConfig | None = None,
 ) -> EditDictionary:
     """Build a dictionary of the most frequent edits.
 
     Args:
         pairs: pairs of a source and a corrected sentence, tokens separated by spaces
-        size: number of q-grams (M in the paper), 0 or more
-        max_ngram: max tokens of a q-gram (q in the paper), 1 or more
-        transforms: suffix transforms: ``english``, ``none``, or a file of suffixes
-        groups: names in `GROUPS`, groups of transforms for English words to add. Without groups,
-            all insertions count, as in PIE. With groups, those that a transform can make do not.
+        config: size and transforms of the dictionary (default: those of PIE)
 
-    >>> build_dictionary([("he go home", "he goes to home")], transforms="none").names
+    >>> config = EditDictionaryConfig(transforms="none")
+    >>> build_dictionary([("he go home", "he goes to home")], config).names
     ('KEEP', 'DELETE', 'APPEND_goes', 'APPEND_to', 'REPLACE_goes', 'REPLACE_to')
     """
-    _check_sizes(size, max_ngram)
-    loaded = _transforms(transforms, groups)
+    config = config or EditDictionaryConfig()
+    transforms = config.load_transforms()
     counts = GramCounts()
     for source, target in checked_pairs(pairs):
-        counts.add(source, target, max_ngram, loaded if groups else None)
-    return EditDictionary.of_counts(counts.grams, size, max_ngram, loaded)
+        counts.add(source, target, config.max_ngram, transforms if config.groups else None)
+    return EditDictionary.of_counts(counts.grams, config.size, config.max_ngram, transforms)
 
 
 def build_dictionary_file(
     source: str | Path,
     target: str | Path,
     output: str | Path,
+    config: EditDictionaryConfig | None = None,
     *,
-    size: int = SIZE,
-    max_ngram: int = MAX_NGRAM,
-    transforms: str | Path = ENGLISH,
-    groups: Sequence[str] = (),
     label_dict: str | Path | None = None,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
@@ -182,24 +230,20 @@ def build_dictionary_file(
         source: text file to correct, gzip if the name ends with ``.gz``
         target: corrected text file
         output: dictionary file
-        size: number of q-grams (M in the paper), 0 or more
-        max_ngram: max tokens of a q-gram (q in the paper), 1 or more
-        transforms: suffix transforms: ``english``, ``none``, or a file of suffixes
-        groups: names in `GROUPS`, groups of transforms for English words to add. Without groups,
-            all insertions count, as in PIE. With groups, those that a transform can make do not.
+        config: size and transforms of the dictionary (default: those of PIE)
         label_dict: file for the labels as a dictionary of fairseq-preprocess
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
-    _check_sizes(size, max_ngram)
+    config = config or EditDictionaryConfig()
     source, target, output = Path(source), Path(target), Path(output)
     label_dict = optional_path(label_dict)
-    suffixes = None if transforms in (ENGLISH, "none") else Path(transforms)
+    suffixes = None if config.transforms in (ENGLISH, "none") else Path(config.transforms)
     _check_outputs({"output": output, "label_dict": label_dict}, source, target, suffixes)
-    loaded = _transforms(transforms, groups)
+    transforms = config.load_transforms()
     counts = GramCounts()
     with exclusive(output):
-        counter = GramCounter(max_ngram, loaded if groups else None)
+        counter = GramCounter(config.max_ngram, transforms if config.groups else None)
         for done in _map_blocks(source, target, counter, executor, progress):
             counts.update(done)
         if not counts.changed + counts.incomparable:
@@ -207,13 +251,16 @@ def build_dictionary_file(
                 f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text, "
                 "and its corrected lines."
             )
-        dictionary = EditDictionary.of_counts(counts.grams, size, max_ngram, loaded)
+        dictionary = EditDictionary.of_counts(
+            counts.grams, config.size, config.max_ngram, transforms
+        )
         if label_dict:
             dictionary.write_for_fairseq(label_dict)
         dictionary.write(output)
         params = {
-            **{"size": size, "max_ngram": max_ngram, "transforms": str(transforms)},
-            "groups": ",".join(groups) or "none",
+            **{"size": config.size, "max_ngram": config.max_ngram},
+            "transforms": str(config.transforms),
+            "groups": ",".join(config.groups) or "none",
             **{"fingerprint": dictionary.fingerprint, "labels": len(dictionary.labels)},
             "insertions": counts.grams.total() + counts.too_long,
             **{"pairs": counts.pairs, "too_long": counts.too_long},
@@ -290,18 +337,6 @@ def _map_blocks(
         yield result
     if not pairs:
         raise DataError(f"{source} is empty. Expected one sentence or more.")
-
-
-def _transforms(transforms: str | Path, groups: Sequence[str]) -> Transforms:
-    if transforms == "none":
-        return Transforms.of([], groups)
-    pairs = english_suffixes() if transforms == ENGLISH else read_suffixes(Path(transforms))
-    return Transforms.of(pairs, groups)
-
-
-def _check_sizes(size: int, max_ngram: int) -> None:
-    check_integer("size", size, 0)
-    check_positive("max_ngram", max_ngram)
 
 
 def _check_outputs(outputs: dict[str, Path | None], *inputs: Path | None) -> None:

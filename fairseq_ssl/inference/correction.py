@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
-from fairseq_ssl.options import options_of
+from fairseq_ssl.options import numbers, option, options_of
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import (
@@ -57,30 +57,51 @@ BLOCK_KIB = 64
 class CorrectionConfig(CorrectionSearch):
     """Edit taggers, and how they correct text."""
 
-    models: tuple[str | Path, ...]
-    """A checkpoint, or several for an ensemble; for the engine ``onnx`` exported folders."""
-    data_dir: str | Path | None = None
-    """Folder of the binarized training data. Models that label words do not need it."""
-    weights: tuple[float, ...] = ()
-    """Weights of the models of an ensemble (default: equal weights)."""
+    models: tuple[str | Path, ...] = option(
+        MISSING,
+        "edit tagger, several for an ensemble; or folders of exported models in ONNX format",
+        flag="model",
+        metavar="CHECKPOINT",
+        nargs="+",
+    )
+    data_dir: str | Path | None = option(
+        None,
+        "folder with the dictionaries of the model; not needed for models on words",
+        metavar="DIR",
+    )
+    weights: tuple[float, ...] = option(
+        (),
+        "weights of the models of an ensemble, 0 or more, separated by commas",
+        usual="equal",
+        parse=numbers,
+        metavar="W,...",
+    )
     engine: str = "torch"
     """``torch``, or ``onnx`` for folders of exported models."""
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
     threads: int | None = None
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
-    tokenizer: str | None = "spacy"
-    """``spacy`` or ``moses`` for raw text. None: lines are sentences of tokens."""
-    language: str = "en"
-    """Language of the tokenizer."""
-    spelling: str | Path | None = None
-    """Counts of ``fairseq-ssl spelling count``, to correct the spelling of English text first."""
-    batch_size: int = 64
-    """Number of sentences per batch."""
-    explain: bool = False
-    """Extract and classify the edits by ERRANT."""
-    spacy_model: str = SPACY_MODEL
-    """spaCy pipeline of ERRANT."""
+    tokenizer: str | None = option(
+        TOKENIZERS[0],
+        "tokenizer of raw text, as in the training data; none: each line is a sentence of tokens "
+        "separated by spaces",
+        choices=(*TOKENIZERS, "none"),
+    )
+    """None is the same as ``none``."""
+    language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
+    spelling: str | Path | None = option(
+        None,
+        "correct the spelling and capitals of English text first, with this output of spelling "
+        "count",
+    )
+    batch_size: int = option(64, "sentences in a batch", low=1)
+    explain: bool = option(
+        False, "extract the edits with ERRANT, and show their types and probabilities"
+    )
+    spacy_model: str = option(
+        SPACY_MODEL, "for explain: name or folder of a spaCy pipeline", metavar="NAME"
+    )
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "spelling"], ["models"])
@@ -89,16 +110,13 @@ class CorrectionConfig(CorrectionSearch):
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         if self.engine not in ENGINES:
             raise UsageError(f"`engine` is {self.engine!r}. Expected {' or '.join(ENGINES)}.")
-        if self.tokenizer not in (None, *TOKENIZERS):
-            raise UsageError(
-                f"`tokenizer` is {self.tokenizer!r}. Expected {', '.join(TOKENIZERS)} or None."
-            )
         loading.check_weights(self.weights, len(self.models))
         if self.device != "cpu" and self.engine == "onnx":
             raise UsageError(f"`device` is {self.device!r}. The engine onnx needs cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
-        check_positive("batch_size", self.batch_size)
         super().__post_init__()
+        if self.tokenizer == "none":
+            object.__setattr__(self, "tokenizer", None)
 
     @property
     def decoding_options(self) -> dict[str, Any]:
@@ -165,7 +183,7 @@ class Corrector(loading.ConfiguredModel):
 
             self._annotator = Annotator(config.spacy_model)
         self._spelling = spelling_corrector(config.spelling)
-        self._tagger = _load_tagger(config)
+        self._tagger = load_tagger(config)
 
     @classmethod
     def from_pretrained(
@@ -296,7 +314,7 @@ def change_probabilities(
     return probabilities
 
 
-def _load_tagger(config: CorrectionConfig) -> Any:
+def load_tagger(config: CorrectionConfig) -> Any:
     """Load the models. Return an object with the method `correct` of `EditCorrector`."""
     loading.set_threads(config.threads)
     options = config.decoding_options

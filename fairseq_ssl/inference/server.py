@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fairseq_ssl.errors import UsageError, import_optional
 from fairseq_ssl.inference.correction import CorrectedLine
 from fairseq_ssl.io.text_files import SURROGATE
+from fairseq_ssl.options import check, option
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -62,8 +63,8 @@ class LineCorrector(Protocol):
 class ServerLimits:
     """Limits of a correction server."""
 
-    max_length: int = 20_000
-    """Max length of the text of a request, in characters. A line end counts as one."""
+    max_length: int = option(20_000, "max characters of a request", low=1, high=1_000_000)
+    """A line end counts as a character."""
     max_requests: int = 100
     """Max number of requests that are received, wait or are corrected at the same time."""
     batch_lines: int = 64
@@ -77,6 +78,9 @@ class ServerLimits:
     reading an answer."""
     batch_seconds: float = 600.0
     """Max number of seconds of a batch. After that, the health check fails."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
     @property
     def max_bytes(self) -> int:

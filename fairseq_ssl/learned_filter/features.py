@@ -109,6 +109,7 @@ class FeatureExtractor:
 
     def __post_init__(self) -> None:
         convert_fields(self, [], ["vectors", "counts", "subwords"])
+        object.__setattr__(self, "tokenizers", tuple(self.tokenizers))
         for name in self.tokenizers:
             check_choice("tokenize", name, TOKENIZERS)
 

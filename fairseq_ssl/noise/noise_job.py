@@ -38,11 +38,11 @@ from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.tokens import Unigrams
+from fairseq_ssl.options import option, options_of
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_line_words, read_counts, write_counts
 
 TOTALS = ("lines", "tokens", "changed")
-RESOURCES = ("counts", "confusion_sets", "learner_errors")
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,17 @@ class NoiseSummary:
 class NoiseResources:
     """Word counts and other data that noises need besides their options."""
 
-    counts: Mapping[str, int] | str | Path | None = None
-    """Word counts for sampling words, or a file such as fairseq's ``dict.txt`` (default: count
-    the words of the text)."""
-    confusion_sets: Mapping[str, Sequence[str]] | str | Path | None = None
-    """Confusable words of each word for ``spell``, or a file of `build_confusion_sets_file`."""
-    learner_errors: LearnerErrors | str | Path | None = None
-    """Error counts for ``learner``, or a file of `count_learner_errors_file` (default: built-in
-    counts)."""
+    counts: Mapping[str, int] | str | Path | None = option(
+        None,
+        "word counts in the format of fairseq's dict.txt, for drawing random words",
+        usual="count words in INPUT and store them in OUTPUT.counts",
+    )
+    confusion_sets: Mapping[str, Sequence[str]] | str | Path | None = option(
+        None, "for spell: output of fairseq-ssl confusion-sets"
+    )
+    learner_errors: LearnerErrors | str | Path | None = option(
+        None, "for learner: output of fairseq-ssl learner-errors", usual="a built-in list"
+    )
     mask_token: str = "<mask>"
 
     def __post_init__(self) -> None:
@@ -118,7 +121,7 @@ class NoiseResources:
 
     def fingerprints(self) -> dict[str, str | None]:
         """Return a digest of each resource by field name, None for a default."""
-        return {name: _digest(getattr(self, name)) for name in RESOURCES}
+        return {name: _digest(getattr(self, name)) for name in options_of(NoiseResources)}
 
 
 def _needs(method: Sequence[NoiseSpec], resource: str) -> bool:
@@ -238,7 +241,7 @@ class _NoiseJob(TextJob):
 
     def signature(self) -> Signature:
         """Return the signature of the outputs, with all parameters and counts."""
-        names = ("noise", "seed", "mask_token", *RESOURCES)
+        names = ("noise", "seed", "mask_token", *options_of(NoiseResources))
         parameters = {name: self.params[name] for name in names}
         if self.text.shard != (1, 1):
             parameters["shard"] = self.params["shard"]

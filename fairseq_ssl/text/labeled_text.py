@@ -12,13 +12,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import convert_fields, read_lines
+from fairseq_ssl.options import check, option
 
 Segmenter = Callable[[str], list[str]]
 
 JOINERS = "\u200c\u200d"
 """Invisible characters within words, for example of Persian."""
+HELD_OUT = ("valid", "test")
+REJECT, DROP, KEEP = "reject", "drop", "keep"
+FORMAT = "each line a label, a tab and a text; .gz by suffix"
+SELECTED = (
+    "select from the labeled texts by a hash of the text: a number, 1 or more, or a fraction "
+    "between 0 and 1"
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,91 @@ class LabeledText:
 
     label: str
     text: str
+
+
+@dataclass(frozen=True)
+class PreparationConfig:
+    """Texts, splits and tokenization of a data folder for text classifiers."""
+
+    labeled: Path
+    """Training texts: a label, a tab and a text on each line."""
+    unlabeled: tuple[Path, ...] = option(
+        (), "unlabeled texts, one per line; .gz by suffix", usual="none", nargs="+"
+    )
+    extra_unlabeled: tuple[Path, ...] = option(
+        (),
+        "additional unlabeled texts for imitators, excluded from the vocabularies and from the "
+        "data of the language model; .gz by suffix",
+        usual="none",
+        nargs="+",
+    )
+    valid: Path | None = option(None, f"valid texts, {FORMAT}")
+    valid_size: float | None = option(None, f"valid texts to {SELECTED}", metavar="SIZE")
+    test: Path | None = option(None, f"test texts, {FORMAT}")
+    test_size: float | None = option(None, f"test texts to {SELECTED}", metavar="SIZE")
+    train_lines: int | None = option(
+        None,
+        "number of labeled texts that keep their label, selected by the same hash; the others "
+        "become unlabeled",
+        low=1,
+        usual="all",
+    )
+    tokenizer: str = option(
+        "words",
+        "tokenizer for the expert: words: sequences of letters and digits, and single punctuation "
+        "marks; spaces: split at spaces; bert:FOLDER: tokenizer of a BERT or RoBERTa, for the "
+        "architecture bert_classifier",
+        metavar="NAME",
+    )
+    lower: bool = option(False, "lowercase the text of both views")
+    min_count: int | None = option(
+        None,
+        "min count of a word in labeled and unlabeled texts",
+        low=1,
+        usual="2, as in the thesis; 1 with a tokenizer of BERT",
+    )
+    subword_vocab_size: int = option(
+        20_000,
+        "subword vocabulary size for the imitators, of a sentencepiece BPE model trained on "
+        "training and unlabeled texts, 20,000 merges in the thesis",
+        low=1,
+    )
+    train_test_overlap: str = option(
+        REJECT,
+        "treatment of unlabeled or training texts that are also valid or test texts, up to case, "
+        "spaces and punctuation",
+        choices=(REJECT, DROP, KEEP),
+    )
+
+    def __post_init__(self) -> None:
+        convert_fields(self, ["labeled", "valid", "test"], ["unlabeled", "extra_unlabeled"])
+        check(self)
+        fractions = 0.0
+        for name in HELD_OUT:
+            size = getattr(self, f"{name}_size")
+            if size is None:
+                continue
+            if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
+                raise UsageError(
+                    f"`{name}_size` is {size:g}. Expected a number of texts, 1 or more, or a "
+                    "fraction between 0 and 1."
+                )
+            if getattr(self, name):
+                raise UsageError(
+                    f"`{name}` and `{name}_size` select the {name} texts. Set only one of them."
+                )
+            fractions += size if size < 1 else 0
+        if fractions >= 1:
+            raise UsageError(
+                "`valid_size` and `test_size` leave no training texts. Expected a sum of fractions "
+                "below 1."
+            )
+
+    @property
+    def minimum(self) -> int:
+        """`min_count`, or the default for the tokenization."""
+        default = 1 if self.tokenizer.startswith("bert:") else 2
+        return default if self.min_count is None else self.min_count
 
 
 def read_labeled_text(path: Path) -> Iterator[LabeledText]:

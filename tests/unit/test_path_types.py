@@ -89,7 +89,6 @@ def calls(path: Any) -> dict[str, Callable[[], object]]:
     metric, models = Accuracy([["a"]]), {"one": path, "two": path}
     return {
         "analysis.score_by_length": lambda: analysis.score_by_length(models, "data"),
-        "analysis.tune_edit_confidence": lambda: analysis.tune_edit_confidence("a", "b", path),
         "checkpoints.average": lambda: checkpoints.average(path),
         "filters.filter_files": lambda: filters.filter_files(path, ["a"], "clean"),
         "inference.CorrectionConfig": lambda: inference.CorrectionConfig(path),
@@ -117,7 +116,9 @@ def text_tools(path: Callable[[str], Any]) -> list[Any]:
     source, target, dictionary = path("source"), path("target"), path("edits")
     return [
         noise.noise_file(source, path("noisy.gz"), "direct,spell", resources=resources),
-        edits.build_dictionary_file(source, target, dictionary, transforms=path("suffixes")),
+        edits.build_dictionary_file(
+            source, target, dictionary, edits.EditDictionaryConfig(transforms=path("suffixes"))
+        ),
         edits.label_file(source, target, path("labels"), dictionary),
         filters.filter_files([source], [path("kept")], filters.read_filters(path("filters.yaml"))),
         score_systems(Accuracy([["he goes"]]), {"ours": [source]}, [target]).values(),

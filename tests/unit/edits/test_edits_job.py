@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.edits import (
     EditDictionary,
+    EditDictionaryConfig,
     alignment,
     apply,
     build_dictionary,
@@ -44,8 +45,9 @@ def test_files_equal_pairs(tmp_path: Path) -> None:
     source, target, output = (tmp_path / name for name in ("s", "t", "edits"))
     for path, side in ((source, 0), (target, 1)):
         path.write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
-    summary = build_dictionary_file(source, target, output, groups=("case",))
-    dictionary = build_dictionary(PAIRS, groups=("case",))
+    config = EditDictionaryConfig(groups=("case",))
+    summary = build_dictionary_file(source, target, output, config)
+    dictionary = build_dictionary(PAIRS, config)
     assert EditDictionary.read(output) == summary.dictionary == dictionary
     assert summary.insertions == sum(dictionary.counts)
     labeled = label_file(source, target, tmp_path / "labels", output)

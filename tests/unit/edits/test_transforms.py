@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.edits import apply, build_dictionary, extract
+from fairseq_ssl.edits import EditDictionaryConfig, apply, build_dictionary, extract
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Label
 from fairseq_ssl.edits.transforms import (
@@ -240,6 +240,6 @@ def test_a_match_is_the_first_transform_that_makes_the_word() -> None:
 def test_edits_of_transforms_take_no_q_grams() -> None:
     pairs = [("he go home", "he went home"), ("every one is here", "everyone is the here")]
     pairs.append(("a well-known man", "a well known man"))
-    assert build_dictionary(pairs, groups=GROUPS).grams == (("the",),)
+    assert build_dictionary(pairs, EditDictionaryConfig(groups=GROUPS)).grams == (("the",),)
     without = build_dictionary(pairs).grams
     assert {("went",), ("everyone",), ("well",)} < set(without)
