@@ -212,6 +212,11 @@ def _integer(word: str) -> int:
     return int(word)
 
 
+def integers(words: str) -> tuple[int, ...]:
+    """Parse integers separated by commas, for `Declaration.parse`."""
+    return tuple(map(_integer, words.split(",")))
+
+
 def _number(word: str) -> float:
     try:
         return float(word)
