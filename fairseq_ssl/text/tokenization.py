@@ -140,14 +140,17 @@ def subwords_option(default: str | None) -> Any:
     )
 
 
+def moses_option() -> Any:
+    """Declare an option of the language of `moses_detokenizer`."""
+    return option(None, "undo the Moses tokenization of this language, such as de", metavar="LANG")
+
+
 @dataclass(frozen=True)
 class Detokenization:
     """Options of `moses_detokenizer`."""
 
     subwords: str | None = subwords_option(None)
-    moses: str | None = option(
-        None, "undo the Moses tokenization of this language, such as de", metavar="LANG"
-    )
+    moses: str | None = moses_option()
 
     def __post_init__(self) -> None:
         check(self)
