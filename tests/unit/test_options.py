@@ -20,6 +20,7 @@ from fairseq_ssl.filters.chain import FILTERS
 from fairseq_ssl.noise.block_noise import NOISES
 from fairseq_ssl.options import add_options, check, describe, option, options_of, passed
 from fairseq_ssl.text import specs
+from fairseq_ssl.text.position_data import PositionDataConfig
 from fairseq_ssl.text.postprocessing import Postprocessing
 from fairseq_ssl.text.tokenization import Detokenization
 
@@ -29,7 +30,7 @@ KINDS = [
 ]
 CONFIGS: dict[type[Any], tuple[Any, ...]] = {
     **dict.fromkeys((LengthBleuConfig, ShiftSimilarityConfig, SwappedBleuConfig), ()),
-    **dict.fromkeys((TokenWinsConfig, Postprocessing, Detokenization), ()),
+    **dict.fromkeys((TokenWinsConfig, Postprocessing, Detokenization, PositionDataConfig), ()),
 }
 """Other classes with options, and their required arguments."""
 RESOURCES: dict[str, Any] = {"unigrams": None, "mask_token": 0, "confusions": {}, "sides": 2}
