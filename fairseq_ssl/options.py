@@ -217,6 +217,11 @@ def integer(word: str) -> int:
     return int(word)
 
 
+def integers(words: str) -> tuple[int, ...]:
+    """Return integers that are separated by commas."""
+    return tuple(map(integer, words.split(",")))
+
+
 def number(word: str) -> float:
     """Parse a number."""
     try:

@@ -19,18 +19,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairseq_ssl.analysis.configs import (
+        LengthBleuConfig,
+        ShiftSimilarityConfig,
+        SwappedBleuConfig,
+        TokenWinsConfig,
+    )
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
     from fairseq_ssl.analysis.length_bleu import score_by_length
     from fairseq_ssl.analysis.results import AnalysisResult
     from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
     from fairseq_ssl.analysis.swapped_bleu import score_swapped
     from fairseq_ssl.analysis.token_wins import compare_gold_tokens
-    from fairseq_ssl.analysis.trained_models import BleuOptions, SearchOptions
 
 MODULES = {
     "AnalysisResult": "results",
-    "BleuOptions": "trained_models",
-    "SearchOptions": "trained_models",
+    "LengthBleuConfig": "configs",
+    "ShiftSimilarityConfig": "configs",
+    "SwappedBleuConfig": "configs",
+    "TokenWinsConfig": "configs",
     "compare_gold_tokens": "token_wins",
     "compare_shifted_states": "shift_similarity",
     "score_by_length": "length_bleu",
@@ -41,8 +48,10 @@ MODULES = {
 
 __all__ = [
     "AnalysisResult",
-    "BleuOptions",
-    "SearchOptions",
+    "LengthBleuConfig",
+    "ShiftSimilarityConfig",
+    "SwappedBleuConfig",
+    "TokenWinsConfig",
     "compare_gold_tokens",
     "compare_shifted_states",
     "score_by_length",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.configs import LengthBleuConfig
 from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
     Table,
     bucket_names,
-    check_bounds,
     checkpoint_digest,
     checkpoint_paths,
     mean_and_sd,
 )
 from fairseq_ssl.analysis.trained_models import (
-    BleuOptions,
-    SearchOptions,
     TrainedModels,
+    line_detokenizer,
     reference_lines,
     translate,
 )
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import bleu
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import moses_detokenizer
 
 Score = dict[str, float]
 """Mean (key `mean`) and standard deviation (key `sd`) of BLEU over checkpoints."""
@@ -68,11 +65,8 @@ class LengthBleu(AnalysisResult):
 def score_by_length(
     checkpoints: Checkpoints,
     data: str | Path,
-    ends: Sequence[int] = (10, 20, 30, 40, 50, 60, 70),
+    config: LengthBleuConfig | None = None,
     *,
-    subsets: Sequence[str] = ("valid",),
-    search: SearchOptions | None = None,
-    text: BleuOptions | None = None,
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> LengthBleu:
@@ -81,31 +75,28 @@ def score_by_length(
     Args:
         checkpoints: checkpoints of each model. The first model is the baseline.
         data: a data folder of fairseq-preprocess.
-        ends: maximum length of each bucket, in source tokens. The last bucket is unbounded.
-        subsets: splits of the data.
-        search: search options.
-        text: postprocessing and tokenization for sacreBLEU.
+        config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of sentences translated.
     """
-    check_bounds("ends", ends)
+    config = config or LengthBleuConfig()
     checkpoints = checkpoint_paths(checkpoints, 2)
-    options, form = search or SearchOptions(), text or BleuOptions()
-    join = moses_detokenizer(form.subwords, form.moses)
+    join, ends = line_detokenizer(config), config.ends
+    separator, tokenize = config.separator, config.tokenize
 
     def plain(line: str) -> str:
-        return join(" ".join(token for token in line.split() if token != form.separator))
+        return join(" ".join(token for token in line.split() if token != separator))
 
     def score(path: Path) -> dict[str, Any]:
         trained = TrainedModels.load(path, data, device)
-        datasets = [trained.pairs(subset) for subset in subsets]
+        datasets = [trained.pairs(subset) for subset in config.subsets]
         report = progress(str(path), "sentences", sum(map(len, datasets)))
-        outputs = [translate(trained, dataset, options, report) for dataset in datasets]
+        outputs = [translate(trained, dataset, config, report) for dataset in datasets]
         references = [reference_lines(trained, dataset) for dataset in datasets]
         sides = (outputs, references)
         pairs = [[plain(line) for lines in side for line in lines] for side in sides]
         indices = np.concatenate([_buckets(dataset, ends) for dataset in datasets])
-        return {"checkpoint": str(path), **_bleu(pairs, indices, len(ends) + 1, form.tokenize)}
+        return {"checkpoint": str(path), **_bleu(pairs, indices, len(ends) + 1, tokenize)}
 
     baseline = next(iter(checkpoints))
     trained = TrainedModels.load(checkpoints[baseline][0], data, device)
@@ -120,11 +111,9 @@ def score_by_length(
         "gains": _gains(models, baseline),
     }
     parameters = {
-        "subset": ",".join(subsets),
-        "beam": options.beam,
-        "search": asdict(options),
-        "text": asdict(form),
-        "ends": list(ends),
+        "subset": config.subset,
+        **config.parameters(),
+        "ends": list(config.ends),
         "sacrebleu": runs[baseline][0]["sacrebleu"],
         "checkpoint_digest": checkpoint_digest(checkpoints),
     }

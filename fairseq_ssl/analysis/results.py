@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +59,6 @@ class AnalysisResult(ABC):
             file.write(f"{json_text(content)}\n")
         self.draw(figure)  # after the results, which do not need matplotlib
         return path, figure
-
-
-def check_bounds(name: str, bounds: Sequence[int]) -> None:
-    """Raise UsageError unless the upper bounds of buckets are increasing integers above 0."""
-    increasing = all(before < end for before, end in zip([0, *bounds], bounds, strict=False))
-    if not increasing or not all(isinstance(end, Integral) for end in bounds):
-        raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers from 1.")
 
 
 def bucket_names(ends: Sequence[int]) -> list[str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.configs import ShiftSimilarityConfig
 from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
@@ -22,7 +23,7 @@ from fairseq_ssl.analysis.results import (
     checkpoint_paths,
 )
 from fairseq_ssl.analysis.trained_models import TrainedModels
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
 from fairseq_ssl.signature import Signature
@@ -56,10 +57,8 @@ class ShiftSimilarity(AnalysisResult):
 def compare_shifted_states(
     checkpoints: Checkpoints,
     data: str | Path,
-    offsets: Sequence[int] = (0, 100, 250, 500),
+    config: ShiftSimilarityConfig | None = None,
     *,
-    subset: str = "valid",
-    max_tokens: int = 4000,
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> ShiftSimilarity:
@@ -68,29 +67,25 @@ def compare_shifted_states(
     Args:
         checkpoints: checkpoints of each model.
         data: a data folder of fairseq-preprocess.
-        offsets: offsets to compare, in tokens, which are added to all positions.
-        subset: split of the data.
-        max_tokens: maximum number of source tokens of a batch, including padding.
+        config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of sentences encoded.
     """
-    if len(offsets) < 2 or min(offsets) < 0:
-        raise UsageError(
-            f"`offsets` is {list(offsets)}. Expected at least two numbers of 0 or more."
-        )
+    config = config or ShiftSimilarityConfig()
+    offsets = config.offsets
     models: dict[str, Any] = {}
     for name, paths in checkpoint_paths(checkpoints).items():
         runs = []
         for path in paths:
             trained = TrainedModels.load(path, data, device)
-            dataset = trained.split(subset)
+            dataset = trained.split(config.subset)
             report = progress(str(path), "sentences", len(dataset))
-            matrix = similarities(trained, dataset, offsets, max_tokens, report)
+            matrix = similarities(trained, dataset, offsets, config.max_tokens, report)
             runs.append({"checkpoint": str(path), "similarity": matrix.round(4).tolist()})
         size = range(len(offsets))
         mean = [[sum(r["similarity"][a][b] for r in runs) / len(runs) for b in size] for a in size]
         models[name] = {"similarity": mean, "least": min(map(min, mean)), "runs": runs}
-    parameters = {"subset": subset, "offsets": list(offsets)}
+    parameters = {"subset": config.subset, "offsets": list(offsets)}
     parameters["checkpoint_digest"] = checkpoint_digest(checkpoints)
     return ShiftSimilarity(Signature("shift-similarity", parameters), {"models": models})
 

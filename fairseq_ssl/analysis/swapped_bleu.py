@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.configs import SwappedBleuConfig, TranslationConfig
 from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
@@ -20,20 +21,18 @@ from fairseq_ssl.analysis.results import (
     mean_and_sd,
 )
 from fairseq_ssl.analysis.trained_models import (
-    BleuOptions,
-    SearchOptions,
     TrainedModels,
+    line_detokenizer,
     line_of,
     translate,
 )
 from fairseq_ssl.data.binarized import IdSeparator
 from fairseq_ssl.data.two_view_dataset import sample_lines
-from fairseq_ssl.errors import DataError, check_integer, check_positive
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import bleu
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import first_to_end, split_sentences
-from fairseq_ssl.text.tokenization import moses_detokenizer
 
 KEYS = ("original", "swapped", "drop")
 
@@ -66,12 +65,8 @@ class SwappedBleu(AnalysisResult):
 def score_swapped(
     checkpoints: Checkpoints,
     data: str | Path,
+    config: SwappedBleuConfig | None = None,
     *,
-    subset: str = "train",
-    lines: int = 10_000,
-    seed: int = 1,
-    search: SearchOptions | None = None,
-    text: BleuOptions | None = None,
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> SwappedBleu:
@@ -80,32 +75,25 @@ def score_swapped(
     Args:
         checkpoints: checkpoints of each model.
         data: a data folder of fairseq-preprocess.
-        subset: split of the data.
-        lines: number of lines, sampled at random.
-        seed: seed of the sample of lines.
-        search: search options.
-        text: postprocessing and tokenization for sacreBLEU.
+        config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of lines translated.
     """
-    check_positive("lines", lines)
-    check_integer("seed", seed, 0)
-    options, text = search or SearchOptions(), text or BleuOptions()
-    plain, separator = moses_detokenizer(text.subwords, text.moses), text.separator
-    tokenize = text.tokenize
+    config = config or SwappedBleuConfig()
+    plain, separator = line_detokenizer(config), config.separator
 
     def score(path: Path) -> dict[str, Any]:
         trained = TrainedModels.load(path, data, device)
-        dataset = trained.pairs(subset)
-        chosen = sample_lines([len(dataset)], lines, seed).tolist()
+        dataset = trained.pairs(config.subset)
+        chosen = sample_lines([len(dataset)], config.lines, config.seed).tolist()
         references = list(map(plain, first_references(trained, dataset, chosen, separator)))
         run: dict[str, Any] = {"checkpoint": str(path), "lines": len(chosen)}
         for kind in KEYS[:2]:
             report = progress(f"{path}, {kind}", "lines", len(chosen))
             first = first_sentences(
-                *(trained, dataset, chosen, separator, options, report), swapped=kind == "swapped"
+                *(trained, dataset, chosen, config, report), swapped=kind == "swapped"
             )
-            result = bleu(list(map(plain, first.lines)), references, tokenize)
+            result = bleu(list(map(plain, first.lines)), references, config.tokenize)
             run |= {kind: round(result.score, 2), f"{kind}_miscounted": first.miscounted}
             run["sacrebleu"] = result.signature
         return {**run, "drop": round(run["original"] - run["swapped"], 2)}
@@ -116,12 +104,10 @@ def score_swapped(
         for name, of_model in runs.items()
     }
     parameters = {
-        "subset": subset,
-        "lines": lines,
-        "seed": seed,
-        "beam": options.beam,
-        "search": asdict(options),
-        "text": asdict(text),
+        "subset": config.subset,
+        "lines": config.lines,
+        "seed": config.seed,
+        **config.parameters(),
         "sacrebleu": next(iter(runs.values()))[0]["sacrebleu"],
         "checkpoint_digest": checkpoint_digest(checkpoints),
     }
@@ -141,8 +127,7 @@ def first_sentences(
     trained: TrainedModels,
     dataset: Any,
     chosen: Sequence[int],
-    separator: str,
-    search: SearchOptions,
+    config: TranslationConfig,
     done: Callable[[int], object],
     *,
     swapped: bool,
@@ -151,7 +136,7 @@ def first_sentences(
 
     With `swapped`, the source is X_2, ..., X_n, X_1, and the last part of the output is returned.
     """
-    dictionary = trained.task.source_dictionary
+    dictionary, separator = trained.task.source_dictionary, config.separator
     copied = getattr(dictionary, "unknown", ())  # `index` of models that copy adds any word to it
     if separator not in dictionary and separator not in copied:
         raise DataError(
@@ -162,7 +147,7 @@ def first_sentences(
     sources = [dataset.src[i] for i in chosen]
     if swapped:
         sources = [swap(source, mark) for source in sources]
-    lines = translate(trained, trained.inputs(sources), search, done)
+    lines = translate(trained, trained.inputs(sources), config, done)
     sentences = [split_sentences(line, separator) for line in lines]
     counts = [int(source.eq(mark).sum()) + 1 for source in sources]
     miscounted = sum(len(parts) != count for parts, count in zip(sentences, counts, strict=True))

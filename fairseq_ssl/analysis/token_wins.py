@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.configs import TokenWinsConfig
 from fairseq_ssl.analysis.results import (
     AnalysisResult,
     Checkpoints,
     Table,
     bucket_names,
-    check_bounds,
     checkpoint_digest,
     checkpoint_paths,
 )
@@ -62,11 +62,8 @@ class TokenWins(AnalysisResult):
 def compare_gold_tokens(
     checkpoints: Checkpoints,
     data: str | Path,
-    ranks: Sequence[int] = (5000, 15000, 25000),
-    positions: Sequence[int] = (10, 20, 30, 40, 50, 60, 70),
+    config: TokenWinsConfig | None = None,
     *,
-    subsets: Sequence[str] = ("valid",),
-    max_tokens: int = 4000,
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> TokenWins:
@@ -75,15 +72,12 @@ def compare_gold_tokens(
     Args:
         checkpoints: checkpoints of each model, the same number for each model.
         data: a data folder of fairseq-preprocess.
-        ranks: maximum frequency rank of each row. Rarer tokens are in one more row.
-        positions: maximum position of each column. Later tokens are in one more column.
-        subsets: splits of the data.
-        max_tokens: maximum number of source tokens of a batch, including padding.
+        config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of sentences scored.
     """
-    check_bounds("ranks", ranks)
-    check_bounds("positions", positions)
+    config = config or TokenWinsConfig()
+    subsets, ranks, positions = config.subsets, config.ranks, config.positions
     checkpoints = checkpoint_paths(checkpoints, 2)
     if len({len(paths) for paths in checkpoints.values()}) > 1:
         raise UsageError(
@@ -95,7 +89,9 @@ def compare_gold_tokens(
         trained = TrainedModels.load(path, data, device)
         datasets = [trained.pairs(subset) for subset in subsets]
         report = progress(str(path), "sentences", sum(map(len, datasets)))
-        by_dataset = (gold_scores(trained, dataset, max_tokens, report) for dataset in datasets)
+        by_dataset = (
+            gold_scores(trained, dataset, config.max_tokens, report) for dataset in datasets
+        )
         return [scores for sentences in by_dataset for scores in sentences]
 
     baseline = next(iter(checkpoints))
@@ -113,7 +109,7 @@ def compare_gold_tokens(
         "checkpoints": {name: list(map(str, paths)) for name, paths in checkpoints.items()},
     }
     bounds = {"rank_bounds": list(ranks), "position_bounds": list(positions)}
-    parameters = {"subset": ",".join(subsets), **bounds}
+    parameters = {"subset": config.subset, **bounds}
     parameters["checkpoint_digest"] = checkpoint_digest(checkpoints)
     return TokenWins(Signature("token-wins", parameters), results)
 

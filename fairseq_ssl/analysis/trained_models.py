@@ -14,11 +14,13 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
+from fairseq_ssl.analysis.configs import TranslationConfig
 from fairseq_ssl.checkpoints.ensembles import load_models
 from fairseq_ssl.data.id_batches import padded_batches
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.inference.loading import require_one_direction, torch_device
 from fairseq_ssl.metrics.bleu import bleu_metric
+from fairseq_ssl.text.tokenization import LineRewriter, moses_detokenizer
 
 ReadError = Callable[[str], DataError]
 
@@ -152,51 +154,25 @@ class TrainedModels:
         return self.task.build_dataset_for_inference(list(sources), lengths)
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """Search options, in the names of fairseq-generate."""
-
-    beam: int = 4
-    lenpen: float = 1.0
-    max_len_a: float = 1.5
-    max_len_b: int = 20
-    max_tokens: int = 4000
-
-
-@dataclass(frozen=True)
-class BleuOptions:
-    """Postprocessing and tokenization of outputs and references for sacreBLEU."""
-
-    subwords: str | None = None
-    """Subword scheme of the data, to join subwords into words."""
-    moses: str | None = None
-    """Language of the Moses detokenizer."""
-    tokenize: str = "13a"
-    """sacreBLEU tokenizer."""
-    separator: str = "<sep>"
-    """Separator token between joined sentences."""
-
-    def __post_init__(self) -> None:
-        bleu_metric(self.tokenize)  # raises UsageError for an unknown tokenizer
+def line_detokenizer(config: TranslationConfig) -> LineRewriter:
+    """Return a function from a line of tokens to text. Also check the tokenizer of sacreBLEU."""
+    bleu_metric(config.tokenize)
+    return moses_detokenizer(config.subwords, config.moses)
 
 
 def translate(
-    trained: TrainedModels, dataset: Any, search: SearchOptions, done: Callable[[int], object]
+    trained: TrainedModels, dataset: Any, config: TranslationConfig, done: Callable[[int], object]
 ) -> list[str]:
     """Return the best translation of each source of `dataset`, in order.
 
     `done` is called with the size of each batch.
     """
-    options = Namespace(
-        beam=search.beam,
-        lenpen=search.lenpen,
-        max_len_a=search.max_len_a,
-        max_len_b=search.max_len_b,
-    )
+    names = ("beam", "lenpen", "max_len_a", "max_len_b")
+    options = Namespace(**{name: getattr(config, name) for name in names})
     generator = trained.task.build_generator([trained.model], options)
     lines = [""] * len(dataset)
     with torch.inference_mode():
-        for sample in trained.batches(dataset, search.max_tokens):
+        for sample in trained.batches(dataset, config.max_tokens):
             hypotheses = generator.generate([trained.model], sample)
             for line, candidates in zip(sample["id"].tolist(), hypotheses, strict=True):
                 lines[line] = line_of(trained, candidates[0]["tokens"])

@@ -15,6 +15,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, signature_path, write_signature
+from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import (
     PairReader,
@@ -27,7 +28,41 @@ from fairseq_ssl.text.parallel_folder import (
 from fairseq_ssl.text.vocabulary import RESERVED
 
 VANILLA, EXTRAPOLATE, INTERPOLATE, SWAPPED = "vanilla", "extrapolate", "interpolate", "swapped"
-SEPARATOR = "<sep>"
+
+
+@dataclass(frozen=True)
+class PositionDataConfig:
+    """Options of the data sets."""
+
+    limit: int = option(
+        50,
+        "for extrapolate: max length of a side of a training pair in tokens, without </s>",
+        low=1,
+    )
+    sentences: int = option(10, "for interpolate: number of adjacent sentences to join", low=2)
+    separator: str = option(
+        "<sep>",
+        "for interpolate and swapped: token between joined sentences, added to dictionaries that "
+        "lack it",
+        metavar="TOKEN",
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.separator.split() != [self.separator] or self.separator in RESERVED:
+            raise UsageError(
+                f"`separator` is {self.separator!r}. Expected a token without spaces that is not "
+                f"one of {' '.join(RESERVED)}."
+            )
+
+
+OPTIONS = {
+    VANILLA: (),
+    EXTRAPOLATE: ("limit",),
+    INTERPOLATE: ("sentences", "separator"),
+    SWAPPED: ("separator",),
+}
+"""Options of each kind of data."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +81,8 @@ def write_position_data(
     source: Path,
     output: Path,
     kind: str,
+    config: PositionDataConfig | None = None,
     *,
-    limit: int = 50,
-    sentences: int = 10,
-    separator: str = SEPARATOR,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> PositionDataSummary:
@@ -60,29 +93,20 @@ def write_position_data(
         source: folder of the corpus.
         output: folder to create.
         kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`.
-        limit: maximum number of tokens on each side of a training pair, for `EXTRAPOLATE`.
-        sentences: number of neighboring sentences to join, for `INTERPOLATE`.
-        separator: separator token between joined sentences.
+        config: options.
         overwrite: whether to replace an earlier output of this function.
         progress: called with the number of pairs written.
     """
-    settings: dict[str, Any] = {}
+    config = config or PositionDataConfig()
+    settings = {name: getattr(config, name) for name in OPTIONS[kind]}
     operation: Callable[[PairReader[Any]], Iterator[SentencePair[Any]]] = iter
     if kind == EXTRAPOLATE:
-        settings = {"limit": limit}
-        operation = partial(extrapolate, limit=limit, length=corpus.length)
-    elif kind in (INTERPOLATE, SWAPPED):
-        if separator.split() != [separator] or separator in RESERVED:
-            raise UsageError(
-                f"`separator` is {separator!r}. Expected a token without spaces that is not one "
-                f"of {' '.join(RESERVED)}."
-            )
-        separators = corpus.separators(separator)
+        operation = partial(extrapolate, limit=config.limit, length=corpus.length)
+    elif kind != VANILLA:
+        separators = corpus.separators(config.separator)
         operation = partial(swapped, separators=separators)
         if kind == INTERPOLATE:
-            settings = {"sentences": sentences}
-            operation = partial(interpolate, sentences=sentences, separators=separators)
-        settings["separator"] = separator
+            operation = partial(interpolate, sentences=config.sentences, separators=separators)
     _check_output(source, output, overwrite)
     splits: dict[str, tuple[int, int]] = {}
     with atomic_folder(output) as folder:

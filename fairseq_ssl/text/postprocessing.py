@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.options import check, option
 from fairseq_ssl.text.specs import MAX_DIGITS
 from fairseq_ssl.text.tokenization import (
     MARKER,
     LineRewriter,
     detruecaser,
     moses_detokenizer,
+    moses_option,
     subword_joiner,
+    subwords_option,
 )
 
 
@@ -71,6 +75,19 @@ class UnknownCopies:
     """Number of replaced ``<unk>`` tokens."""
     left: int = field(default=0, init=False)
     """Number of ``<unk>`` tokens without a candidate."""
+
+    def lines(
+        self, outputs: Iterable[str], sources: Iterable[str], names: tuple[str, str]
+    ) -> Iterator[str]:
+        """Yield lines of output with tokens of their source lines. `names` is for messages."""
+        for number, pair in enumerate(zip_longest(outputs, sources)):
+            if None in pair:
+                ended, longer = names if pair[0] is None else reversed(names)
+                raise DataError(
+                    f"{ended} has {number} lines, but {longer} has more. Output and source must "
+                    "have the same number of lines."
+                )
+            yield self(*pair)
 
     def __call__(self, output: str, source: str) -> str:
         """Return a line of output with each ``<unk>`` replaced by a token of its source line."""
@@ -157,39 +174,64 @@ def drop_token(line: str, token: str) -> str:
     return EXTRA_MARKER.sub("", text)
 
 
-def postprocessor(
-    drop: str | None = None,
-    subwords: str = "none",
-    unknown_to: str | None = None,
-    detruecase: bool = False,
-    moses: str | None = None,
-    japanese_punctuation: bool = False,
-    remove_brackets: bool = False,
-) -> LineRewriter:
-    """Return a function that postprocesses a line of output, in the order of the arguments.
+@dataclass(frozen=True)
+class Postprocessing:
+    """Steps of postprocessing, in their order."""
 
-    Args:
-        drop: token to remove.
-        subwords: subword scheme to join, or ``none``.
-        unknown_to: text that replaces each ``<unk>``.
-        detruecase: whether to capitalize the first word of each sentence.
-        moses: language of the Moses detokenizer.
-        japanese_punctuation: whether to replace English punctuation in Japanese text.
-        remove_brackets: whether to remove brackets with Latin text after katakana.
-    """
+    field: str | None = option(
+        None,
+        "extract sources (S), targets (T) or best hypotheses (H) from output of fairseq-generate, "
+        "in the order of the data",
+        choices=("S", "T", "H"),
+    )
+    copy_unknown: bool = option(
+        False,
+        "replace the n-th <unk> by the n-th source token that is not in both dictionaries; an "
+        "<unk> without such a token is kept, and counted on stderr (thesis, En-De)",
+    )
+    drop: str | None = option(
+        None, "token to remove, such as the <sep> of joined sentences", metavar="TOKEN"
+    )
+    subwords: str = subwords_option("none")
+    unknown_to: str | None = option(
+        None,
+        "text that replaces each remaining <unk> (thesis, Ja-En: a vertical bar)",
+        metavar="TEXT",
+    )
+    detruecase: bool = option(
+        False, "capitalize the first word of each sentence, like Moses' detruecaser"
+    )
+    moses: str | None = moses_option()
+    japanese_punctuation: bool = option(
+        False,
+        "replace English and full-width commas and full stops by 、 and 。, except within numbers "
+        "and Latin words (thesis, En-Ja)",
+    )
+    remove_brackets: bool = option(
+        False,
+        "remove brackets after katakana if they contain only Latin letters, spaces and simple "
+        "punctuation; this hurts BLEU's brevity penalty (thesis, 5.5.4)",
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def postprocessor(config: Postprocessing) -> LineRewriter:
+    """Return a function that applies the steps of a single line, all after `copy_unknown`."""
     steps: list[LineRewriter] = []
-    if drop is not None:
-        steps.append(partial(drop_token, token=drop))
-    steps.append(subword_joiner(subwords))
-    if unknown_to is not None:
-        steps.append(partial(replace_unknown, text=unknown_to))
-    if detruecase:
+    if config.drop is not None:
+        steps.append(partial(drop_token, token=config.drop))
+    steps.append(subword_joiner(config.subwords))
+    if config.unknown_to is not None:
+        steps.append(partial(replace_unknown, text=config.unknown_to))
+    if config.detruecase:
         steps.append(detruecaser())
-    if moses:
-        steps.append(moses_detokenizer("none", moses))
-    if japanese_punctuation:
+    if config.moses:
+        steps.append(moses_detokenizer("none", config.moses))
+    if config.japanese_punctuation:
         steps.append(fix_japanese_punctuation)
-    if remove_brackets:
+    if config.remove_brackets:
         steps.append(remove_latin_brackets)
 
     def process(line: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError, check_choice, import_optional
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.options import check, option
 
 LineRewriter = Callable[[str], str]
 """Function from a line to a line."""
@@ -126,6 +128,32 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
         return join(line)
 
     return checked_join
+
+
+def subwords_option(default: str | None) -> Any:
+    """Declare an option of a subword scheme to join, as for `subword_joiner`."""
+    return option(
+        default,
+        "kind of subwords to join",
+        choices=tuple(SUBWORDS),
+        usual=default or "sentencepiece, which the text must have",
+    )
+
+
+def moses_option() -> Any:
+    """Declare an option of the language of `moses_detokenizer`."""
+    return option(None, "undo the Moses tokenization of this language, such as de", metavar="LANG")
+
+
+@dataclass(frozen=True)
+class Detokenization:
+    """Options of `moses_detokenizer`."""
+
+    subwords: str | None = subwords_option(None)
+    moses: str | None = moses_option()
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:

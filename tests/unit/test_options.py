@@ -9,16 +9,30 @@ from typing import Any
 
 import pytest
 
+from fairseq_ssl.analysis import (
+    LengthBleuConfig,
+    ShiftSimilarityConfig,
+    SwappedBleuConfig,
+    TokenWinsConfig,
+)
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.chain import FILTERS
 from fairseq_ssl.noise.block_noise import NOISES
 from fairseq_ssl.options import add_options, check, describe, option, options_of, passed
 from fairseq_ssl.text import specs
+from fairseq_ssl.text.position_data import PositionDataConfig
+from fairseq_ssl.text.postprocessing import Postprocessing
+from fairseq_ssl.text.tokenization import Detokenization
 
 KINDS = [
     *(("noise", *item) for item in NOISES.items()),
     *(("filter", *item) for item in FILTERS.items()),
 ]
+CONFIGS: dict[type[Any], tuple[Any, ...]] = {
+    **dict.fromkeys((LengthBleuConfig, ShiftSimilarityConfig, SwappedBleuConfig), ()),
+    **dict.fromkeys((TokenWinsConfig, Postprocessing, Detokenization, PositionDataConfig), ()),
+}
+"""Other classes with options, and their required arguments."""
 RESOURCES: dict[str, Any] = {"unigrams": None, "mask_token": 0, "confusions": {}, "sides": 2}
 
 
@@ -103,3 +117,12 @@ def test_wrong_values_of_noises_and_filters_are_rejected(
         if value is not None:
             with pytest.raises(UsageError, match=f"The {noun} '{name}': {key} is "):
                 specs.build(noun, name, kind, {**given, key: value})
+
+
+@pytest.mark.parametrize(("config", "required"), CONFIGS.items())
+def test_wrong_values_of_configs_are_rejected(config: type[Any], required: tuple[Any, ...]) -> None:
+    for name, declared in options_of(config).items():
+        value = wrong_value(declared)
+        if value is not None:
+            with pytest.raises(UsageError, match=f"`{name}` is .* Expected "):
+                config(*required, **{name: value})

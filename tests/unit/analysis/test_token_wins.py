@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from fairseq_ssl import register
+from fairseq_ssl.analysis.configs import TokenWinsConfig
 from fairseq_ssl.analysis.length_bleu import score_by_length
 from fairseq_ssl.analysis.token_wins import (
     compare_gold_tokens,
@@ -27,6 +28,7 @@ from tests.unit.inference import random_models
 from tests.unit.inference.random_models import binarized_split
 
 register()
+CONFIG = TokenWinsConfig(ranks=(3,), positions=(2,))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_models_of_both_directions_are_compared_by_token(tmp_path: Path) -> None
     left = random_models.translation(tmp_path / "left.pt", data, 1)
     right = random_models.translation(tmp_path / "right.pt", data, 2, "--right-to-left")
     models = {"left": [left], "right": [right]}
-    found = compare_gold_tokens(models, data, [3], [2]).results["models"]["right"]["all"]
+    found = compare_gold_tokens(models, data, CONFIG).results["models"]["right"]["all"]
     scores = []
     for path in (left, right):
         trained = TrainedModels.load(path, data, "cpu")
@@ -94,7 +96,7 @@ def test_models_of_both_directions_are_compared_by_token(tmp_path: Path) -> None
             ordered.append(row[::-1] if path == right else row)
         scores.append(np.concatenate(ordered))
     assert found == pytest.approx(np.mean(scores[1] > scores[0]), abs=1e-4)
-    assert compare_gold_tokens({"a": [right], "b": [right]}, data, [3], [2]).results
+    assert compare_gold_tokens({"a": [right], "b": [right]}, data, CONFIG).results
 
 
 def test_words_that_a_model_copies_count_as_unknown(tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_words_that_a_model_copies_count_as_unknown(tmp_path: Path) -> None:
     for split in ("train", "valid"):
         for side, lines in (("src", "a new c\nold e\n"), ("trg", "new a\ne old old\n")):
             (data / f"{split}.src-trg.{side}").write_text(lines)
-    results = compare_gold_tokens({"a": [path], "b": [path]}, data, [3], [2]).results
+    results = compare_gold_tokens({"a": [path], "b": [path]}, data, CONFIG).results
     assert results["models"]["b"]["all"] == 0
     assert sum(map(sum, results["models"]["b"]["tokens"])) == 5
 
@@ -116,7 +118,7 @@ def test_missing_training_targets_are_reported_before_the_work(tmp_path: Path) -
     analyses: list[Any] = [compare_gold_tokens, score_by_length]
     for analysis in analyses:
         with pytest.raises(DataError, match="has no split 'train'"):
-            analysis({"a": [path], "b": [path]}, data, [3], progress=pytest.fail)
+            analysis({"a": [path], "b": [path]}, data, progress=pytest.fail)
 
 
 def test_scores_do_not_depend_on_the_side_of_padding(

@@ -8,14 +8,9 @@ import pytest
 import torch
 
 from fairseq_ssl import register
+from fairseq_ssl.analysis.configs import SwappedBleuConfig, TranslationConfig
 from fairseq_ssl.analysis.swapped_bleu import first_references, score_swapped, swap
-from fairseq_ssl.analysis.trained_models import (
-    BleuOptions,
-    SearchOptions,
-    TrainedModels,
-    reference_lines,
-    translate,
-)
+from fairseq_ssl.analysis.trained_models import TrainedModels, reference_lines, translate
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.inference import DecodingConfig, load_model
 from fairseq_ssl.text.postprocessing import read_generated_lines
@@ -37,7 +32,8 @@ def test_translations_are_equal_to_fairseq_generate(
     model = TrainedModels.load(checkpoint, toy_data, "cpu")
     dataset = model.split("valid")
     batch_sizes: list[int] = []
-    lines = translate(model, dataset, SearchOptions(beam=3, max_tokens=200), batch_sizes.append)
+    config = TranslationConfig(beam=3, max_tokens=200)
+    lines = translate(model, dataset, config, batch_sizes.append)
     assert lines == list(read_generated_lines(shown.splitlines(), "H"))
     assert reference_lines(model, dataset) == list(read_generated_lines(shown.splitlines(), "T"))
     assert sum(batch_sizes) == len(lines) == 200
@@ -50,7 +46,7 @@ def test_a_separator_that_a_copying_model_does_not_know_is_rejected(tmp_path: Pa
     path = random_models.copying(tmp_path / "copying.pt", data, 4 + 3)
     random_models.binarized_split(data, "train", "a b\nc d e\n", "a b\nc d\n")
     with pytest.raises(DataError, match="has no '<sep>'"):
-        score_swapped({"a": [path]}, data, text=BleuOptions(subwords="none"))
+        score_swapped({"a": [path]}, data, SwappedBleuConfig(subwords="none"))
 
 
 def test_lines_of_right_to_left_models_are_in_reading_order(tmp_path: Path) -> None:
@@ -62,7 +58,7 @@ def test_lines_of_right_to_left_models_are_in_reading_order(tmp_path: Path) -> N
     dataset = model.pairs("valid")
     assert reference_lines(model, dataset) == targets
     assert first_references(model, dataset, [1, 0], "w") == ["z", "v u"]
-    search = SearchOptions(beam=3, max_len_a=0, max_len_b=5)
+    search = TranslationConfig(beam=3, max_len_a=0, max_len_b=5)
     config = DecodingConfig((path,), data, beam=3, max_len_b=5)
     expected = load_model(config, engine="fairseq").translate(["a b g c", "d e f"])
     assert translate(model, dataset, search, lambda count: None) == expected

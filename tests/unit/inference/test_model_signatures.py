@@ -82,7 +82,8 @@ def corrected(path: Convert, model: str = "tagger1.pt", name: str = "text", **op
 def compared(path: Convert, model: str = "t1.pt", offsets: tuple[int, ...] = (0, 2)) -> Any:
     """Compare the encoder states of models."""
     models = {"a": [path(model)]}
-    return analysis.compare_shifted_states(models, path("data"), offsets, subset="valid")
+    config = analysis.ShiftSimilarityConfig(offsets=offsets)
+    return analysis.compare_shifted_states(models, path("data"), config)
 
 
 def exported(path: Convert, model: str = "t1.pt", quantization: str = "float32") -> Any:

@@ -1,0 +1,149 @@
+"""Options of the analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.inference.scoring import MAX_PENALTY
+from fairseq_ssl.options import check, integers, option
+from fairseq_ssl.text.tokenization import Detokenization
+
+
+@dataclass(frozen=True)
+class AnalysisConfig:
+    """Options of all analyses."""
+
+    subset: str = option("valid", "split of the data", metavar="SPLIT")
+    max_tokens: int = option(4000, "max source tokens in a batch, with padding", low=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class SplitsConfig(AnalysisConfig):
+    """Options of analyses of one or more splits."""
+
+    subset: str = option(
+        "valid",
+        "splits of the data, concatenated, for example valid,test",
+        metavar="SPLIT,...",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not all(self.subsets) or len(set(self.subsets)) < len(self.subsets):
+            raise UsageError(f"`subset` is {self.subset!r}. Expected names of splits, each once.")
+
+    @property
+    def subsets(self) -> list[str]:
+        """Names of the splits."""
+        return self.subset.split(",")
+
+
+@dataclass(frozen=True)
+class TranslationConfig(AnalysisConfig, Detokenization):
+    """Options of analyses that translate, in the names of fairseq-generate, and of BLEU."""
+
+    beam: int = option(4, "beam size", low=1)
+    lenpen: float = option(1.0, "length penalty", low=-MAX_PENALTY, high=MAX_PENALTY)
+    max_len_a: float = 1.5
+    max_len_b: int = 20
+    tokenize: str = option("13a", "tokenizer of sacreBLEU", metavar="NAME")
+    separator: str = option("<sep>", "token between sentences", metavar="TOKEN")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of a signature."""
+        search = ("beam", "lenpen", "max_len_a", "max_len_b", "max_tokens")
+        text = ("subwords", "moses", "tokenize", "separator")
+        groups = {"search": search, "text": text}
+        return {
+            "beam": self.beam,
+            **{key: {name: getattr(self, name) for name in names} for key, names in groups.items()},
+        }
+
+
+@dataclass(frozen=True)
+class LengthBleuConfig(SplitsConfig, TranslationConfig):
+    """Options of `score_by_length`."""
+
+    ends: tuple[int, ...] = option(
+        (10, 20, 30, 40, 50, 60, 70),
+        "max length of each bucket, in source tokens without </s>; an additional bucket has longer "
+        "sentences",
+        parse=integers,
+        metavar="N,N,...",
+    )
+    separator: str = option("<sep>", "token to remove from outputs and references", metavar="TOKEN")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_bounds("ends", self.ends)
+
+
+@dataclass(frozen=True)
+class SwappedBleuConfig(TranslationConfig):
+    """Options of `score_swapped`."""
+
+    subset: str = option("train", "split of the data", metavar="SPLIT")
+    lines: int = option(
+        10_000,
+        "number of random lines of the split",
+        low=1,
+        usual="10000, as in the thesis",
+    )
+    seed: int = option(1, "random seed", low=0)
+
+
+@dataclass(frozen=True)
+class TokenWinsConfig(SplitsConfig):
+    """Options of `compare_gold_tokens`."""
+
+    ranks: tuple[int, ...] = option(
+        (5000, 15000, 25000),
+        "last frequency rank of each row, 1 for the most frequent token in the training targets; "
+        "an additional row has the remaining ranks",
+        parse=integers,
+        metavar="N,N,...",
+    )
+    positions: tuple[int, ...] = option(
+        (10, 20, 30, 40, 50, 60, 70),
+        "last position of each column, from 1; an additional column has the remaining positions",
+        parse=integers,
+        metavar="N,N,...",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_bounds("ranks", self.ranks)
+        _check_bounds("positions", self.positions)
+
+
+@dataclass(frozen=True)
+class ShiftSimilarityConfig(AnalysisConfig):
+    """Options of `compare_shifted_states`."""
+
+    offsets: tuple[int, ...] = option(
+        (0, 100, 250, 500),
+        "shifts of all positions in tokens, k in figure 6.3, 0 or more",
+        parse=integers,
+        metavar="K,K,...",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.offsets) < 2 or min(self.offsets) < 0:
+            raise UsageError(
+                f"`offsets` is {list(self.offsets)}. Expected at least two numbers of 0 or more."
+            )
+
+
+def _check_bounds(name: str, bounds: Sequence[int]) -> None:
+    """Raise UsageError unless the upper bounds of buckets are increasing integers above 0."""
+    increasing = all(before < end for before, end in zip([0, *bounds], bounds, strict=False))
+    if not increasing or not all(isinstance(end, Integral) for end in bounds):
+        raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers from 1.")
