@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,40 +134,28 @@ class GramCounts:
         self.changed += other.changed
 
 
-@dataclass(frozen=True)
-class GramCounter:
-    """Picklable function that counts the q-grams inserted in a block of pairs."""
-
-    max_ngram: int
-    transforms: Transforms | None
-    """Transforms whose edits are not counted."""
-
-    def __call__(self, block: RowBlock) -> BlockResult[GramCounts]:
-        """Return the counts of the block."""
-        counts = GramCounts()
-        for source, target in block.pairs():
-            counts.add(source, target, self.max_ngram, self.transforms)
-        return counts.pairs, block.share, counts
+def _count_block_grams(
+    max_ngram: int, transforms: Transforms | None, block: RowBlock
+) -> BlockResult[GramCounts]:
+    """Count the q-grams inserted in a block of pairs, except the edits of `transforms`."""
+    counts = GramCounts()
+    for source, target in block.pairs():
+        counts.add(source, target, max_ngram, transforms)
+    return counts.pairs, block.share, counts
 
 
-@dataclass(frozen=True)
-class BlockLabeler:
-    """Picklable function that labels the pairs of a block.
+def _label_block(dictionary: EditDictionary, block: RowBlock) -> BlockResult[tuple[str, Coverage]]:
+    """Return a line of labels for each pair, and the coverage of the block.
 
     Lines of pairs that are too long and too different to align are empty.
     """
-
-    dictionary: EditDictionary
-
-    def __call__(self, block: RowBlock) -> BlockResult[tuple[str, Coverage]]:
-        """Return a line of labels for each pair, and the coverage of the block."""
-        extractor, coverage, lines = LabelExtractor(self.dictionary), Coverage(), []
-        for source, target in block.pairs():
-            labels = extractor(source.split(), target.split())
-            coverage.add(self.dictionary, labels)
-            ids = [] if labels is None else labels.ids
-            lines.append(" ".join(map(self.dictionary.names.__getitem__, ids)) + "\n")
-        return coverage.pairs, block.share, ("".join(lines), coverage)
+    extractor, coverage, lines = LabelExtractor(dictionary), Coverage(), []
+    for source, target in block.pairs():
+        labels = extractor(source.split(), target.split())
+        coverage.add(dictionary, labels)
+        ids = [] if labels is None else labels.ids
+        lines.append(" ".join(map(dictionary.names.__getitem__, ids)) + "\n")
+    return coverage.pairs, block.share, ("".join(lines), coverage)
 
 
 @dataclass(frozen=True)
@@ -243,7 +232,8 @@ def build_dictionary_file(
     transforms = config.load_transforms()
     counts = GramCounts()
     with exclusive(output):
-        counter = GramCounter(config.max_ngram, transforms if config.groups else None)
+        used = transforms if config.groups else None
+        counter = partial(_count_block_grams, config.max_ngram, used)
         for done in _map_blocks(source, target, counter, executor, progress):
             counts.update(done)
         if not counts.changed + counts.incomparable:
@@ -300,7 +290,7 @@ def label_file(
     dictionary = Path(dictionary)
     _check_outputs({"output": output}, source, target, dictionary)
     loaded = EditDictionary.read(dictionary)
-    work = BlockLabeler(loaded)
+    work = partial(_label_block, loaded)
     coverage = Coverage()
     with exclusive(output):
         with atomic_lines(output) as file:

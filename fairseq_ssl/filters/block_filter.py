@@ -20,6 +20,8 @@ from fairseq_ssl.io.blocks import RowBlock
 Indices: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = "Sequence[Any] | NDArray[Any]"
 
+EXAMPLES = 3
+"""Number of examples per filter."""
 MAX_EXAMPLE_LENGTH = 300
 """Max characters per line of an example."""
 
@@ -50,10 +52,10 @@ class DropCount:
     examples: tuple[DroppedRow, ...] = ()
     """The first dropped rows."""
 
-    def merge(self, later: DropCount, examples: int) -> DropCount:
-        """Return the sum of both counts, with at most `examples` examples."""
-        shown = (self.examples + later.examples)[:examples]
-        return DropCount(self.filter, self.count + later.count, shown)
+    def merge(self, later: DropCount) -> DropCount:
+        """Return the sum of both counts, with at most `EXAMPLES` examples."""
+        examples = (self.examples + later.examples)[:EXAMPLES]
+        return DropCount(self.filter, self.count + later.count, examples)
 
 
 @dataclass(frozen=True)
@@ -72,62 +74,51 @@ class FilteredBlock:
     """Hashes of the kept rows, if the chain has the filter ``duplicates``."""
     ends: tuple[int, ...]
     """Offset after the block in each file, in bytes."""
-    share: float
-    """Share of the input that is read after this block, 0 to 1."""
+    fraction: float
+    """Fraction of the input that is read after this block, 0 to 1."""
 
-    def drop_duplicates(self, new: NDArray[np.bool_], name: str, examples: int) -> FilteredBlock:
+    def drop_duplicates(self, new: NDArray[np.bool_], name: str) -> FilteredBlock:
         """Drop the kept rows for which `new` is False, and count them under `name`."""
         if new.all():
             return replace(self, dropped=(*self.dropped, DropCount(name)))
         sides = [data.removesuffix(b"\n").split(b"\n") for data in self.kept]
         old = np.flatnonzero(~new)
-        shown = [
+        examples = [
             DroppedRow.of(int(self.numbers[row]), tuple(_decode(side[row]) for side in sides), "")
-            for row in old[:examples].tolist()
+            for row in old[:EXAMPLES].tolist()
         ]
         return replace(
             self,
             kept=tuple(_join_lines([*compress(side, new.tolist())]) for side in sides),
-            dropped=(*self.dropped, DropCount(name, len(old), tuple(shown))),
+            dropped=(*self.dropped, DropCount(name, len(old), tuple(examples))),
             numbers=self.numbers[new],
         )
 
 
-@dataclass(frozen=True)
-class CorpusFilter:
-    """Picklable function that applies a filter chain to a block of rows.
+def filter_block(chain: FilterChain, block: RowBlock) -> FilteredBlock:
+    """Return the rows that pass all filters except ``duplicates``, with counts and hashes.
 
-    The filter ``duplicates`` is applied later, by the process that receives all blocks.
+    The process that receives all blocks applies ``duplicates``.
     """
-
-    chain: FilterChain
-    examples: int
-    """Max number of examples per filter."""
-
-    def __call__(self, block: RowBlock) -> FilteredBlock:
-        """Return the rows that pass all filters except ``duplicates``, with counts and hashes."""
-        rows = self._rows(block)
-        left, dropped = filter_rows(self.chain, rows, block.first, self.examples)
-        duplicates = self.chain.duplicates
-        return FilteredBlock(
-            kept=rows.kept_lines(left),
-            rows=len(rows),
-            dropped=tuple(dropped),
-            numbers=left + block.first,
-            hashes=duplicates.hashes(rows.raw_rows(left)) if duplicates else None,
-            ends=block.ends,
-            share=block.share,
-        )
-
-    def _rows(self, block: RowBlock) -> BlockRows:
-        sides = range(len(block.data))
-        try:
-            return BlockRows(block, tuple(map(block.text, sides)))
-        except DataError as error:
-            if not self.chain.accepts_any_bytes:
-                raise DataError(f"{error} Or drop such lines with the filter encoding.") from None
-        texts = (_decode(data.removesuffix(b"\n")) for data in block.data)
-        return BlockRows(block, tuple(texts), is_valid=False)
+    is_valid = True
+    try:
+        for side in range(len(block.data)):
+            block.text(side)
+    except DataError as error:
+        if not chain.accepts_any_bytes:
+            raise DataError(f"{error} Or drop such lines with the filter encoding.") from None
+        is_valid = False
+    rows = BlockRows(block, is_valid)
+    left, dropped = filter_rows(chain, rows, block.first)
+    return FilteredBlock(
+        kept=rows.kept_lines(left),
+        rows=len(rows),
+        dropped=tuple(dropped),
+        numbers=left + block.first,
+        hashes=chain.duplicates.hashes(rows.raw_rows(left)) if chain.duplicates else None,
+        ends=block.ends,
+        fraction=block.share,
+    )
 
 
 @dataclass(frozen=True)
@@ -135,9 +126,7 @@ class BlockRows:
     """The rows of a block, split into lines and measured only if a filter needs it."""
 
     block: RowBlock
-    texts: tuple[str, ...]
-    """Decoded text of each side."""
-    is_valid: bool = True
+    is_valid: bool
     """False if a side is not valid UTF-8."""
 
     def __len__(self) -> int:
@@ -149,28 +138,21 @@ class BlockRows:
         return self.block.count
 
     @cached_property
-    def lines(self) -> tuple[list[str], ...]:
-        """Lines of each side."""
-        return tuple(text.split("\n") for text in self.texts)
-
-    @cached_property
-    def raw_lines(self) -> tuple[list[bytes], ...]:
+    def raw_lines(self) -> list[list[bytes]]:
         """Lines of each side as bytes."""
-        return tuple(map(self.block.raw_lines, range(len(self.texts))))
+        return [self.block.raw_lines(side) for side in range(len(self.block.data))]
 
     @cached_property
-    def sizes(self) -> tuple[LineSizes, ...]:
+    def sizes(self) -> list[LineSizes]:
         """Sizes of the lines of each side."""
         if self.is_valid:
-            return tuple(map(LineSizes, self.block.data))
-        return tuple(LineSizes(f"{text}\n".encode("utf-8", "replace")) for text in self.texts)
+            return list(map(LineSizes, self.block.data))
+        return [LineSizes(_decode(data).encode("utf-8", "replace")) for data in self.block.data]
 
     def take(self, indices: Indices) -> list[Row]:
         """Return the rows at these indices."""
-        if len(indices) == len(self):
-            return list(zip(*self.lines, strict=True))
-        raw = self.raw_rows(indices)
-        return [tuple(map(_decode, row)) for row in raw]
+        sides = (map(_decode, side) for side in self._raw_sides(indices))
+        return list(zip(*sides, strict=True))
 
     def raw_rows(self, indices: Indices) -> list[tuple[bytes, ...]]:
         """Return the rows at these indices as bytes."""
@@ -184,13 +166,13 @@ class BlockRows:
 
     def _raw_sides(self, indices: Indices) -> list[list[bytes]]:
         if len(indices) == len(self):
-            return list(self.raw_lines)
+            return self.raw_lines
         rows = indices.tolist()
         return [list(map(side.__getitem__, rows)) for side in self.raw_lines]
 
 
 def filter_rows(
-    chain: FilterChain, rows: Sequence[Row] | BlockRows, first: int = 1, examples: int = 0
+    chain: FilterChain, rows: Sequence[Row] | BlockRows, first: int = 1
 ) -> tuple[Indices, list[DropCount]]:
     """Apply all filters except ``duplicates``, each to the rows kept by the previous filters.
 
@@ -198,7 +180,6 @@ def filter_rows(
         chain: filters
         rows: rows to filter
         first: line number of the first row
-        examples: max number of examples per filter
 
     Returns:
         Indices of the kept rows, and the dropped rows of each filter.
@@ -212,7 +193,7 @@ def filter_rows(
                 "Expected one score per row."
             )
         accepted = _accept(rule, scores)
-        first_rejected = np.flatnonzero(~accepted)[:examples]
+        first_rejected = np.flatnonzero(~accepted)[:EXAMPLES]
         examples_at = left[first_rejected]
         dropped_rows = map(
             DroppedRow.of,
@@ -244,16 +225,10 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
     return [rows[row] for row in indices.tolist()]
 
 
-@dataclass(frozen=True)
-class CorpusHashes:
-    """Picklable function that hashes the rows of a block, to resume an interrupted run."""
-
-    duplicates: DuplicateFilter
-
-    def __call__(self, block: RowBlock) -> NDArray[np.uint64]:
-        """Return one hash per row of the block, [rows]."""
-        lines = map(block.raw_lines, range(len(block.data)))
-        return self.duplicates.hashes(list(zip(*lines, strict=True)))
+def hash_block(duplicates: DuplicateFilter, block: RowBlock) -> NDArray[np.uint64]:
+    """Return one hash per row of the block, [rows], to resume an interrupted run."""
+    lines = map(block.raw_lines, range(len(block.data)))
+    return duplicates.hashes(list(zip(*lines, strict=True)))
 
 
 def _join_lines(lines: Sequence[bytes]) -> bytes:
@@ -284,5 +259,5 @@ def _printable(line: str) -> str:
         line = f"{line[: MAX_EXAMPLE_LENGTH - 1]}\u2026"
     text = line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
     )

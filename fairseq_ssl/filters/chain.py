@@ -71,7 +71,7 @@ class FilterChain:
     @property
     def accepts_any_bytes(self) -> bool:
         """True if a filter drops lines that are not UTF-8."""
-        return any(isinstance(one, EncodingFilter) for one in self.filters)
+        return any(isinstance(rule, EncodingFilter) for rule in self.filters)
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
@@ -135,13 +135,13 @@ def filter_class(name: str) -> type[Any]:
             f"Expected one of {', '.join(FILTERS)}, or package.module:Class with a module on "
             "PYTHONPATH."
         ) from error
-    found = getattr(module, class_name, None)
-    if not (isinstance(found, type) and issubclass(found, Filter)) or inspect.isabstract(found):
+    cls = getattr(module, class_name, None)
+    if not (isinstance(cls, type) and issubclass(cls, Filter)) or inspect.isabstract(cls):
         raise UsageError(
             f"{name!r} is not a filter. Expected a class in {module.__name__} that extends "
             "fairseq_ssl.filters.Filter and defines the methods score and accept."
         )
-    return found
+    return cls
 
 
 def _parse_filter(text: str) -> FilterSpec:
@@ -153,11 +153,11 @@ def _parse_filter(text: str) -> FilterSpec:
     return FilterSpec(name, options)
 
 
-def _name(one: FilterSpec | Filter[Any]) -> str:
-    if isinstance(one, FilterSpec):
-        return str(one)
-    options = {name: getattr(one, name) for name in options_of(type(one))}
-    return _full_name(_class_name(type(one)), type(one), options)
+def _name(request: FilterSpec | Filter[Any]) -> str:
+    if isinstance(request, FilterSpec):
+        return str(request)
+    cls = type(request)
+    return _full_name(_class_name(cls), cls, {n: getattr(request, n) for n in options_of(cls)})
 
 
 def _full_name(name: str, cls: type[Any], options: Mapping[str, Any]) -> str:
@@ -183,21 +183,21 @@ def _source_digest(cls: type[Any], is_object: bool) -> str:
     return hashlib.sha256(source).hexdigest()[:12]
 
 
-def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | DuplicateFilter:
-    if isinstance(one, Filter):
-        return one
-    if not isinstance(one, FilterSpec):
+def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | DuplicateFilter:
+    if isinstance(request, Filter):
+        return request
+    if not isinstance(request, FilterSpec):
         raise TypeError(
-            f"{one!r} in the list of filters is a {type(one).__name__}. Expected an object of a "
-            "class that extends Filter, or an item of parse_filters."
+            f"{request!r} in the list of filters is a {type(request).__name__}. Expected an object "
+            "of a class that extends Filter, or an item of parse_filters."
         )
-    cls = filter_class(one.name)
+    cls = filter_class(request.name)
     needs_sides = is_dataclass(cls) and any(known.name == "sides" for known in fields(cls))
-    arguments = {**({"sides": sides} if needs_sides else {}), **one.options}
+    arguments = {**({"sides": sides} if needs_sides else {}), **request.options}
     try:
-        built: Filter[Any] | DuplicateFilter = specs.build(NOUN, one.name, cls, arguments)
+        built: Filter[Any] | DuplicateFilter = specs.build(NOUN, request.name, cls, arguments)
     except TypeError as error:
-        raise UsageError(f"The filter {one.name!r} cannot be created: {error}.") from error
+        raise UsageError(f"The filter {request.name!r} cannot be created: {error}.") from error
     return built
 
 
@@ -275,15 +275,15 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
 
 def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str, Value]:
     """Return the option's name and value. Check the value by the type of the default."""
-    found = specs.check_option(NOUN, name, cls, str(key))
-    default: Any = options_of(cls)[found].default
+    field_name = specs.check_option(NOUN, name, cls, str(key))
+    default: Any = options_of(cls)[field_name].default
     if isinstance(default, str) and isinstance(value, list):
-        value = "+".join(map(str, value)) if all(isinstance(one, str) for one in value) else value
+        value = "+".join(map(str, value)) if all(isinstance(word, str) for word in value) else value
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if isinstance(default, float) and number:
-        return found, float(value)
+        return field_name, float(value)
     if type(value) is type(default):
-        return found, value
+        return field_name, value
     expected = {bool: "true or false", int: "an integer", float: "a number"}
     words = expected.get(type(default), "a string. Quote words such as no, which YAML converts")
     raise UsageError(f"{name}: {key} is {value!r}. Expected {words}.")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain as chained
 from itertools import islice
 from pathlib import Path
@@ -14,14 +15,15 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError, check_integer
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters.block_filter import (
-    CorpusFilter,
-    CorpusHashes,
+    EXAMPLES,
     DropCount,
     DroppedRow,
     FilteredBlock,
+    filter_block,
     filter_rows,
+    hash_block,
 )
 from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
 from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
@@ -135,7 +137,6 @@ def filter_files(
     filters: FilterRequest,
     *,
     memory: int | None = None,
-    examples: int = 3,
     executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
@@ -153,7 +154,6 @@ def filter_files(
         filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
             `Filter` objects
         memory: max size of the hash table of ``duplicates``, in bytes (default: 2**30)
-        examples: number of dropped rows per filter in the summary, 0 or more
         executor: `Executor` for the blocks (default: this process)
         overwrite: replace existing outputs
         progress: called with the number of lines done
@@ -162,7 +162,11 @@ def filter_files(
     stream = None if isinstance(outputs, Sequence | Path) else file_or_stream(outputs)[1]
     sources = tuple(path_list(inputs))
     sides = max(1, len(sources))
-    _check(sources, paths, sides, examples, stream is not None)
+    if len(paths) != sides and (paths or sides == 2 or stream is None):
+        raise UsageError(
+            f"There are {sides} inputs but {len(paths)} outputs. Expected one output per input."
+        )
+    check_distinct(sources, paths)
     chain = build_filters(filters, sides)
     if memory is not None and chain.duplicates is None:
         raise UsageError("`memory` is for the filter duplicates, which is not in the chain.")
@@ -171,7 +175,6 @@ def filter_files(
             inputs=sources,
             outputs=paths,
             chain=chain,
-            examples=examples,
             memory=MEMORY if memory is None else memory,
             executor=executor or LocalExecutor(1),
             progress=progress,
@@ -189,18 +192,6 @@ def filter_files(
     return job.summary() if written else None
 
 
-def _check(
-    inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples: int, to_stream: bool
-) -> None:
-    """Raise UsageError for invalid or incompatible arguments."""
-    check_integer("examples", examples, 0)
-    if len(outputs) != sides and (outputs or sides == 2 or not to_stream):
-        raise UsageError(
-            f"There are {sides} inputs but {len(outputs)} outputs. Expected one output per input."
-        )
-    check_distinct(inputs, outputs)
-
-
 @dataclass
 class _FilterJob:
     """Arguments and counts of a call of `filter_files`."""
@@ -208,7 +199,6 @@ class _FilterJob:
     inputs: tuple[Path, ...]
     outputs: tuple[Path, ...]
     chain: FilterChain
-    examples: int
     memory: int
     executor: Executor
     progress: ProgressFactory
@@ -226,7 +216,7 @@ class _FilterJob:
             "inputs": list(self.names),
             "inputs_are": [file_fingerprint(path) for path in self.inputs],
             "outputs": list(map(str, self.outputs)),
-            "examples": self.examples,
+            "examples": EXAMPLES,
             "memory": self.memory if self.chain.duplicates else None,
             "version": __version__,
             **({"filter_sources": self.chain.sources} if self.chain.sources else {}),
@@ -246,12 +236,12 @@ class _FilterJob:
                 parameters[name] = self.params[name]
         dropped = [
             {
-                "filter": one.filter,
-                "count": one.count,
-                "share": round(one.count / self.rows, 6),
-                "examples": [asdict(example) for example in one.examples],
+                "filter": drop.filter,
+                "count": drop.count,
+                "share": round(drop.count / self.rows, 6),
+                "examples": [asdict(example) for example in drop.examples],
             }
-            for one in self.dropped
+            for drop in self.dropped
         ]
         return Signature("filter", parameters, self.params | {"dropped": dropped})
 
@@ -275,13 +265,12 @@ class _FilterJob:
             self._resume(state)
         compressed = [path.suffix == ".gz" for path in self.outputs] or [False]
         report = self.progress("filter", "lines")
-        work = CorpusFilter(self.chain, self.examples)
-        for block in self.executor.imap(work, self._blocks()):
+        for block in self.executor.imap(partial(filter_block, self.chain), self._blocks()):
             if self.seen is not None and block.hashes is not None:
                 new = self.seen.add(block.hashes)
-                block = block.drop_duplicates(new, self.chain.names[-1], self.examples)
+                block = block.drop_duplicates(new, self.chain.names[-1])
             self._count(block)
-            report(block.rows, block.share)
+            report(block.rows, block.fraction)
             chunks = [
                 compress_chunk(data, gz) for data, gz in zip(block.kept, compressed, strict=True)
             ]
@@ -294,17 +283,15 @@ class _FilterJob:
         self.rows += done.rows
         self.kept += len(done.numbers)
         self.dropped = [
-            before.merge(after, self.examples)
-            for before, after in zip(self.dropped, done.dropped, strict=True)
+            before.merge(after) for before, after in zip(self.dropped, done.dropped, strict=True)
         ]
 
     def _state(self) -> JobState:
-        dropped = [asdict(one) for one in self.dropped]
         return {
             "positions": self.positions,
             "rows": self.rows,
             "kept": self.kept,
-            "dropped": dropped,
+            "dropped": list(map(asdict, self.dropped)),
         }
 
     def _resume(self, state: Mapping[str, Any]) -> None:
@@ -314,8 +301,8 @@ class _FilterJob:
         """
         self.positions, self.rows, self.kept = state["positions"], state["rows"], state["kept"]
         self.dropped = [
-            DropCount(one["filter"], one["count"], tuple(map(_restore_row, one["examples"])))
-            for one in state["dropped"]
+            DropCount(drop["filter"], drop["count"], tuple(map(_restore_row, drop["examples"])))
+            for drop in state["dropped"]
         ]
         logger.warning("resuming after line %s", self.rows)
         if self.seen is None or self.chain.duplicates is None:
@@ -326,7 +313,7 @@ class _FilterJob:
             for path, output in zip(paths, self.outputs, strict=True)
         ]
         blocks = row_blocks(files, list(map(str, paths)))
-        for hashes in self.executor.imap(CorpusHashes(self.chain.duplicates), blocks):
+        for hashes in self.executor.imap(partial(hash_block, self.chain.duplicates), blocks):
             self.seen.add(hashes)
 
     def _blocks(self) -> Iterator[RowBlock]:

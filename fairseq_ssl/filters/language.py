@@ -80,8 +80,8 @@ class LanguageFilter(Filter[tuple[str, ...]]):
             language, score = identifier.classify(lines[row])
             languages[row] = "" if score <= UNKNOWN_SCORE else str(language)
         if batched:
-            found = _identify_batch(identifier, [texts[row] for row in batched])
-            for row, language in zip(batched, found, strict=True):
+            batch = _identify_batch(identifier, [texts[row] for row in batched])
+            for row, language in zip(batched, batch, strict=True):
                 languages[row] = language
         return languages
 
@@ -136,8 +136,8 @@ def _count_features(
     for step, count in enumerate(active.tolist()):
         state = next_states[row[:count] + data[position[:count] + step]]
         feature, row = feature_of[state], rows[state]
-        found = np.flatnonzero(feature >= 0)
-        keys.append(offset[found] + feature[found])
+        ends = np.flatnonzero(feature >= 0)
+        keys.append(offset[ends] + feature[ends])
     key, counts = np.unique(np.concatenate(keys), return_counts=True)
     line, feature = np.divmod(key, len(identifier.nb_ptc))
     return line, feature, counts

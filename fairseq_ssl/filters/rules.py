@@ -252,10 +252,8 @@ class EncodingFilter(Filter[str]):
 
     def _problem(self, line: str) -> str:
         line = line.removesuffix("\r")
-        if not line.isprintable():
-            found = _bad_character(line)
-            if found:
-                return found
+        if not line.isprintable() and (problem := _bad_character(line)):
+            return problem
         if "\ufffd" in line:
             return "replacement character U+FFFD"
         if self.twice and not line.isascii():

@@ -90,8 +90,8 @@ class Phsic:
     def read(cls, path: Path) -> Phsic:
         """Load a file of `write`. Raise DataError if the file is not valid."""
         try:
-            with np.load(path, allow_pickle=False) as found:
-                read = cls(found["source_mean"], found["target_mean"], found["covariance"])
+            with np.load(path, allow_pickle=False) as arrays:
+                read = cls(arrays["source_mean"], arrays["target_mean"], arrays["covariance"])
         except Exception:  # zipfile and numpy raise many types for a corrupt file
             raise DataError(
                 f"{path} is not an npz file of a filter. Train the filter again."
@@ -126,20 +126,20 @@ class PairClassifier:
 
     names: tuple[str, ...]
     means: Values
-    deviations: Values
+    stds: Values
     weights: Values
     bias: float
 
     def scores(self, features: Values) -> Values:
         """Map features [pairs, features] to scores [pairs]. Scores above 0 mean clean."""
-        return np.asarray((features - self.means) / self.deviations @ self.weights + self.bias)
+        return np.asarray((features - self.means) / self.stds @ self.weights + self.bias)
 
     def to_json(self) -> dict[str, Any]:
         """Return the parameters as JSON types."""
         return {
             "names": list(self.names),
             "means": self.means.tolist(),
-            "deviations": self.deviations.tolist(),
+            "deviations": self.stds.tolist(),
             "weights": self.weights.tolist(),
             "bias": self.bias,
         }
@@ -147,16 +147,16 @@ class PairClassifier:
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> PairClassifier:
         """Create a classifier from the content of `to_json`."""
-        means, deviations, weights = (
+        means, stds, weights = (
             np.array(content[name], float) for name in ("means", "deviations", "weights")
         )
         names = tuple(content["names"])
-        rows = (means, deviations, weights)
+        rows = (means, stds, weights)
         if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
             raise ValueError(f"expected {len(names)} numbers for each of {', '.join(names)}")
-        if not (deviations > 0).all() or not np.isfinite(float(content["bias"])):
+        if not (stds > 0).all() or not np.isfinite(float(content["bias"])):
             raise ValueError("standard deviations or bias of the classifier are out of range")
-        return cls(names, means, deviations, weights, float(content["bias"]))
+        return cls(names, means, stds, weights, float(content["bias"]))
 
 
 def train_classifier(
@@ -182,10 +182,10 @@ def train_classifier(
             f"There are {len(clean)} clean and {len(noisy)} noisy pairs. Expected {SVM_FOLDS} or "
             "more of each."
         )
-    means, deviations = features.mean(0), features.std(0)
-    varies = deviations > 1e-9 * np.abs(means)
-    deviations = np.where(varies, deviations, 1.0)
-    scaled = np.where(varies, (features - means) / deviations, 0.0)
+    means, stds = features.mean(0), features.std(0)
+    varies = stds > 1e-9 * np.abs(means)
+    stds = np.where(varies, stds, 1.0)
+    scaled = np.where(varies, (features - means) / stds, 0.0)
     state = seed % 2**32  # scikit-learn accepts no larger seeds
     machine = svm.LinearSVC(random_state=state, dual=False)
     folds = selection.StratifiedKFold(SVM_FOLDS, shuffle=True, random_state=state)
@@ -193,5 +193,5 @@ def train_classifier(
     machine.fit(scaled, kinds)
     weights = np.where(varies, machine.coef_[0], 0.0)
     return PairClassifier(
-        tuple(names), means, deviations, weights, float(machine.intercept_[0])
+        tuple(names), means, stds, weights, float(machine.intercept_[0])
     ), accuracy

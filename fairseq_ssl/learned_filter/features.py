@@ -21,7 +21,6 @@ from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
-from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import read_counts
 
 if TYPE_CHECKING:
@@ -81,6 +80,7 @@ class SentenceVectors:
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
 TOKENIZERS = ("none", "13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")
 """Tokenizers of sacreBLEU that do not download models, because filters can be untrusted files."""
+_tokenizer = lru_cache(maxsize=4)(bleu_words)
 FeaturePaths = tuple[str | Path | None, str | Path | None]
 Pairs = Sequence[tuple[str, str]]
 
@@ -196,11 +196,11 @@ class FeatureExtractor:
             (segmenters[0](source).split(), segmenters[1](target).split())
             for source, target in pairs
         ]
-        found = scorer.score(tokens)
-        if found.tokens >= CHECKED_TOKENS:
+        scored = scorer.score(tokens)
+        if scored.tokens >= CHECKED_TOKENS:
             place = f"the block that starts at the pair {' | '.join(pairs[0])[:60]!r}"
-            check_known_tokens(found.unknown, found.tokens, place)
-        return np.array([value for (value,) in found.values])
+            check_known_tokens(scored.unknown, scored.tokens, place)
+        return np.array([value for (value,) in scored.values])
 
     def _states(self, side: int, lines: Sequence[str]) -> Values:
         assert self.masked is not None
@@ -210,30 +210,17 @@ class FeatureExtractor:
         return np.asarray(states.means([segment(line).split() for line in lines]))
 
 
-@dataclass(frozen=True)
-class BlockPhsic:
-    """Picklable function that computes the PHSIC sums of a block of pairs."""
-
-    features: FeatureExtractor
-
-    def __call__(self, block: RowBlock) -> dict[str, PhsicSums]:
-        """Return the PHSIC sums of the block, by feature name."""
-        return self.features.sums(list(block.pairs()))
+def block_sums(features: FeatureExtractor, block: RowBlock) -> dict[str, PhsicSums]:
+    """Return the PHSIC sums of a block of pairs, by feature name."""
+    return features.sums(list(block.pairs()))
 
 
-@dataclass(frozen=True)
-class BlockWordCounts:
-    """Picklable function that counts the words of a block of pairs."""
-
-    features: FeatureExtractor
-
-    def __call__(self, block: RowBlock) -> tuple[Counter[str], Counter[str]]:
-        """Return the word counts of the source and of the target."""
-        source, target = (
-            Counter(word for line in block.lines(side) for word in self.features.words(line, side))
-            for side in (0, 1)
-        )
-        return source, target
+def count_block_words(features: FeatureExtractor, block: RowBlock) -> list[Counter[str]]:
+    """Return the word counts of the source and of the target of a block of pairs."""
+    return [
+        Counter(word for line in block.lines(side) for word in features.words(line, side))
+        for side in (0, 1)
+    ]
 
 
 def _no_vectors(path: str | Path) -> DataError:
@@ -267,8 +254,3 @@ def _translation_scorer(
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
     return TranslationScorer(scoring, worker)
-
-
-@lru_cache(maxsize=4)
-def _tokenizer(name: str) -> LineRewriter:
-    return bleu_words(name)

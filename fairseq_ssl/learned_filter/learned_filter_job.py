@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,13 @@ from fairseq_ssl.learned_filter.classifier import (
     PhsicSums,
     train_classifier,
 )
-from fairseq_ssl.learned_filter.features import BlockPhsic, BlockWordCounts, FeatureExtractor
+from fairseq_ssl.learned_filter.features import FeatureExtractor, block_sums, count_block_words
 from fairseq_ssl.learned_filter.pair_filter import (
     COUNTS,
     FILTER,
-    BlockScorer,
     PairFilter,
     noise_pairs,
+    score_block,
 )
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
@@ -126,14 +127,15 @@ def train_filter(
     work = executor or LocalExecutor(1)
     with exclusive(output), atomic_folder(output) as folder:
         counts = _word_counts(features, bitext, work, progress)
-        for one, name in zip(counts, COUNTS, strict=True):
-            write_counts(one, folder / name)
+        for side_counts, name in zip(counts, COUNTS, strict=True):
+            write_counts(side_counts, folder / name)
         paths = folder / COUNTS[0], folder / COUNTS[1]
         extractor = FeatureExtractor(**{**vars(features), "counts": paths})
         phsic = _estimate_phsic(extractor, bitext, work, progress)
         noisy = noise_pairs(pairs, extractor, counts, seed)
-        values, others = (extractor.features(some, phsic) for some in (pairs, noisy))
-        classifier, accuracy = train_classifier(values, others, extractor.names, seed)
+        values = extractor.features(pairs, phsic)
+        noisy_values = extractor.features(noisy, phsic)
+        classifier, accuracy = train_classifier(values, noisy_values, extractor.names, seed)
         signature = {
             **{"method": "filter-learned-fit", "version": __version__},
             **{"bitext": list(map(str, bitext)), "clean": list(map(str, clean))},
@@ -141,7 +143,7 @@ def train_filter(
             "right": round(accuracy, 4),
         }
         PairFilter(extractor, phsic, classifier).write(folder, signature)
-    means = zip(values.mean(0).tolist(), others.mean(0).tolist(), strict=True)
+    means = zip(values.mean(0).tolist(), noisy_values.mean(0).tolist(), strict=True)
     columns = zip(extractor.names, means, classifier.weights.tolist(), strict=True)
     summaries = tuple(FeatureSummary(name, *mean, weight) for name, mean, weight in columns)
     return TrainingSummary(summaries, len(pairs), len(noisy), accuracy)
@@ -165,9 +167,9 @@ def _word_counts(
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
     report = progress("learned-filter fit: counting", "blocks")
-    for found in executor.imap(BlockWordCounts(features), pair_blocks(*bitext)):
-        for total, one in zip(totals, found, strict=True):
-            total.update(one)
+    for counts in executor.imap(partial(count_block_words, features), pair_blocks(*bitext)):
+        for total, side_counts in zip(totals, counts, strict=True):
+            total.update(side_counts)
         report(1)
     if not all(totals):
         raise DataError(f"{bitext[0]} or {bitext[1]} has no words.")
@@ -182,8 +184,8 @@ def _estimate_phsic(
     if not features.embedded:
         return {}
     report = progress("learned-filter fit: PHSIC", "blocks")
-    for found in executor.imap(BlockPhsic(features), pair_blocks(*bitext)):
-        for name, sums in found.items():
+    for block in executor.imap(partial(block_sums, features), pair_blocks(*bitext)):
+        for name, sums in block.items():
             if name in totals:
                 totals[name].add(sums)
             else:
@@ -238,18 +240,18 @@ def score_pairs(
         positions, done = state.get("positions", [0, 0]), state.get("done", 0)
         if state:
             logger.warning("resuming after line %s", done)
-        work = BlockScorer(pair_filter)
+        work = partial(score_block, pair_filter)
         report = progress("learned-filter apply", "pairs")
         blocks = _pair_blocks(pairs, positions, done + 1)
         for scored in (executor or LocalExecutor(1)).imap(work, blocks):
             done += scored.count
-            report(scored.count, scored.share or None)
+            report(scored.count, scored.fraction or None)
             yield scored.outputs, {"positions": list(scored.ends), "done": done}
 
     def signature() -> Signature:
         digest = content_digest(folder / FILTER, *pair_filter.features.files)
-        shown = {"filter_digest": digest, "half": params["half"], "pairs": done}
-        return Signature("filter-learned-scores", shown, params)
+        parameters = {"filter_digest": digest, "half": params["half"], "pairs": done}
+        return Signature("filter-learned-scores", parameters, params)
 
     afresh = overwrite and not is_complete([output], params)
     return run_job([output], params, chunks, signature, overwrite=afresh)
@@ -307,8 +309,9 @@ def keep_best(
 
     def signature() -> Signature:
         names = ("keep", "threshold", "scores_digest")
-        shown = {"pairs": job.lines, "kept": job.kept, **{name: params[name] for name in names}}
-        return Signature("filter-learned-apply", shown, params)
+        counts = {"pairs": job.lines, "kept": job.kept}
+        parameters = {**counts, **{name: params[name] for name in names}}
+        return Signature("filter-learned-apply", parameters, params)
 
     if not run_job(outputs, params, job.chunks, signature, overwrite=overwrite):
         return None

@@ -87,8 +87,8 @@ class PairFilter:
     def write(self, folder: str | Path, signature: Mapping[str, Any]) -> None:
         """Write the filter to a folder, which already has the word counts."""
         folder = Path(folder)
-        for name, one in self.phsic.items():
-            one.write(folder / f"{name}.npz")
+        for name, phsic in self.phsic.items():
+            phsic.write(folder / f"{name}.npz")
         content = {
             **signature,
             "measures": _features_to_json(self.features),
@@ -128,7 +128,7 @@ def _features_to_json(features: FeatureExtractor) -> dict[str, Any]:
         "vectors": features.vectors and [str(Path(path).resolve()) for path in features.vectors],
         "smoothing": features.smoothing,
         "tokenizers": list(features.tokenizers),
-        "masked": masked and [_scoring_to_json(one) for one in masked],
+        "masked": masked and [_scoring_to_json(scoring) for scoring in masked],
         "translation": features.translation and _scoring_to_json(features.translation),
         "subwords": [path and str(Path(path).resolve()) for path in features.subwords],
     }
@@ -179,21 +179,15 @@ class ScoredPairs:
     """Offset after the block in each file, in bytes."""
     count: int
     """Number of pairs."""
-    share: float
-    """Share of the input that is read after this block, 0 to 1."""
+    fraction: float
+    """Fraction of the input that is read after this block, 0 to 1."""
 
 
-@dataclass(frozen=True)
-class BlockScorer:
-    """Picklable function that scores the pairs of a block."""
-
-    filter: PairFilter
-
-    def __call__(self, block: RowBlock) -> ScoredPairs:
-        """Return the scores of the block as text, one per line."""
-        pairs = list(block.pairs())
-        if block.first == 1:
-            self.filter.features.check_words(pairs)
-        scores = self.filter.scores(pairs).tolist()
-        text = "".join(f"{score:.9g}\n" for score in scores)
-        return ScoredPairs((text.encode("ascii"),), block.ends, len(pairs), block.share)
+def score_block(pair_filter: PairFilter, block: RowBlock) -> ScoredPairs:
+    """Return the scores of a block of pairs as text, one per line."""
+    pairs = list(block.pairs())
+    if block.first == 1:
+        pair_filter.features.check_words(pairs)
+    scores = pair_filter.scores(pairs).tolist()
+    text = "".join(f"{score:.9g}\n" for score in scores)
+    return ScoredPairs((text.encode("ascii"),), block.ends, len(pairs), block.share)

@@ -453,21 +453,15 @@ def _functions(settings: Any) -> Iterator[str]:
             yield from _functions(value)
 
 
-@dataclass(frozen=True)
-class AnnotateBlock:
-    """Picklable function that extracts the edits of a block. Each process loads the model once."""
-
-    model: str | None
-
-    def __call__(self, block: Sequence[AnnotatedPair]) -> list[M2Sentence]:
-        """Return the M2 sentences of the pairs."""
-        return load_annotator(self.model).sentences(block)
-
-
 @lru_cache(maxsize=1)
 def load_annotator(model: str | None) -> Annotator:
     """Return the annotator of a spaCy pipeline. The last annotator of the process is cached."""
     return Annotator(model)
+
+
+def annotate_block(model: str | None, block: Sequence[AnnotatedPair]) -> list[M2Sentence]:
+    """Return the M2 sentences of a block of pairs. Each process loads the pipeline once."""
+    return load_annotator(model).sentences(block)
 
 
 def annotate_texts(
@@ -501,7 +495,7 @@ def annotate_texts(
 
     rows, advance = numbered(), progress("m2 from-text", "sentences")
     blocks = iter(lambda: list(islice(rows, BLOCK)), [])
-    for sentences in LocalExecutor(jobs).imap(AnnotateBlock(model), blocks):
+    for sentences in LocalExecutor(jobs).imap(partial(annotate_block, model), blocks):
         for sentence in sentences:
             check_m2(sentence, f"{source}:{sentence.line}")
             yield sentence

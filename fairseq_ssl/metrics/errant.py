@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import numpy as np
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.edit_extraction import (
-    AnnotateBlock,
     AnnotatedPair,
+    annotate_block,
     load_annotator,
     packages,
 )
@@ -285,7 +286,7 @@ class Errant(EditMetric):
         self._is_extracting = True
         load_annotator(self._model)  # fail before starting workers if the model is missing
         work: list[AnnotatedPair] = [(*pair, 0) for pair in pairs]
-        return self._map(AnnotateBlock(self._model), work, label)
+        return self._map(partial(annotate_block, self._model), work, label)
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:

@@ -10,7 +10,7 @@ all outputs, and is only selected if all outputs are like this. Ties go to the f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +59,9 @@ def post_ensemble(
         progress: called with the number of lines done
 
     Example:
-        >>> from fairseq_ssl.rerank.word_vectors import VectorTable
+        >>> from fairseq_ssl.rerank.word_vectors import WordVectors
         >>> table = {"cat": [1, 0], "cats": [0.9, 0.1], "dog": [0, 1]}
-        >>> vectors = VectorTable({word: np.array(row) for word, row in table.items()}, 2)
+        >>> vectors = WordVectors({word: np.array(row) for word, row in table.items()}.get, 2)
         >>> post_ensemble([["dog"], ["cat"], ["cats"]], vectors).lines
         ['cats']
     """
@@ -86,7 +86,7 @@ def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
     if len(paths) == len(outputs):
         rows = list(read_parallel(paths))
     else:
-        texts = [text_lines(one, f"output {index}") for index, one in enumerate(outputs)]
+        texts = [text_lines(output, f"output {index}") for index, output in enumerate(outputs)]
         for index, text in enumerate(texts):
             check_lengths("output 0", len(texts[0]), f"output {index}", len(text))
         rows = list(zip(*texts, strict=True))
@@ -108,28 +108,21 @@ class MeanVectors:
     """Number of words with a vector so far."""
     words: int = 0
     """Number of words so far."""
-    _rows: dict[str, SimilarityArray | None] = field(default_factory=dict)
 
     def __call__(self, text: str) -> SimilarityArray:
         """Return the mean vector of the known words of a text, [dimensions], scaled to norm 1.
 
         Return zeros if no word is known or the mean is 0.
         """
-        rows = [self._row(word) for word in self.rewrite(text).split()]
+        rows = list(map(self.vectors.vector, self.rewrite(text).split()))
         known = [row for row in rows if row is not None]
         self.words += len(rows)
         self.known += len(known)
         if not known:
             return np.zeros(self.vectors.dimensions)
-        mean = np.mean(known, axis=0)
+        mean = np.mean(known, axis=0, dtype=np.float64)
         length = float(np.linalg.norm(mean))
         return np.asarray(mean / length) if length > TOLERANCE else np.zeros_like(mean)
-
-    def _row(self, word: str) -> SimilarityArray | None:
-        if word not in self._rows:
-            vector = self.vectors.vector(word)
-            self._rows[word] = None if vector is None else vector.astype(np.float64)
-        return self._rows[word]
 
 
 def similarities(directions: SimilarityArray) -> SimilarityArray:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +32,6 @@ MIN_BOXES = 64
 """Min number of boxes of a search. A worker process searches one box at a time."""
 MAX_SCORES = 2**18
 """Max number of weighted sums that are computed at a time, to limit memory."""
-SINGLE_PRECISION = 2.0**24
-"""Integers below this number are exact in float32."""
 ONE_PROCESS = LocalExecutor(1)
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
@@ -61,8 +58,8 @@ class BestPoint:
         Ties go to the point closest to equal weights, then to the point that sorts first.
         """
         mine, its = (
-            (one.value, _evenness(np.array([one.point]))[0], tuple(-step for step in one.point))
-            for one in (self, other)
+            (box.value, _evenness(np.array([box.point]))[0], tuple(-step for step in box.point))
+            for box in (self, other)
         )
         best = self if mine >= its else other
         return BestPoint(best.value, best.point, self.points + other.points)
@@ -92,9 +89,9 @@ def grid_search(
     """
     best = NO_POINT
     search = BoxSearch(candidates, statistics)
-    for found in executor.imap(search, divide_grid(parts, len(candidates.names))):
-        best = best.better(found)
-        done(found.points)
+    for point in executor.imap(search, divide_grid(parts, len(candidates.names))):
+        best = best.better(point)
+        done(point.points)
     steps = np.array(best.point, np.int64)
     return steps * (parts // int(steps.max())) * (SCORE_UNITS // parts), best.points
 
@@ -154,9 +151,7 @@ class BoxSearch:
     def __call__(self, box: Box) -> BestPoint:
         """Return the best point of the box, or `NO_POINT` if all points have a common factor."""
         best = NO_POINT
-        root = self._all_candidates()
-        stack = [(box, root)]
-        single = _fits_single(root)
+        stack = [(box, self._all_candidates())]
         while stack:
             part, rest = stack.pop()
             rest, ranges = prune(rest, part)
@@ -164,7 +159,7 @@ class BoxSearch:
             if len(halves) == 2:
                 stack += [(half, rest) for half in halves]
             else:
-                best = best.better(self._evaluate(part, rest, single))
+                best = best.better(self._evaluate(part, rest))
         return best
 
     def _all_candidates(self) -> Undecided:
@@ -174,16 +169,14 @@ class BoxSearch:
         starts = np.cumsum(sizes) - sizes
         return Undecided(scores[valid], counts[valid], starts, np.zeros(counts.shape[-1], np.int64))
 
-    def _evaluate(self, box: Box, rest: Undecided, single: bool) -> BestPoint:
+    def _evaluate(self, box: Box, rest: Undecided) -> BestPoint:
         low, high = box
         steps = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
         points = np.stack(np.meshgrid(*steps, indexing="ij"), -1).reshape(-1, len(low))
         points = points[np.gcd.reduce(points, axis=1) == 1]
         if not len(points):
             return NO_POINT
-        values = self.statistics.metric.values(
-            sum_counts(rest, points, np.float32 if single else float)
-        )
+        values = self.statistics.metric.values(sum_counts(rest, points))
         equal = points[values == values.max()]
         point = equal[_evenness(equal).argmax()]
         return BestPoint(float(values.max()), tuple(point.tolist()), len(points))
@@ -219,22 +212,22 @@ def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
     return left, np.abs(apart[keep]).sum(0)
 
 
-def sum_counts(rest: Undecided, points: NDArray[np.int64], kind: Any = np.float64) -> IntegerArray:
+def sum_counts(rest: Undecided, points: NDArray[np.int64]) -> IntegerArray:
     """Return the summed counts of the candidates that each point selects, [points, counts]."""
     weights = np.ascontiguousarray(points.T, np.float64)
-    total = np.zeros((rest.counts.shape[1], len(points)), kind)
+    total = np.zeros((rest.counts.shape[1], len(points)))
     decided = rest.decided.copy()
     sizes = rest.sizes()
     for size in np.unique(sizes):
         firsts = rest.starts[sizes == size]
-        some = max(1, MAX_SCORES // (int(size) * len(points)))
-        for begin in range(0, len(firsts), some):
-            rows = firsts[begin : begin + some] + np.arange(size)[:, None]  # [size, sentences]
+        sentences = max(1, MAX_SCORES // (int(size) * len(points)))
+        for begin in range(0, len(firsts), sentences):
+            rows = firsts[begin : begin + sentences] + np.arange(size)[:, None]  # [size, sentences]
             decided += rest.counts[rows[0]].sum(0)
             more = (rest.counts[rows[1:]] - rest.counts[rows[0]]).reshape(-1, len(total))
-            won = _find_winners(rest.scores[rows] @ weights).astype(kind)
-            total += more.T.astype(kind) @ won.reshape(-1, len(points))
-    return total.T.astype(np.float64) + decided
+            won = _find_winners(rest.scores[rows] @ weights).astype(float)
+            total += more.T.astype(float) @ won.reshape(-1, len(points))
+    return total.T + decided
 
 
 def _find_winners(totals: IntegerArray) -> NDArray[np.bool_]:
@@ -258,14 +251,6 @@ def _find_winners(totals: IntegerArray) -> NDArray[np.bool_]:
 
 def _points(box: Box) -> int:
     return int(np.prod([high - low + 1 for low, high in zip(*box, strict=True)], dtype=object))
-
-
-def _fits_single(rest: Undecided) -> bool:
-    """Return True if sums of differences of counts are exact in single precision."""
-    highest, lowest = (
-        kind.reduceat(rest.counts, rest.starts, axis=0) for kind in (np.maximum, np.minimum)
-    )
-    return bool((highest - lowest).sum(0).max() < SINGLE_PRECISION)
 
 
 def _evenness(points: NDArray[np.int64]) -> IntegerArray:

@@ -123,11 +123,11 @@ class LineSearch:
 
     def along(self, begin: Weights, end: Weights) -> LineSearchResult:
         """Return the midpoint of the best interval between two points, with its score."""
-        found = intervals(self.candidates, self.statistics, begin, end)
-        values = self.statistics.metric.values(found.sums)
-        values = np.where(np.diff(found.ends) > MIN_INTERVAL, values, -1.0)
+        parts = intervals(self.candidates, self.statistics, begin, end)
+        values = self.statistics.metric.values(parts.sums)
+        values = np.where(np.diff(parts.ends) > MIN_INTERVAL, values, -1.0)
         best = int(values.argmax())
-        middle = (found.ends[best] + found.ends[best + 1]) / 2
+        middle = (parts.ends[best] + parts.ends[best + 1]) / 2
         return self.evaluate(_scale((1 - middle) * begin + middle * end))
 
     def _lines(self, weights: Weights) -> list[tuple[Weights, Weights]]:
@@ -181,8 +181,8 @@ def _next_choices(
 def _extend(weights: Weights, end: Weights) -> Weights:
     """Extend the line from `end` through a point, up to the point where a weight becomes 0."""
     positive = end > 0
-    share = (weights[positive] / end[positive]).min()
-    return _scale(np.maximum(weights - share * end, 0))
+    fraction = (weights[positive] / end[positive]).min()
+    return _scale(np.maximum(weights - fraction * end, 0))
 
 
 def _scale(weights: IntegerArray) -> Weights:

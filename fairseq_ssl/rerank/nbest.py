@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -92,9 +92,9 @@ class NBest:
     @property
     def features(self) -> list[str]:
         """Names of the scores that all candidates have."""
-        scores = [one.scores for group in self.sentences for one in group.candidates]
-        every = dict.fromkeys(chain.from_iterable(scores))
-        return [name for name in every if all(name in one for one in scores)]
+        scores = [candidate.scores for group in self.sentences for candidate in group.candidates]
+        names = dict.fromkeys(chain.from_iterable(scores))
+        return [name for name in names if all(name in row for row in scores)]
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the list in the format of Moses."""
@@ -129,8 +129,7 @@ def merge(lists: Mapping[str, NBest]) -> NBest:
     """
     if not lists:
         raise UsageError("There are no n-best lists. Expected at least one list.")
-    groups = merge_sentences([one.sentences for one in lists.values()], list(lists))
-    return NBest(list(groups))
+    return NBest(list(merge_sentences({name: nbest.sentences for name, nbest in lists.items()})))
 
 
 @dataclass
@@ -146,7 +145,7 @@ class MergedLines:
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines in the format of Moses."""
-        for group in merge_sentences(list(self.lists.values()), list(self.lists)):
+        for group in merge_sentences(self.lists):
             self.sentences += 1
             self.candidates += len(group.candidates)
             yield from format_nbest([group])
@@ -302,7 +301,7 @@ def parse_list(
 
 
 def merge_sentences(
-    lists: Sequence[Iterable[SentenceCandidates]], names: Sequence[str]
+    lists: Mapping[str, Iterable[SentenceCandidates]],
 ) -> Iterator[SentenceCandidates]:
     """Yield the candidates of each sentence from all lists, without duplicates.
 
@@ -310,19 +309,18 @@ def merge_sentences(
     first one is kept.
 
     Args:
-        lists: n-best lists of the same sentences
-        names: names of the lists
+        lists: n-best lists of the same sentences, by name
     """
-    for groups in zip_longest(*lists):
+    for groups in zip_longest(*lists.values()):
         indices = [None if group is None else group.index for group in groups]
         if len(set(indices)) > 1:
             lowest = min(index for index in indices if index is not None)
-            without = next(n for n, index in zip(names, indices, strict=True) if index != lowest)
+            without = next(n for n, index in zip(lists, indices, strict=True) if index != lowest)
             raise DataError(
                 f"Sentence {lowest} is not in {without}. All lists must have the same sentences."
             )
         united: dict[str, Candidate] = {}
-        for name, group in zip(names, groups, strict=True):
+        for name, group in zip(lists, groups, strict=True):
             own: set[str] = set()
             for candidate in group.candidates:
                 if candidate.text not in own:

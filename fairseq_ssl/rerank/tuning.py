@@ -97,9 +97,11 @@ class TuningData:
                     f"There are {len(lines)} lines in {label}, but {len(nbest.sentences)} "
                     f"sentences in {nbest.name}. Expected one reference per sentence."
                 )
-        lists = [[one.scores for one in group.candidates] for group in nbest.sentences]
+        lists = [[candidate.scores for candidate in group.candidates] for group in nbest.sentences]
         candidates = Candidates.of(lists, list(dict.fromkeys(names)), nbest.name)
-        outputs = [[rewrite(one.text) for one in group.candidates] for group in nbest.sentences]
+        outputs = [
+            [rewrite(candidate.text) for candidate in group.candidates] for group in nbest.sentences
+        ]
         statistics = CandidateStatistics.of(sums, outputs, texts)
         return cls(candidates, statistics, metric, nbest.name, labels)
 
@@ -130,11 +132,11 @@ def _shared_features(nbest: NBest) -> list[str]:
 
     If there is no such score, return the names of the scores of the first candidate.
     """
-    scores = [one.scores for group in nbest.sentences for one in group.candidates]
+    scores = [candidate.scores for group in nbest.sentences for candidate in group.candidates]
     shared = nbest.features
     for name in dict.fromkeys(chain.from_iterable(scores)) if shared else ():
         if name not in shared:
-            lines = [line for line, one in enumerate(scores, 1) if name not in one]
+            lines = [line for line, row in enumerate(scores, 1) if name not in row]
             logger.warning(
                 f"{name} is not used: {len(lines)} of {len(scores)} candidates lack it, first in "
                 f"line {lines[0]}"
@@ -145,8 +147,7 @@ def _shared_features(nbest: NBest) -> list[str]:
 def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
     """Return the short form of a signature, without the names of files."""
     files = ("list", "references")
-    shown = {name: value for name, value in parameters.items() if name not in files}
-    return str(Signature(method, shown))
+    return str(Signature(method, {k: v for k, v in parameters.items() if k not in files}))
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ class FeatureAnalysis:
         return {
             "scores": self.scores,
             "weights": self.weights,
-            "features": {name: asdict(one) for name, one in self.features.items()},
+            "features": {name: asdict(feature) for name, feature in self.features.items()},
             "signature": str(self),
         }
 
@@ -287,21 +288,19 @@ def analyze(
     candidates, statistics = data.candidates, data.statistics
     done = progress("rerank tune", "trials")
     named = dict.fromkeys(candidates.names, 0.0) | check_weights(weights)
-    if others := [name for name in named if name not in candidates.names]:
+    if unknown := [name for name in named if name not in candidates.names]:
         raise UsageError(
-            f"`weights` has weights above 0 for {', '.join(others)}, but the features are "
+            f"`weights` has weights above 0 for {', '.join(unknown)}, but the features are "
             f"{', '.join(candidates.names)}. Expected weights for features only."
         )
     chosen = whole_weights(named)
     bounds = score_bounds(candidates, statistics, search.seed)
+    oracles = {name: bounds.pop(name) for name in ("best by sentence", "best by corpus")}
     scores = {
-        "first candidates": bounds.first,
-        "random candidates": bounds.random,
-        "standard deviation of random": bounds.random_deviation,
+        **bounds,
         "equal weights": data.score(equal_weights(candidates)),
         "these weights": data.score(chosen),
-        "best by sentence": bounds.oracle_sentences,
-        "best by corpus": bounds.oracle_corpus,
+        **oracles,
     }
     values = feature_values(search, candidates, statistics, done)
     parameters = {**data.parameters(search), "given_weights": dict(weights)}

@@ -97,7 +97,7 @@ def sort_candidates(
         name: name of the list in messages
         line: line number of the first candidate in messages
     """
-    lists = [[one.scores for one in group.candidates] for group in groups]
+    lists = [[candidate.scores for candidate in group.candidates] for group in groups]
     values = np.array(list(weights.values()))
     terms = score_block(lists, list(weights), name, line) * (values / values.max())
     largest = np.abs(terms).max((1, 2), initial=0)[:, None]
@@ -108,8 +108,8 @@ def sort_candidates(
         yield SentenceCandidates(
             group.index,
             [
-                replace(one, total=sum(w * one.scores[score] for score, w in weights.items()))
-                for one in chosen
+                replace(best, total=sum(w * best.scores[score] for score, w in weights.items()))
+                for best in chosen
             ],
         )
 
@@ -127,7 +127,7 @@ def parse_weights(text: str, name: str) -> dict[str, float]:
         name: name of the text in messages
     """
     try:
-        weights = {str(key): float(one) for key, one in parse_json(text)["weights"].items()}
+        weights = {str(key): float(weight) for key, weight in parse_json(text)["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
             f"{name} does not contain weights. Expected the output of rerank tune: "
@@ -248,22 +248,6 @@ def cross_validate(
 
 
 @dataclass(frozen=True)
-class ScoreBounds:
-    """Scores in percent of first, random and oracle candidates, to compare weights with."""
-
-    first: float
-    """Score of the first candidates."""
-    random: float
-    """Mean score of random candidates."""
-    random_deviation: float
-    """Standard deviation of the scores of random candidates."""
-    oracle_sentences: float
-    """Score of the candidates with the best sentence scores."""
-    oracle_corpus: float
-    """Score of the greedy corpus oracle, a lower bound of the best possible score."""
-
-
-@dataclass(frozen=True)
 class FeatureValue:
     """Ablation scores of a feature in percent."""
 
@@ -275,19 +259,22 @@ class FeatureValue:
 
 def score_bounds(
     candidates: Candidates, statistics: CandidateStatistics, seed: int = 1, draws: int = DRAWS
-) -> ScoreBounds:
-    """Compute the scores of the first, random and oracle candidates."""
+) -> dict[str, float]:
+    """Return the scores in percent of the first, random and oracle candidates, by name.
+
+    The score of the greedy corpus oracle is a lower bound of the best possible score.
+    """
     rows = len(candidates.scores)
     rng = np.random.default_rng(seed)
     random = [statistics.score(rng.integers(0, candidates.sizes)) for _ in range(draws)]
     as_sentences = statistics.metric.by_sentence(statistics.counts).argmax(1)
-    return ScoreBounds(
-        statistics.score(np.zeros(rows, np.intp)),
-        float(np.mean(random)),
-        float(np.std(random)),
-        statistics.score(as_sentences),
-        statistics.score(greedy_oracle(statistics, as_sentences)),
-    )
+    return {
+        "first candidates": statistics.score(np.zeros(rows, np.intp)),
+        "random candidates": float(np.mean(random)),
+        "standard deviation of random": float(np.std(random)),
+        "best by sentence": statistics.score(as_sentences),
+        "best by corpus": statistics.score(greedy_oracle(statistics, as_sentences)),
+    }
 
 
 def greedy_oracle(statistics: CandidateStatistics, start: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -304,10 +291,10 @@ def greedy_oracle(statistics: CandidateStatistics, start: NDArray[np.intp]) -> N
         for index, (rows, current) in enumerate(zip(counts, chosen, strict=True)):
             possible = sums - rows[current] + rows
             values = metric.values(possible)
-            other = int(values.argmax())
-            if values[other] > best:
-                best, changed = float(values[other]), True
-                chosen[index], sums = other, possible[other]
+            new = int(values.argmax())
+            if values[new] > best:
+                best, changed = float(values[new]), True
+                chosen[index], sums = new, possible[new]
     return chosen
 
 
@@ -321,7 +308,7 @@ def feature_values(
     values = {}
     for name in candidates.names:
         alone = candidates.only([name])
-        others = candidates.only([other for other in candidates.names if other != name])
+        others = candidates.only([kept for kept in candidates.names if kept != name])
         without = None
         if others.names:
             weights = search(others, statistics, done)

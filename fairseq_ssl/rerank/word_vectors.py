@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,43 +33,12 @@ Vector = NDArray[np.float32]
 VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
 
 
-class WordVectors(Protocol):
-    """A mapping from words to vectors."""
-
-    @property
-    def dimensions(self) -> int:
-        """Number of dimensions of a vector."""
-
-    def vector(self, word: str) -> Vector | None:
-        """Return the vector of a word, [dimensions], or None for an unknown word."""
-
-
 @dataclass(frozen=True)
-class VectorTable:
-    """Word vectors of a fixed vocabulary."""
+class WordVectors:
+    """Word vectors, as a function that returns the vector of a word, or None if it has none."""
 
-    vectors: dict[str, Vector]
+    vector: Callable[[str], Vector | None]
     dimensions: int
-
-    def vector(self, word: str) -> Vector | None:
-        """Return the vector of a word, [dimensions], or None if it is not in the vocabulary."""
-        return self.vectors.get(word)
-
-
-@dataclass(frozen=True)
-class FastTextVectors:
-    """A fastText model, which computes vectors of unknown words from character n-grams."""
-
-    model: Any
-    dimensions: int
-
-    def vector(self, word: str) -> Vector | None:
-        """Return the vector of a word, [dimensions], or None if no n-gram of it is known."""
-        try:
-            vector: Vector = self.model.get_vector(word)
-        except KeyError:
-            return None
-        return vector
 
 
 def _check_words(path: Path) -> None:
@@ -102,11 +71,18 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
             raise DataError(
                 f"{path} is not a complete fastText model: {reason}. Copy or create the file again."
             ) from None
-        return FastTextVectors(model, int(model.vector_size))
+
+        def vector(word: str) -> Vector | None:
+            try:
+                return np.asarray(model.get_vector(word))
+            except KeyError:  # no n-gram of the word is known
+                return None
+
+        return WordVectors(vector, int(model.vector_size))
     raise UsageError(f"{path} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
 
 
-def _read_table(path: Path, words: Set[str]) -> VectorTable:
+def _read_table(path: Path, words: Set[str]) -> WordVectors:
     """Read the vectors of `words` from a .vec file.
 
     The first line has the numbers of words and dimensions. Each other line has a word and a vector.
@@ -117,10 +93,9 @@ def _read_table(path: Path, words: Set[str]) -> VectorTable:
         head = file.readline(200).decode("utf-8", "replace").split()
         numbers = parse_integers(",".join(head))
         if numbers is None or len(numbers) != 2:
-            shown = " ".join(head)[:40]
             raise DataError(
-                f"{path}:1 is {shown!r}. Expected the numbers of words and of dimensions, as in "
-                "a .vec file of fastText."
+                f"{path}:1 is {' '.join(head)[:40]!r}. Expected the numbers of words "
+                "and of dimensions, as in a .vec file of fastText."
             )
         count, dimensions = numbers
         number = 0
@@ -135,7 +110,7 @@ def _read_table(path: Path, words: Set[str]) -> VectorTable:
             f"{path} has {number} words. Expected {count}, the number in its first line. It may "
             "be truncated. Copy the file again."
         )
-    return VectorTable(vectors, dimensions)
+    return WordVectors(vectors.get, dimensions)
 
 
 def _parse_vector(line: str, dimensions: int, where: str) -> Vector:

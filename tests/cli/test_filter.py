@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.filters import block_filter
+from fairseq_ssl.filters import block_filter, filter_job
+from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.blocks import RowBlock
 from tests.cli.killing import kill
@@ -185,16 +186,15 @@ def test_failed_run_resumes(
     assert filtered(*command, *others) == 0
     worked: list[int] = []
     left = [3, 20, 1000]
-    original = block_filter.CorpusFilter.__call__
 
-    def failing(self: block_filter.CorpusFilter, block: RowBlock) -> block_filter.FilteredBlock:
+    def failing(chain: FilterChain, block: RowBlock) -> block_filter.FilteredBlock:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt
         worked.append(block.first)
-        return original(self, block)
+        return block_filter.filter_block(chain, block)
 
-    monkeypatch.setattr(block_filter.CorpusFilter, "__call__", failing)
+    monkeypatch.setattr(filter_job, "filter_block", failing)
     assert filtered(*command, *names) == 130
     assert filtered(*command, *names) == 130
     assert not Path(names[0]).exists()

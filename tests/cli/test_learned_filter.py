@@ -14,7 +14,8 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
-from fairseq_ssl.learned_filter.pair_filter import BlockScorer, PairFilter
+from fairseq_ssl.learned_filter import learned_filter_job
+from fairseq_ssl.learned_filter.pair_filter import PairFilter, score_block
 from tests.cli.rewriting import refused
 from tests.unit.inference import random_models
 
@@ -173,15 +174,14 @@ def test_interrupted_run_resumes(
     words = [*APPLY, "--keep", "30", "-o"]
     assert main([*words, "whole.s", "whole.t"]) == 0
     calls = []
-    scored = BlockScorer.__call__
 
-    def breaking(self: BlockScorer, block: Any) -> Any:
+    def breaking(pair_filter: PairFilter, block: Any) -> Any:
         calls.append(block.first)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return scored(self, block)
+        return score_block(pair_filter, block)
 
-    monkeypatch.setattr(BlockScorer, "__call__", breaking)
+    monkeypatch.setattr(learned_filter_job, "score_block", breaking)
     assert main([*words, "kept.s", "kept.t"]) == 130
     assert not Path("kept.s.scores").exists()
     capsys.readouterr()

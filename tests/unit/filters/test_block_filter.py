@@ -8,9 +8,10 @@ from hashlib import blake2b
 import pytest
 
 from fairseq_ssl.filters.block_filter import (
-    CorpusFilter,
+    EXAMPLES,
     DropCount,
     DroppedRow,
+    filter_block,
     filter_rows,
 )
 from fairseq_ssl.filters.chain import build_filters
@@ -67,11 +68,11 @@ def block_of(given: list[Row], first: int = 1) -> RowBlock:
 @pytest.mark.parametrize("chain", CHAINS)
 def test_rows_and_examples_equal_those_of_single_rows(chain: str) -> None:
     given, built = rows(300), build_filters(chain, 2)
-    left, dropped = filter_rows(built, given, 7, examples=5)
-    done = CorpusFilter(built, 5)(block_of(given, 7))
+    left, dropped = filter_rows(built, given, 7)
+    done = filter_block(built, block_of(given, 7))
     assert list(done.dropped) == dropped
     for count in dropped:
-        assert len(count.examples) == min(5, count.count)
+        assert len(count.examples) == min(EXAMPLES, count.count)
         for one in count.examples:
             assert one == DroppedRow.of(one.line, given[one.line - 7], one.score)
     assert (done.numbers - 7).tolist() == left.tolist()
@@ -86,8 +87,8 @@ def test_rows_and_examples_equal_those_of_single_rows(chain: str) -> None:
 def test_blocks_that_are_not_utf8_are_judged_row_by_row(chain: str) -> None:
     given = [*rows(80), ("caf\udce9 is open", "Das Caf\udce9 ist offen"), ("a\udc85bcdefghi", "c")]
     built = build_filters(chain, 2)
-    left, dropped = filter_rows(built, given, examples=99)
-    done = CorpusFilter(built, 99)(block_of(given))
+    left, dropped = filter_rows(built, given)
+    done = filter_block(built, block_of(given))
     assert (list(done.dropped), (done.numbers - 1).tolist()) == (dropped, left.tolist())
     assert sum(one.count for one in dropped) == 82 - len(left)
     assert not {80, 81} & set(left.tolist())
@@ -95,9 +96,9 @@ def test_blocks_that_are_not_utf8_are_judged_row_by_row(chain: str) -> None:
 
 def test_examples_are_the_first_dropped_rows() -> None:
     first, second, third = (DroppedRow(number, ("a",), "") for number in (1, 2, 3))
-    count = DropCount("clean", 5, (first, second)).merge(DropCount("clean", 4, (third,)), 3)
+    count = DropCount("clean", 5, (first, second)).merge(DropCount("clean", 4, (third,)))
     assert count == DropCount("clean", 9, (first, second, third))
-    assert count.merge(DropCount("clean", 1, (first,)), 3).examples == count.examples
+    assert count.merge(DropCount("clean", 1, (first,))).examples == count.examples
 
 
 @pytest.mark.parametrize(("by", "text"), [("pair", "a\nü"), ("source", "a"), ("target", "ü")])

@@ -12,9 +12,9 @@ from fairseq_ssl.rerank.ensemble_selection import (
     choose_output,
     similarities,
 )
-from fairseq_ssl.rerank.word_vectors import VectorTable
+from fairseq_ssl.rerank.word_vectors import WordVectors
 
-VECTORS = VectorTable(
+VECTORS = WordVectors(
     {
         word: np.array(vector, np.float32)
         for word, vector in {
@@ -23,7 +23,7 @@ VECTORS = VectorTable(
             "west": (-1, 0),
             "far": (3, 0),
         }.items()
-    },
+    }.get,
     2,
 )
 ROOT = math.sqrt(0.5)
@@ -67,6 +67,6 @@ def test_two_systems_tie() -> None:
     """Even if the cosine of a vector with itself is rounded to less than 1."""
     for seed in range(30):
         drawn = np.random.default_rng(seed).normal(size=(2, 7)).astype(np.float32)
-        means = MeanVectors(VectorTable(dict(zip("ab", drawn, strict=True)), 7))
+        means = MeanVectors(WordVectors(dict(zip("ab", drawn, strict=True)).get, 7))
         assert choose_output(["a", "b"], means) == 0
         assert choose_output(["b", "a"], means) == 0

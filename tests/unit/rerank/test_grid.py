@@ -71,10 +71,8 @@ def test_counts_of_each_point(cells: int, monkeypatch: pytest.MonkeyPatch) -> No
     low, high = (0, 1, 2, 0), (2, 4, 4, 3)
     rest, _ = grid.prune(BoxSearch(candidates, counts)._all_candidates(), (low, high))
     points = np.array(list(product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))))
-    for kind in (np.float64, np.float32):
-        found = grid.sum_counts(rest, points, kind)
-        for point, row in zip(points, found, strict=True):
-            assert (row == counts.chosen(choices(candidates, point)).sum(0)).all()
+    for point, row in zip(points, grid.sum_counts(rest, points), strict=True):
+        assert (row == counts.chosen(choices(candidates, point)).sum(0)).all()
 
 
 def test_result_does_not_depend_on_processes() -> None:
@@ -86,11 +84,3 @@ def test_result_does_not_depend_on_processes() -> None:
     assert points == same == sum(reported)
     assert not (one % (SCORE_UNITS // 5)).any()
     assert one.max() <= SCORE_UNITS
-
-
-def test_large_counts_are_summed_in_double_precision() -> None:
-    candidates, counts = random_case(20, 3)
-    huge = CandidateStatistics(counts.metric, counts.counts * 10**7)
-    assert grid._fits_single(BoxSearch(candidates, counts)._all_candidates())
-    assert not grid._fits_single(BoxSearch(candidates, huge)._all_candidates())
-    assert (grid_search(candidates, counts, 4)[0] == grid_search(candidates, huge, 4)[0]).all()

@@ -136,7 +136,7 @@ def one(number: int, *candidates: tuple[str, dict[str, float]]) -> SentenceCandi
 def test_lists_are_merged_without_duplicates() -> None:
     left = [one(0, ("a", {"l": -1}), ("b", {"l": -2}), ("a", {"l": -3})), one(1, ("c", {"l": -1}))]
     right = [one(0, ("d", {"r": -1}), ("a", {"r": -5})), one(1, ("c", {"r": -2}))]
-    found = list(merge_sentences([left, right], ["L", "R"]))
+    found = list(merge_sentences({"L": left, "R": right}))
     assert found == [
         SentenceCandidates(
             0,
@@ -148,18 +148,18 @@ def test_lists_are_merged_without_duplicates() -> None:
         ),
         SentenceCandidates(1, [Candidate("c", {"l": -1, "r": -2}, -1, ("L", "R"))]),
     ]
-    again = list(merge_sentences([found, found], ["X", "Y"]))
+    again = list(merge_sentences({"X": found, "Y": found}))
     assert again == found  # sources of the lists are kept
 
 
 def test_incompatible_lists_are_rejected() -> None:
     left = [one(0, ("a", {"s": -1})), one(1, ("a", {"s": -1}))]
     with pytest.raises(DataError, match="Sentence 1 is not in R"):
-        list(merge_sentences([left, left[:1]], ["L", "R"]))
+        list(merge_sentences({"L": left, "R": left[:1]}))
     with pytest.raises(DataError, match="Sentence 0 is not in L"):
-        list(merge_sentences([left[1:], left], ["L", "R"]))
+        list(merge_sentences({"L": left[1:], "R": left}))
     other = [one(0, ("a", {"s": -1.5}))]
     with pytest.raises(DataError, match=r"s= -1 in L and -1\.5 in R"):
-        list(merge_sentences([left[:1], other], ["L", "R"]))
+        list(merge_sentences({"L": left[:1], "R": other}))
     with pytest.raises(DataError, match="sentence 7"):
         list(format_nbest([one(7, ("a ||| b", {}))]))

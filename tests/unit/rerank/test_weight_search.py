@@ -34,11 +34,11 @@ def test_bounds_of_a_small_corpus() -> None:
     counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, references)
     found = score_bounds(block([[[0]] * len(rows) for rows in lists]), counts)
     every = [counts.score(np.array(one)) for one in product(range(3), range(1), range(2))]
-    assert found.first == every[0]
-    assert found.oracle_corpus == max(every) == counts.score(np.array([1, 0, 1]))
-    assert found.oracle_sentences == max(every)
-    assert found.random == pytest.approx(np.mean(every), abs=4)
-    assert found.random_deviation == pytest.approx(np.std(every), abs=4)
+    assert found["first candidates"] == every[0]
+    assert found["best by corpus"] == max(every) == counts.score(np.array([1, 0, 1]))
+    assert found["best by sentence"] == max(every)
+    assert found["random candidates"] == pytest.approx(np.mean(every), abs=4)
+    assert found["standard deviation of random"] == pytest.approx(np.std(every), abs=4)
 
 
 @pytest.mark.parametrize("seed", [5, 6])

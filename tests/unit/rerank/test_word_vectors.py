@@ -15,8 +15,6 @@ from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.rerank.ensemble_selection import MeanVectors, choose_output
 from fairseq_ssl.rerank.word_vectors import (
     BINARY_HEADER,
-    FastTextVectors,
-    VectorTable,
     VectorTraining,
     read_vectors,
     train_vectors,
@@ -29,9 +27,10 @@ def test_read_vectors(tmp_path: Path) -> None:
     (tmp_path / "b.vec.gz").write_bytes(gzip.compress(text))
     for name in ("a.vec", "b.vec.gz"):
         found = read_vectors(tmp_path / name, {"east", "other"})
-        assert isinstance(found, VectorTable)
         assert found.dimensions == 2
-        assert {word: row.tolist() for word, row in found.vectors.items()} == {"east": [1, 0.5]}
+        east = found.vector("east")
+        assert east is not None
+        assert east.tolist() == [1, 0.5]
         assert found.vector("north") is None
 
 
@@ -91,7 +90,6 @@ def test_train_vectors(text: Path, tmp_path: Path) -> None:
     assert table.dimensions == 12
     assert table.vector("once") is None
     subwords = read_vectors(tmp_path / "c.bin", set())
-    assert isinstance(subwords, FastTextVectors)
     for word in ("cat", "sum"):
         assert subwords.vector(word) == pytest.approx(table.vector(word), rel=1e-3, abs=1e-5)
     unknown = subwords.vector("cats")
