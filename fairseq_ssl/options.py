@@ -17,9 +17,11 @@ fairseq_ssl.errors.UsageError: `rate` is 2. Expected 0 to 1.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +44,8 @@ class Declaration:
     """Minimum, exclusive."""
     high: float | None = None
     """Maximum, inclusive. An option with a maximum has a minimum, too."""
+    below: float | None = None
+    """Maximum, exclusive."""
     choices: tuple[str, ...] = ()
     usual: str | None = None
     """The default in words, where the value does not say it, such as ``one per core``."""
@@ -51,6 +55,8 @@ class Declaration:
     """Conversion of an argument (default: by the type of the field)."""
     metavar: str | tuple[str, ...] | None = None
     nargs: int | str | None = None
+    alias: str | None = None
+    """A short flag in fairseq's commands, such as ``-s``."""
 
     def expected(self) -> str:
         """Return the valid values in words, such as ``0 to 1``, or an empty string for any."""
@@ -61,7 +67,9 @@ class Declaration:
             return f"above {self.above:,}" + ("" if self.high is None else f", up to {self.high:,}")
         if self.low is None:
             return ""
-        return f"{self.low:,} " + ("or more" if self.high is None else f"to {self.high:,}")
+        if self.high is not None:
+            return f"{self.low:,} to {self.high:,}"
+        return f"{self.low:,} or more" + ("" if self.below is None else f", below {self.below:,}")
 
     def contains(self, value: float) -> bool:
         """Return True if a number is in the range. NaN is in no range."""
@@ -70,7 +78,13 @@ class Declaration:
             and (self.low is None or value >= self.low)
             and (self.above is None or value > self.above)
             and (self.high is None or value <= self.high)
+            and (self.below is None or value < self.below)
         )
+
+    def describe(self, values: str) -> str:
+        """Return the help with the valid values, which follow its first clause."""
+        first, *rest = self.help.split("; ", 1)
+        return "; ".join([f"{first}, {values}" if values else first, *rest])
 
 
 def option(default: Any, help: str, **values: Any) -> Any:
@@ -85,7 +99,9 @@ def option(default: Any, help: str, **values: Any) -> Any:
         values: other fields of `Declaration`.
     """
     declaration = Declaration(help, **values)
-    metadata = {"help": _help(declaration, default), "option": declaration}
+    metadata: dict[str, Any] = {"help": _help(declaration, default), "option": declaration}
+    if declaration.alias:
+        metadata["argparse_alias"] = declaration.alias
     return field(default=default, metadata=metadata)
 
 
@@ -98,8 +114,9 @@ def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
 def describe(declared: Field[Any]) -> str:
     """Return the help of an option with its valid values."""
     declaration: Declaration = declared.metadata["option"]
-    values = "true or false" if kind_of(declared) is bool else declaration.expected()
-    return ", ".join(filter(None, [declaration.help, values]))
+    return declaration.describe(
+        "true or false" if kind_of(declared) is bool else declaration.expected()
+    )
 
 
 def kind_of(declared: Field[Any]) -> type[Any] | None:
@@ -119,7 +136,7 @@ def check(config: Any) -> None:
 
 
 def _problem(declared: Field[Any], value: Any) -> str | None:
-    """Return the end of an error about the value of an option, or None for a valid value."""
+    """Return the error message for a wrong value of an option, or None for a valid value."""
     declaration: Declaration = declared.metadata["option"]
     kind, expected = kind_of(declared), declaration.expected()
     if value is None and re.search("None|Optional", str(declared.type)):
@@ -197,9 +214,7 @@ def _add_option(parser: argparse._ActionsContainer, declared: Field[Any], prefix
 
 def _help(declaration: Declaration, default: Any) -> str:
     """Return a help text with range and default. A command prints the choices itself."""
-    text = declaration.help
-    if not declaration.choices:
-        text = ", ".join(filter(None, [text, declaration.expected()]))
+    text = declaration.describe("" if declaration.choices else declaration.expected())
     if declaration.usual:
         return f"{text} (default: {declaration.usual})"
     if default is False or default in (None, "", (), MISSING):
@@ -266,10 +281,46 @@ def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], 
     return add
 
 
+def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
+    """Return one of fairseq's functions that register classes, for classes with declared options.
+
+    A registered class checks its options at the beginning of `method`.
+
+    Args:
+        register: fairseq's `register_model`, `register_task` or `register_criterion`.
+        method: name of the class method that creates an object. Its first argument has the options.
+    """
+
+    def register_checked(
+        name: str, dataclass: type[Any] | None = None, config: type[Any] | None = None
+    ) -> Callable[[type[Config]], type[Config]]:
+        """Return a decorator. `config` is a dataclass with options that fairseq does not know."""
+
+        def decorate(cls: type[Config]) -> type[Config]:
+            build = getattr(cls, method).__func__
+
+            @wraps(build)
+            def check_and_build(own: Any, values: Any, *args: Any, **options: Any) -> Any:
+                check_fairseq(config or dataclass, values)
+                return build(own, values, *args, **options)
+
+            setattr(cls, method, classmethod(check_and_build))
+            registered: type[Config] = register(name, dataclass=dataclass)(cls)
+            return registered
+
+        return decorate
+
+    return register_checked
+
+
 def check_fairseq(config: type[Any], values: Any) -> None:
     """Raise ConfigurationError if an option that a dataclass of fairseq declares is not valid."""
     for name, declared in options_of(config).items():
-        if problem := _problem(declared, getattr(values, name, declared.default)):
+        value = getattr(values, name, declared.default)
+        problem = _problem(declared, value)
+        if declared.metadata["option"].expected() and value in (-math.inf, math.inf):
+            problem = f"{value}. Expected a finite number."
+        if problem:
             raise ConfigurationError(f"{flag(name)} is {problem}")
 
 

@@ -3,18 +3,18 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
+from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, register_criterion, totals
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.window_classifiers import average_windows
+from fairseq_ssl.options import option
 
 GRADIENT_SCALE = 2.0**10
 """Factor of the loss whose gradient is a direction. Without it, float16 would flush it to zero."""
@@ -27,12 +27,10 @@ Inputs = dict[str, Tensor]
 class AdversarialConfig(CriterionConfig):
     """Options of adversarial and virtual adversarial training."""
 
-    adversarial_epsilon: float = field(
-        default=5.0,
-        metadata={
-            "help": "norm of the perturbation of all embeddings of a text, epsilon in Miyato et "
-            "al., above 0 (default: 5)"
-        },
+    adversarial_epsilon: float = option(
+        5.0,
+        "norm of the perturbation of all embeddings of a text, epsilon in Miyato et al.",
+        above=0,
     )
 
 
@@ -98,10 +96,6 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
 
     def __init__(self, task: Any, adversarial_epsilon: float) -> None:
         super().__init__(task)
-        if adversarial_epsilon <= 0:
-            raise ConfigurationError(
-                f"--adversarial-epsilon is {adversarial_epsilon}; expected above 0."
-            )
         self.epsilon = adversarial_epsilon
 
     def perturbation(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:

@@ -5,15 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq import utils
+from fairseq import criterions, utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_ssl.options import checked
+
 CPU_CHUNK, GPU_CHUNK = 2**18, 2**25
 """Number of probabilities computed at a time. On a CPU, they fit into its cache."""
+
+register_criterion = checked(criterions.register_criterion, "build_criterion")
+"""fairseq's decorator, for losses that check their options."""
 
 
 @dataclass

@@ -2,37 +2,40 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.logging import metrics
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
-from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
+from fairseq_ssl.criterions.criterion import (
+    Criterion,
+    CriterionConfig,
+    percent,
+    register_criterion,
+    totals,
+)
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.copying import IMPOSSIBLE
 from fairseq_ssl.modules.functional import is_plain_softmax
+from fairseq_ssl.options import option
 
 
 @dataclass
 class DenoisingCrossEntropyConfig(CriterionConfig):
     """Options of the masked loss."""
 
-    label_smoothing: float = field(
-        default=0.0,
-        metadata={"help": "label smoothing, 0 to 1 (default: 0)"},
-    )
-    denoise_keep_rate: float = field(
-        default=0.03,
-        metadata={
-            "help": "share of unchanged words to train on, 0 to 1, in addition to noised words and "
-            "end symbols; PoDA, section 2.2 (default: 0.03)"
-        },
+    label_smoothing: float = option(0.0, "label smoothing", low=0, high=1)
+    denoise_keep_rate: float = option(
+        0.03,
+        "share of unchanged words to train on; all noised words and end symbols are trained on; "
+        "PoDA, section 2.2",
+        low=0,
+        high=1,
     )
 
 
@@ -58,12 +61,6 @@ class DenoisingCrossEntropy(Criterion):
                 "--criterion denoising_cross_entropy averages over words, not over sentences. "
                 "Remove --sentence-avg."
             )
-        for flag, rate in (
-            ("--label-smoothing", label_smoothing),
-            ("--denoise-keep-rate", denoise_keep_rate),
-        ):
-            if not 0 <= rate <= 1:
-                raise ConfigurationError(f"{flag} is {rate}; expected a number from 0 to 1.")
         self.eps = label_smoothing
         self.keep_rate = denoise_keep_rate
         self.eos = task.target_dictionary.eos()

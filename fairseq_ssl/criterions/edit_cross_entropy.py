@@ -2,20 +2,26 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
+from fairseq_ssl.criterions.criterion import (
+    Criterion,
+    CriterionConfig,
+    percent,
+    register_criterion,
+    totals,
+)
 from fairseq_ssl.edits.coverage import BETA_SQUARED
 from fairseq_ssl.edits.dictionary import KEEP_ID
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.options import option
 
 BLOCKS = {"cpu": 2**20, "cuda": 2**24}
 """Number of scores in a block of the cross-entropy, by device type: 4 MB on a CPU, in its cache."""
@@ -26,17 +32,12 @@ COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 class EditCrossEntropyConfig(CriterionConfig):
     """Options of the edit loss."""
 
-    edit_copy_weight: float = field(
-        default=0.4,
-        metadata={
-            "help": "loss weight of tokens to keep, 0 or more; PIE, table 12, has 0.4 for GEC and "
-            "1 for spelling and OCR (default: 0.4)"
-        },
+    edit_copy_weight: float = option(
+        0.4,
+        "loss weight of tokens to keep; PIE, table 12, has 0.4 for GEC and 1 for spelling and OCR",
+        low=0,
     )
-    label_smoothing: float = field(
-        default=0.0,
-        metadata={"help": "label smoothing, 0 or more, below 1 (default: 0)"},
-    )
+    label_smoothing: float = option(0.0, "label smoothing", low=0, below=1)
 
 
 @register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
@@ -55,14 +56,6 @@ class EditCrossEntropy(Criterion):
         sentence_avg: bool,
     ) -> None:
         super().__init__(task)
-        if edit_copy_weight < 0:
-            raise ConfigurationError(
-                f"--edit-copy-weight is {edit_copy_weight}; expected 0 or more."
-            )
-        if not 0 <= label_smoothing < 1:
-            raise ConfigurationError(
-                f"--label-smoothing is {label_smoothing}; expected 0 or more, below 1."
-            )
         self.copy_weight = edit_copy_weight
         self.smoothing = label_smoothing
         self.sentence_avg = sentence_avg

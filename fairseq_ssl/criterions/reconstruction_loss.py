@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
+from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, register_criterion, totals
 from fairseq_ssl.data.bitext_with_mono import BACKWARD, reconstruction_batches
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.reconstruction import (
@@ -20,6 +19,7 @@ from fairseq_ssl.modules.reconstruction import (
     log_likelihood,
     reconstruction_loss,
 )
+from fairseq_ssl.options import option
 
 SOURCE, TARGET = "source_text", "target_text"
 """Names of the monolingual texts, in the source and in the target language."""
@@ -29,24 +29,14 @@ SOURCE, TARGET = "source_text", "target_text"
 class ReconstructionLossConfig(CriterionConfig):
     """Options of the reconstruction loss."""
 
-    reconstruction_weight: str = field(
-        default="0.1",
-        metadata={
-            "help": "weight of the reconstruction loss, lambda in the slides, 0 or more; or a "
-            "schedule UPDATE:WEIGHT,..., such as 0:0,1000:0,2000:0.2, which is 0 up to update 1000 "
-            "and then grows linearly to 0.2 (default: 0.1)"
-        },
+    reconstruction_weight: str = option(
+        "0.1",
+        "weight of the reconstruction loss, lambda in the slides, 0 or more; or a schedule "
+        "UPDATE:WEIGHT,..., such as 0:0,1000:0,2000:0.2, which is 0 up to update 1000 and then "
+        "grows linearly to 0.2",
     )
-    reconstruction_start_update: int = field(
-        default=0,
-        metadata={"help": "first update with the reconstruction loss, 0 or more (default: 0)"},
-    )
-    label_smoothing: float = field(
-        default=0.0,
-        metadata={
-            "help": "label smoothing for parallel sentences, 0 or more, below 1 (default: 0)"
-        },
-    )
+    reconstruction_start_update: int = option(0, "first update with the reconstruction loss", low=0)
+    label_smoothing: float = option(0.0, "label smoothing for parallel sentences", low=0, below=1)
 
 
 class WeightSchedule:
@@ -61,10 +51,6 @@ class WeightSchedule:
         """
         self.start = start
         self.points = _parse_points(str(spec))
-        if start < 0:
-            raise ConfigurationError(
-                f"--reconstruction-start-update is {start}; expected 0 or more."
-            )
 
     def at(self, update: int) -> float:
         """Return the weight at an update."""
@@ -118,10 +104,6 @@ class ReconstructionLoss(Criterion):
             raise ConfigurationError(
                 "--criterion reconstruction_loss needs a model for each direction. Use --task "
                 "reconstruction_translation."
-            )
-        if not 0 <= label_smoothing < 1:
-            raise ConfigurationError(
-                f"--label-smoothing is {label_smoothing}; expected 0 or more, below 1."
             )
         self.schedule = WeightSchedule(reconstruction_weight, reconstruction_start_update)
         self.smoothing = label_smoothing

@@ -13,7 +13,7 @@ from fairseq.data import LanguagePairDataset
 from numpy.typing import NDArray
 
 from fairseq_ssl.data.spans import Ids, Spans
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, nearest
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.noise.batch import Noise, NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.block_noise import (
     NOISES,
@@ -24,7 +24,7 @@ from fairseq_ssl.noise.block_noise import (
     parse_noise,
 )
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.text.tokenization import MARKER, SUBWORDS
+from fairseq_ssl.text.tokenization import MARKER
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,6 @@ class WordBoundaries:
         sentencepiece: U+2581 marks the beginning of a word. subword-nmt: @@ at the end of a
         subword marks that the word continues. none: each token is a word.
         """
-        if subwords not in SUBWORDS:
-            raise ConfigurationError(
-                f"{subwords!r} is not a subword scheme.{nearest(subwords, SUBWORDS)} Expected one "
-                f"of {', '.join(SUBWORDS)}."
-            )
         everywhere = np.ones(len(symbols), dtype=np.bool_)
         if subwords == "none":
             return cls(everywhere, everywhere)

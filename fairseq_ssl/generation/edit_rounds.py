@@ -21,7 +21,7 @@ from fairseq_ssl.generation.edit_choice import (
     choose_edits,
 )
 from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder, parse_weights
-from fairseq_ssl.options import fairseq_options, from_fairseq
+from fairseq_ssl.options import fairseq_options, from_fairseq, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,19 +226,16 @@ def _initial_state(ids: Ids) -> SentenceState:
 class EditDecodingConfig(FairseqDataclass):
     """Options of `EditGenerator` in fairseq's format."""
 
-    edit_weights: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "weights of the models of an ensemble, 0 or more, separated by commas, such as "
-            "2,1; the probabilities of the models are averaged (default: equal weights)"
-        },
+    edit_weights: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "weights of the models of an ensemble, 0 or more, separated by commas, such as 2,1; the "
+        "probabilities of the models are averaged",
+        usual="equal weights",
     )
-    print_edits: bool = field(
-        default=False,
-        metadata={
-            "help": "print the edits on the A- lines, as ROUND:POSITION-LABEL:PROBABILITY; "
-            "positions refer to the input of the round, where 0 is <s> and 1 the first token"
-        },
+    print_edits: bool = option(
+        False,
+        "print the edits on the A- lines, as ROUND:POSITION-LABEL:PROBABILITY; positions refer to "
+        "the input of the round, where 0 is <s> and 1 the first token",
     )
 
 

@@ -7,7 +7,6 @@ n-best list is kept only if the source is more fluent by a minimum ratio.
 from __future__ import annotations
 
 import logging
-import math
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -140,10 +139,6 @@ class FluencyBoost:
             ratio: minimum ratio of source fluency to hypothesis fluency, sigma, above 0.
             tags: ids of tags in sources, which are not text and do not count.
         """
-        if not 0 < ratio < math.inf:
-            raise ConfigurationError(
-                f"--fluency-boost-ratio is {ratio}; expected a finite number above 0."
-            )
         self.generator = generator
         self.fluency = fluency
         self.source, self.target = fluency.map_symbols(source), fluency.map_symbols(target)

@@ -11,7 +11,6 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
@@ -40,14 +39,6 @@ class BeamNoise:
                 draw r for the hypothesis.
             seed: random seed.
         """
-        if not 0 <= beta < math.inf:
-            raise ConfigurationError(
-                f"--noisy-beam-beta is {beta}; expected a finite number of 0 or more."
-            )
-        if granularity not in GRANULARITIES:
-            raise ConfigurationError(
-                f"--noisy-beam-granularity is {granularity!r}; expected {', '.join(GRANULARITIES)}."
-            )
         self.beta = beta
         self.granularity = granularity
         self.seed = seed

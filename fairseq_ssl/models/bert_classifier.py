@@ -2,23 +2,24 @@
 
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 import torch
-from fairseq.models import register_model
 from torch import Tensor
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.models.common import register_model
 from fairseq_ssl.models.text_classifier import (
     PooledConfig,
     TextClassifier,
     build_classification_head,
     require_classes,
 )
+from fairseq_ssl.options import option
 from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)
@@ -28,9 +29,8 @@ logger = logging.getLogger(__name__)
 class BertClassifierConfig(PooledConfig):
     """Options of the BERT classifier."""
 
-    classifier_bert: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={"help": "folder of the encoder, in the format of transformers' save_pretrained"},
+    classifier_bert: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None, "folder of the encoder, in the format of transformers' save_pretrained"
     )
     classifier_bert_config: str = ""
     """The config of the encoder as JSON, from the config.json of the folder."""

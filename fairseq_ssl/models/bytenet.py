@@ -1,7 +1,7 @@
 """ByteNet: translation in linear time with dilated convolutions (Kalchbrenner et al., 2016)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,15 +9,14 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
-    register_model,
     register_model_architecture,
 )
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound, training_lengths
-from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.common import FeatureDecoder, StoredConfig, check_dropout, fill_defaults
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.common import FeatureDecoder, StoredConfig, fill_defaults, register_model
 from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
     NORMS,
@@ -28,6 +27,7 @@ from fairseq_ssl.modules.dilated_stack import (
     Unfolding,
     init_weights,
 )
+from fairseq_ssl.options import option
 from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
@@ -41,44 +41,26 @@ MAX_LENGTH = 1_000_000
 class ByteNetConfig(StoredConfig):
     """Options of ByteNet. The defaults are from Madsen's slides (see examples/bytenet)."""
 
-    bytenet_dim: int = field(
-        default=400,
-        metadata={
-            "help": "number of encoder channels, d in the slides, 2 or more; the decoder has twice "
-            "as many (default: 400)"
-        },
+    bytenet_dim: int = option(
+        400, "number of encoder channels, d in the slides; the decoder has twice as many", low=2
     )
-    bytenet_sets: int = field(
-        default=3,
-        metadata={"help": "number of block sets, each with all dilations, 1 or more (default: 3)"},
+    bytenet_sets: int = option(3, "number of block sets, each with all dilations", low=1)
+    bytenet_dilations: str = option(
+        "1,2,4,8,16", "dilations of the blocks in a set, 1 or more, separated by commas"
     )
-    bytenet_dilations: str = field(
-        default="1,2,4,8,16",
-        metadata={
-            "help": "dilations of the blocks in a set, 1 or more, separated by commas (default: "
-            "1,2,4,8,16)"
-        },
+    bytenet_encoder_norm: ChoiceEnum(NORMS) = option(  # type: ignore[valid-type]
+        "batch",
+        "encoder normalization before each activation; the decoder has layer norm, or none if the "
+        "encoder has none, since batch norm leaks future tokens",
+        choices=NORMS,
     )
-    bytenet_encoder_norm: ChoiceEnum(list(NORMS)) = field(  # type: ignore[valid-type]
-        default="batch",
-        metadata={
-            "help": "encoder normalization before each activation; the decoder has layer norm, or "
-            "none if the encoder has none, since batch norm leaks future tokens (default: batch)"
-        },
+    bytenet_unfold: str = option(
+        "auto",
+        "bound on the target length, a,b: the encoder returns max(|s|, a |s| + b) columns for a "
+        "source of |s| tokens with </s>; 1.2,0 in the ByteNet paper; auto fits the lowest bound "
+        "that 999 of 1,000 training pairs meet and stores it in the checkpoint",
     )
-    bytenet_unfold: str = field(
-        default="auto",
-        metadata={
-            "help": "bound on the target length, a,b: the encoder returns max(|s|, a |s| + b) "
-            "columns for a source of |s| tokens with </s>; 1.2,0 in the ByteNet paper; auto fits "
-            "the lowest bound that 999 of 1,000 training pairs meet and stores it in the "
-            "checkpoint (default: auto)"
-        },
-    )
-    dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout probability of residual branches, 0 to 1 (default: 0)"},
-    )
+    dropout: float = option(0.0, "dropout probability of residual branches", low=0, high=1)
     bytenet_encoder_kernel: int = 5
     """Encoder kernel size, an odd number."""
     bytenet_uncompressed: bool = False
@@ -295,24 +277,14 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
 
 def _check(cfg: ByteNetConfig, task: Any) -> None:
     """Raise ConfigurationError for invalid options and options that ByteNet does not support."""
-    for name, minimum in {"bytenet_dim": 2, "bytenet_sets": 1}.items():
-        if getattr(cfg, name) < minimum:
-            raise ConfigurationError(
-                f"{flag(name)} is {getattr(cfg, name)}; expected {minimum} or more."
-            )
     if cfg.bytenet_dim % 2 and not cfg.bytenet_uncompressed:
         raise ConfigurationError(
             f"--bytenet-dim is {cfg.bytenet_dim}; compressed blocks need an even number."
         )
-    check_dropout(cfg, ["dropout"])
     if getattr(getattr(task, "cfg", None), "left_pad_target", False):
         raise ConfigurationError(
             "--left-pad-target cannot be used with bytenet, whose n-th target token reads the n-th "
             "encoder column. Remove it."
-        )
-    if (norm := str(cfg.bytenet_encoder_norm)) not in NORMS:  # fairseq's Hydra entry point
-        raise ConfigurationError(
-            f"--bytenet-encoder-norm is {norm!r}; expected {', '.join(NORMS)}."
         )
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from fairseq import models
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor
 
-from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.options import checked
+
+register_model = checked(models.register_model, "build_model")
+"""fairseq's decorator, for models that check their options."""
 
 
 class StoredConfig(FairseqDataclass):
@@ -55,29 +59,13 @@ def fill_sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> 
     )
 
 
-def check_sizes(args: Any) -> None:
-    """Raise ConfigurationError for invalid sizes and dropout probabilities of an encoder."""
-    for name in (
-        "encoder_layers",
-        "encoder_embed_dim",
-        "encoder_ffn_embed_dim",
-        "encoder_attention_heads",
-    ):
-        if (value := getattr(args, name)) < 1:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected 1 or more.")
+def check_heads(args: Any) -> None:
+    """Raise ConfigurationError unless the attention heads divide the dimension of an encoder."""
     if args.encoder_embed_dim % args.encoder_attention_heads:
         raise ConfigurationError(
             f"--encoder-embed-dim {args.encoder_embed_dim} is not a multiple of "
             f"--encoder-attention-heads {args.encoder_attention_heads}."
         )
-    check_dropout(args, ("dropout", "attention_dropout", "activation_dropout"))
-
-
-def check_dropout(args: Any, names: Iterable[str]) -> None:
-    """Raise ConfigurationError for dropout probabilities that are not between 0 and 1."""
-    for name in names:
-        if not 0 <= (value := getattr(args, name, 0.0)) <= 1:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected a number from 0 to 1.")
 
 
 class FeatureDecoder(FairseqIncrementalDecoder):

@@ -1,17 +1,17 @@
 """Edit tagger: a BERT encoder that scores the edits of all tokens in parallel (PIE)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
-from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.models import BaseFairseqModel, register_model_architecture
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints.bert import is_native
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.common import StoredConfig, check_sizes, fill_sizes
+from fairseq_ssl.models.common import StoredConfig, check_heads, fill_sizes, register_model
 from fairseq_ssl.models.word_encoder import (
     EncodedWords,
     PretrainedEncoder,
@@ -29,6 +29,7 @@ from fairseq_ssl.modules.edit_layers import (
     Words,
 )
 from fairseq_ssl.modules.functional import init_bert_weights
+from fairseq_ssl.options import check_fairseq, option
 
 UNLIMITED = 10**9
 
@@ -37,69 +38,47 @@ UNLIMITED = 10**9
 class EditTaggerConfig(StoredConfig):
     """Options of the edit tagger. The default sizes are the sizes of BERT base."""
 
-    encoder_layers: int = field(
-        default=12, metadata={"help": "number of encoder layers, 1 or more (default: 12)"}
+    encoder_layers: int = option(12, "number of encoder layers", low=1)
+    encoder_embed_dim: int = option(
+        768, "embedding dimension, a multiple of the attention heads", low=1
     )
-    encoder_embed_dim: int = field(
-        default=768,
-        metadata={"help": "embedding dimension, a multiple of the attention heads (default: 768)"},
+    encoder_ffn_embed_dim: int = option(3072, "feed-forward dimension", low=1)
+    encoder_attention_heads: int = option(12, "number of attention heads", low=1)
+    max_source_positions: int = option(
+        512,
+        "maximum sentence length in tokens, including <s> and </s>; longer sentences are validated "
+        "and decoded in overlapping windows",
+        low=1,
     )
-    encoder_ffn_embed_dim: int = field(
-        default=3072, metadata={"help": "feed-forward dimension, 1 or more (default: 3072)"}
+    dropout: float = option(0.1, "dropout probability", low=0, high=1)
+    attention_dropout: float = option(
+        0.1, "dropout probability of attention weights", low=0, high=1
     )
-    encoder_attention_heads: int = field(
-        default=12, metadata={"help": "number of attention heads (default: 12)"}
+    edit_unfactorized: bool = option(
+        False,
+        "score edits from token states only, without the edit-factorized units for replacements "
+        "and insertions (PIE, equation 2, table 6)",
     )
-    max_source_positions: int = field(
-        default=512,
-        metadata={
-            "help": "maximum sentence length in tokens, including <s> and </s>; longer sentences "
-            "are validated and decoded in overlapping windows (default: 512)"
-        },
+    edit_gap_inserts: bool = option(
+        False,
+        "decide insertions after a token separately from the edit of the token (PIE, table 6, row "
+        "4)",
     )
-    dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability, 0 to 1 (default: 0.1)"}
+    edit_init: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "folder of a pretrained encoder in Hugging Face format: a BERT or RoBERTa, or for "
+        "unfactorized models on words any encoder of transformers",
+        usual="random weights",
     )
-    attention_dropout: float = field(
-        default=0.1,
-        metadata={"help": "dropout probability of attention weights, 0 to 1 (default: 0.1)"},
+    edit_detection: bool = option(
+        False, "add an error detection head, which predicts for each token whether it has any edit"
     )
-    edit_unfactorized: bool = field(
-        default=False,
-        metadata={
-            "help": "score edits from token states only, without the edit-factorized units for "
-            "replacements and insertions (PIE, equation 2, table 6)"
-        },
-    )
-    edit_gap_inserts: bool = field(
-        default=False,
-        metadata={
-            "help": "decide insertions after a token separately from the edit of the token (PIE, "
-            "table 6, row 4)"
-        },
-    )
-    edit_init: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "folder of a pretrained encoder in Hugging Face format: a BERT or RoBERTa, or "
-            "for unfactorized models on words any encoder of transformers (default: random weights)"
-        },
-    )
-    edit_detection: bool = field(
-        default=False,
-        metadata={
-            "help": "add an error detection head, which predicts for each token whether it has any "
-            "edit"
-        },
-    )
-    edit_freeze_encoder_updates: int = field(
-        default=0,
-        metadata={
-            "help": "number of updates at the start of training in which the encoder is frozen, 0 "
-            "or more; with several GPUs add --find-unused-parameters; with --weight-decay use "
-            "--optimizer bert_adam, since others change a frozen encoder in --fp16, --bf16 and "
-            "--ddp-backend legacy_ddp (default: 0)"
-        },
+    edit_freeze_encoder_updates: int = option(
+        0,
+        "number of updates at the start of training in which the encoder is frozen; with several "
+        "GPUs add --find-unused-parameters; with --weight-decay use --optimizer bert_adam, since "
+        "others change a frozen encoder in --fp16, --bf16 and --ddp-backend legacy_ddp",
+        low=0,
     )
     edit_layer_norm_eps: float = 1e-12
     """Epsilon of layer norms, from the config of the pretrained encoder."""
@@ -167,7 +146,7 @@ class EditTagger(BaseFairseqModel):
                 "An edit_tagger needs a task with an edit dictionary, such as edit_labeling. Set "
                 "--task."
             )
-        check_sizes(cfg)
+        check_heads(cfg)
         words, encoder = getattr(task, "words", None), None
         if words is not None and not is_native(task.encoder.config):
             encoder = build_pretrained_encoder(cfg, task.encoder, words.padding)
@@ -181,7 +160,8 @@ class EditTagger(BaseFairseqModel):
     @classmethod
     def build_token_encoder(cls, cfg: EditTaggerConfig, dictionary: Any) -> "TokenEncoder":
         """Build only the token encoder, with random weights, for `encoder_classifier`."""
-        check_sizes(cfg)
+        check_fairseq(EditTaggerConfig, cfg)
+        check_heads(cfg)
         return TokenEncoder(_sizes(cfg, len(dictionary)), dictionary.pad())
 
     def forward(

@@ -5,7 +5,7 @@ import logging
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
 from typing import Any, Optional
@@ -14,7 +14,6 @@ from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
     ARCH_MODEL_REGISTRY,
     FairseqEncoderDecoderModel,
-    register_model,
 )
 from fairseq.models.lstm import LSTMEncoder, LSTMModel
 from torch import Tensor
@@ -22,14 +21,15 @@ from torch.nn import functional
 
 from fairseq_ssl.checkpoints.files import architecture, model_options, read_checkpoint
 from fairseq_ssl.checkpoints.partial_init import classifier_encoder_weights
-from fairseq_ssl.errors import ConfigurationError, FairseqSslError, one_line
-from fairseq_ssl.models.common import check_dropout
+from fairseq_ssl.errors import ConfigurationError, FairseqSslError, flag, one_line
+from fairseq_ssl.models.common import register_model
 from fairseq_ssl.models.text_classifier import (
     PooledConfig,
     TextClassifier,
     build_classification_head,
     require_classes,
 )
+from fairseq_ssl.options import option
 
 logger = logging.getLogger(__name__)
 
@@ -40,16 +40,13 @@ EXPECTED = "Expected a Transformer, lstm, bytenet, edit_tagger or a similar arch
 class EncoderClassifierConfig(PooledConfig):
     """Options of the encoder classifier."""
 
-    classifier_encoder: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "checkpoint of a translation model or an edit_tagger whose encoder initializes "
-            "the model; embeddings are matched by word"
-        },
+    classifier_encoder: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "checkpoint of a translation model or an edit_tagger whose encoder initializes the model; "
+        "embeddings are matched by word",
     )
-    classifier_encoder_dict: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={"help": "source dictionary of the checkpoint of --classifier-encoder"},
+    classifier_encoder_dict: Optional[str] = option(  # noqa: UP045
+        None, "source dictionary of the checkpoint of --classifier-encoder"
     )
     classifier_encoder_options: str = ""
     """The architecture and the options of the encoder as JSON, from its checkpoint."""
@@ -206,8 +203,10 @@ def _fill_options(values: dict[str, Any]) -> Namespace:
     # lstm reads `criterion`
     args = Namespace(**{"criterion": "", **vars(parser.parse_args([])), **values})
     ARCH_CONFIG_REGISTRY[arch](args)
-    numbers = (name for name, value in values.items() if isinstance(value, int | float | str))
-    check_dropout(args, (name for name in numbers if "dropout" in name))
+    for name, value in values.items():
+        is_number = isinstance(value, int | float | str)
+        if is_number and "dropout" in name and not 0 <= getattr(args, name) <= 1:
+            raise ConfigurationError(f"{flag(name)} is {value}; expected a number from 0 to 1.")
     return args
 
 

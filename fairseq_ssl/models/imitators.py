@@ -1,19 +1,19 @@
 """Imitators of an expert, and the mixture of an expert and its imitators (MEIN)."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 import torch
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import BaseFairseqModel, register_model
+from fairseq.models import BaseFairseqModel
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.files import architecture, model_options
-from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.common import StoredConfig
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.common import StoredConfig, register_model
 from fairseq_ssl.models.text_classifier import (
     TextClassifier,
     build_expert,
@@ -21,6 +21,7 @@ from fairseq_ssl.models.text_classifier import (
     require_classes,
 )
 from fairseq_ssl.modules.window_classifiers import Imitators, RandomImitators, WindowLogits
+from fairseq_ssl.options import check_fairseq, option
 from fairseq_ssl.text.specs import parse_integers
 
 
@@ -28,28 +29,17 @@ from fairseq_ssl.text.specs import parse_integers
 class ImitatorsConfig(FairseqDataclass):
     """Options of imitators. The defaults are from the thesis, table 3.2."""
 
-    imitator_windows: str = field(
-        default="1,2,3,4",
-        metadata={
-            "help": "window size of each imitator, c in the thesis, 1 or more, separated by "
-            "commas; an imitator reads 2c + 1 subwords (default: 1,2,3,4)"
-        },
+    imitator_windows: str = option(
+        "1,2,3,4",
+        "window size of each imitator, c in the thesis, 1 or more, separated by commas; an "
+        "imitator reads 2c + 1 subwords",
     )
-    imitator_embed_dim: int = field(
-        default=512, metadata={"help": "subword embedding dimension, 1 or more (default: 512)"}
-    )
-    imitator_channels: int = field(
-        default=512,
-        metadata={
-            "help": "number of convolution channels, N in the thesis, 1 or more (default: 512)"
-        },
-    )
-    imitator_sparse_gradients: bool = field(
-        default=False,
-        metadata={
-            "help": "compute sparse gradients of embeddings, for --optimizer lazy_adam; faster for "
-            "large vocabularies; not with several processes, --fp16 or --bf16"
-        },
+    imitator_embed_dim: int = option(512, "subword embedding dimension", low=1)
+    imitator_channels: int = option(512, "number of convolution channels, N in the thesis", low=1)
+    imitator_sparse_gradients: bool = option(
+        False,
+        "compute sparse gradients of embeddings, for --optimizer lazy_adam; faster for large "
+        "vocabularies; not with several processes, --fp16 or --bf16",
     )
 
 
@@ -80,19 +70,13 @@ class ImitatorNetworks(BaseFairseqModel):
 
 
 def build_imitators(cfg: Any, task: Any) -> Imitators:
-    """Build imitators for a task's subwords and classes. Reject options out of range."""
+    """Build imitators for a task's subwords and classes."""
     windows = parse_integers(str(cfg.imitator_windows), least=1)
     if windows is None:
         raise ConfigurationError(
             f"--imitator-windows is {cfg.imitator_windows!r}; expected integers of 1 or more, such "
             "as 1,2,3,4."
         )
-    for name in ("embed_dim", "channels"):
-        if getattr(cfg, f"imitator_{name}") < 1:
-            raise ConfigurationError(
-                f"{flag(f'imitator_{name}')} is {getattr(cfg, f'imitator_{name}')}; "
-                "expected 1 or more."
-            )
     return Imitators(
         len(task.piece_dictionary),
         len(task.classes),
@@ -108,37 +92,30 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
 class ExpertAndImitatorsConfig(StoredConfig):
     """Options of the mixture of an expert and imitators."""
 
-    mixture_expert: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={"help": "checkpoint of the supervised expert, which is fine-tuned (required)"},
+    mixture_expert: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None, "checkpoint of the supervised expert, which is fine-tuned (required)"
     )
-    mixture_imitators: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "checkpoint of the imitators, which are frozen; several are separated by : "
-            "(default: none)"
-        },
+    mixture_imitators: Optional[str] = option(  # noqa: UP045
+        None,
+        "checkpoint of the imitators, which are frozen; several are separated by :",
+        usual="none",
     )
-    mixture_random: int = field(
-        default=0,
-        metadata={
-            "help": "number of random vectors per text that replace imitators, 0 or more; the "
-            "control experiment of the thesis, table 3.3 (default: 0)"
-        },
+    mixture_random: int = option(
+        0,
+        "number of random vectors per text that replace imitators; the control experiment of the "
+        "thesis, table 3.3",
+        low=0,
     )
-    mixture_lambda: float = field(
-        default=0.0,
-        metadata={
-            "help": "initial value of lambda of each imitator, whose weight is sigmoid(lambda) "
-            "(default: 0, a weight of 0.5)"
-        },
+    mixture_lambda: float = option(
+        0.0,
+        "initial value of lambda of each imitator, whose weight is sigmoid(lambda)",
+        usual="0, a weight of 0.5",
     )
-    mixture_lambda_rate: float = field(
-        default=1.0,
-        metadata={
-            "help": "learning rate of lambda relative to other parameters, above 0; with 1 and the "
-            "learning rate of the thesis, lambda hardly changes (default: 1)"
-        },
+    mixture_lambda_rate: float = option(
+        1.0,
+        "learning rate of lambda relative to other parameters; with 1 and the learning rate of the "
+        "thesis, lambda hardly changes",
+        above=0,
     )
     mixture_expert_options: str = ""
     """The options of the expert as JSON, from its checkpoint."""
@@ -189,8 +166,9 @@ class ExpertAndImitators(TextClassifier):
         _check(cfg)
         expert = build_expert(cfg.mixture_expert_options, task, str(cfg.mixture_expert))
         groups: list[Imitators | RandomImitators] = []
-        for options in json.loads(cfg.mixture_imitator_options or "[]"):
-            groups.append(build_imitators(OmegaConf.create(options), task))
+        for options in map(OmegaConf.create, json.loads(cfg.mixture_imitator_options or "[]")):
+            check_fairseq(ImitatorsConfig, options)
+            groups.append(build_imitators(options, task))
         if cfg.mixture_random:
             pad = task.piece_dictionary.pad()
             groups.append(RandomImitators(len(task.classes), cfg.mixture_random, pad))
@@ -288,9 +266,4 @@ def _check(cfg: Any) -> None:
         raise ConfigurationError(
             "--arch expert_and_imitators needs either --mixture-imitators or, for the control "
             "experiment, --mixture-random."
-        )
-    if cfg.mixture_random < 0 or cfg.mixture_lambda_rate <= 0:
-        raise ConfigurationError(
-            f"--mixture-random is {cfg.mixture_random}, expected 0 or more; --mixture-lambda-rate "
-            f"is {cfg.mixture_lambda_rate}, expected above 0."
         )

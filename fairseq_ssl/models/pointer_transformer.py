@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
 from typing import Any
 
-from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model_architecture
 from fairseq.models.transformer import (
     Embedding,
     TransformerDecoder,
@@ -15,11 +16,28 @@ from fairseq.models.transformer import (
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.common import fill_defaults
+from fairseq_ssl.models.common import fill_defaults, register_model
 from fairseq_ssl.modules.copying import CopyAttention, Copying, SourceWords
+from fairseq_ssl.options import add_options, option
 
 
-@register_model("pointer_transformer")
+@dataclass(frozen=True)
+class PointerOptions:
+    """Options of copying."""
+
+    copy_vocabulary: int | None = option(
+        None,
+        "vocabulary size, including special symbols; words further down in the dictionary can only "
+        "be copied",
+        low=1,
+        usual="the whole dictionary",
+    )
+    copy_attention_heads: int = option(
+        1, "number of heads over which the copy attention, alpha in PoDA, is averaged", low=1
+    )
+
+
+@register_model("pointer_transformer", config=PointerOptions)
 class PointerTransformerModel(TransformerModel):
     """fairseq's Transformer with a pointer-generator output layer.
 
@@ -38,20 +56,7 @@ class PointerTransformerModel(TransformerModel):
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the flags of fairseq's Transformer and of this model."""
         super().add_args(parser)
-        parser.add_argument(
-            "--copy-vocabulary",
-            type=int,
-            metavar="N",
-            help="vocabulary size, including special symbols; words further down in the dictionary "
-            "can only be copied (default: the whole dictionary)",
-        )
-        parser.add_argument(
-            "--copy-attention-heads",
-            type=int,
-            metavar="N",
-            help="number of heads over which the copy attention, alpha in PoDA, is averaged, 1 or "
-            "more (default: 1)",
-        )
+        add_options(parser, PointerOptions)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> PointerTransformerModel:
@@ -198,7 +203,7 @@ def _check(args: Any, task: Any) -> None:
             f"--decoder-output-dim is {args.decoder_output_dim}; expected --decoder-embed-dim, "
             f"{args.decoder_embed_dim}, since the output layer shares the weights of embeddings."
         )
-    if args.copy_attention_heads < 1 or args.decoder_output_dim % args.copy_attention_heads:
+    if args.decoder_output_dim % args.copy_attention_heads:
         raise ConfigurationError(
             f"--copy-attention-heads is {args.copy_attention_heads}; expected a divisor of the "
             f"decoder's output dimension, {args.decoder_output_dim}."
@@ -216,8 +221,7 @@ def _check(args: Any, task: Any) -> None:
 
 
 def _fill_architecture(args: Any, stock_arch: str, **defaults: Any) -> None:
-    ours = {"share_all_embeddings": True, "copy_vocabulary": None, "copy_attention_heads": 1}
-    fill_defaults(args, **defaults, **ours)
+    fill_defaults(args, **defaults, share_all_embeddings=True, **vars(PointerOptions()))
     ARCH_CONFIG_REGISTRY[stock_arch](args)
 
 

@@ -5,14 +5,13 @@ encoder.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
-    register_model,
     register_model_architecture,
 )
 from fairseq.modules import SinusoidalPositionalEmbedding
@@ -20,7 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.common import FeatureDecoder, check_sizes, fill_defaults, fill_sizes
+from fairseq_ssl.models.common import (
+    FeatureDecoder,
+    check_heads,
+    fill_defaults,
+    fill_sizes,
+    register_model,
+)
 from fairseq_ssl.modules.attention import (
     EncodedSource,
     IncrementalTarget,
@@ -31,75 +36,52 @@ from fairseq_ssl.modules.attention import (
 )
 from fairseq_ssl.modules.prefix_alignment import AlignedIncrementalTarget, PrefixAlignment
 from fairseq_ssl.modules.transformer_layers import BlockSizes, DecoderLayer, TransformerBlock
+from fairseq_ssl.options import option
 
 STATE = "pseudo_bidirectional"
+FUTURE_LAYERS = ("input", "output")
+ALIGNMENTS = ("position", "prefix")
 
 
 @dataclass
 class PseudoBidirectionalConfig(FairseqDataclass):
     """Options of the model. The default sizes are the sizes of fairseq's `transformer`."""
 
-    encoder_layers: int = field(
-        default=6,
-        metadata={"help": "number of encoder layers and of decoder layers, 1 or more (default: 6)"},
+    encoder_layers: int = option(6, "number of encoder layers and of decoder layers", low=1)
+    encoder_embed_dim: int = option(
+        512, "embedding dimension, a multiple of the attention heads", low=4
     )
-    encoder_embed_dim: int = field(
-        default=512,
-        metadata={
-            "help": "embedding dimension, 4 or more, a multiple of the attention heads (default: "
-            "512)"
-        },
+    encoder_ffn_embed_dim: int = option(2048, "feed-forward dimension", low=1)
+    encoder_attention_heads: int = option(8, "number of attention heads", low=1)
+    encoder_normalize_before: bool = option(
+        False, "apply layer norm before each sublayer", usual="after"
     )
-    encoder_ffn_embed_dim: int = field(
-        default=2048, metadata={"help": "feed-forward dimension, 1 or more (default: 2048)"}
+    dropout: float = option(0.1, "dropout probability", low=0, high=1)
+    attention_dropout: float = option(
+        0.0, "dropout probability of attention weights", low=0, high=1
     )
-    encoder_attention_heads: int = field(
-        default=8, metadata={"help": "number of attention heads (default: 8)"}
+    activation_dropout: float = option(
+        0.0, "dropout probability within feed-forward networks", low=0, high=1
     )
-    encoder_normalize_before: bool = field(
-        default=False,
-        metadata={"help": "apply layer norm before each sublayer (default: after)"},
+    max_source_positions: int = option(1024, "maximum source length in tokens", low=1)
+    max_target_positions: int = option(1024, "maximum target length in tokens", low=1)
+    pseudo_future_layer: ChoiceEnum(FUTURE_LAYERS) = option(  # type: ignore[valid-type]
+        "input",
+        "source states that a decoder layer uses as its pseudo future: the input or the output of "
+        "the encoder layer with the same index",
+        choices=FUTURE_LAYERS,
     )
-    dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability, 0 to 1 (default: 0.1)"}
+    pseudo_future_alignment: ChoiceEnum(ALIGNMENTS) = option(  # type: ignore[valid-type]
+        "position",
+        "begin of the pseudo future in the source: after the position of the target token, or "
+        "after the source prefix closest to the target prefix by edit distance, which is not in "
+        "the paper",
+        choices=ALIGNMENTS,
     )
-    attention_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout probability of attention weights, 0 to 1 (default: 0)"},
+    no_pseudo_future: bool = option(
+        False, "attend to the target's past only, without pseudo future (PBD, table 2)"
     )
-    activation_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout probability within feed-forward networks, 0 to 1 (default: 0)"},
-    )
-    max_source_positions: int = field(
-        default=1024, metadata={"help": "maximum source length in tokens (default: 1024)"}
-    )
-    max_target_positions: int = field(
-        default=1024, metadata={"help": "maximum target length in tokens (default: 1024)"}
-    )
-    pseudo_future_layer: ChoiceEnum(["input", "output"]) = field(  # type: ignore[valid-type]
-        default="input",
-        metadata={
-            "help": "source states that a decoder layer uses as its pseudo future: the input or "
-            "the output of the encoder layer with the same index (default: input)"
-        },
-    )
-    pseudo_future_alignment: ChoiceEnum(["position", "prefix"]) = field(  # type: ignore[valid-type]
-        default="position",
-        metadata={
-            "help": "begin of the pseudo future in the source: after the position of the target "
-            "token, or after the source prefix closest to the target prefix by edit distance, "
-            "which is not in the paper (default: position)"
-        },
-    )
-    no_pseudo_future: bool = field(
-        default=False,
-        metadata={"help": "attend to the target's past only, without pseudo future (PBD, table 2)"},
-    )
-    no_share_encoder_decoder: bool = field(
-        default=False,
-        metadata={"help": "give the decoder its own layers (PBD, table 2)"},
-    )
+    no_share_encoder_decoder: bool = option(False, "give the decoder its own layers (PBD, table 2)")
 
 
 class SharedEncoder(FairseqEncoder):
@@ -353,19 +335,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
             "Source and target have different dictionaries, but this model needs a joint one. "
             "Binarize the data with fairseq-preprocess --joined-dictionary."
         )
-    check_sizes(cfg)
-    if cfg.encoder_embed_dim < 4:
-        raise ConfigurationError(
-            f"--encoder-embed-dim is {cfg.encoder_embed_dim}; sinusoids of positions need 4 or "
-            "more."
-        )
-    for name, first, second in (
-        ("pseudo_future_layer", "input", "output"),
-        ("pseudo_future_alignment", "position", "prefix"),
-    ):
-        if (value := str(getattr(cfg, name))) not in (first, second):
-            flag = name.replace("_", "-")
-            raise ConfigurationError(f"--{flag} is {value!r}; expected {first} or {second}.")
+    check_heads(cfg)
     if cfg.no_pseudo_future and str(cfg.pseudo_future_alignment) != "position":
         raise ConfigurationError(
             "--pseudo-future-alignment cannot be used with --no-pseudo-future. Remove one of them."

@@ -1,8 +1,7 @@
 """LSTM text classifier, and the LSTM language model that initializes it (MEIN)."""
 
 import logging
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -10,15 +9,15 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import (
     FairseqDecoder,
     FairseqLanguageModel,
-    register_model,
 )
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.partial_init import recurrent_encoder_weights
-from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.models.common import register_model
 from fairseq_ssl.models.text_classifier import TextClassifier, require_classes
 from fairseq_ssl.modules.recurrent_encoder import RecurrentEncoder, RecurrentSizes, flush_denormals
+from fairseq_ssl.options import option
 
 logger = logging.getLogger(__name__)
 
@@ -30,53 +29,25 @@ CUTOFFS = (2_000, 10_000)
 class RecurrentConfig(FairseqDataclass):
     """Options of the LSTM encoder. The defaults are from the thesis, table 3.2."""
 
-    recurrent_embed_dim: int = field(
-        default=256,
-        metadata={"help": "word embedding dimension, D in the thesis, 1 or more (default: 256)"},
+    recurrent_embed_dim: int = option(256, "word embedding dimension, D in the thesis", low=1)
+    recurrent_hidden_dim: int = option(1024, "LSTM hidden dimension, H in the thesis", low=1)
+    recurrent_layers: int = option(1, "number of LSTM layers", low=1)
+    recurrent_dropout: float = option(0.5, "dropout probability of embeddings", low=0, below=1)
+    recurrent_embed_std: float = option(
+        0.06,
+        "standard deviation of initial embeddings; a higher one slows down the learning of "
+        "normalized embeddings",
+        above=0,
     )
-    recurrent_hidden_dim: int = field(
-        default=1024,
-        metadata={"help": "LSTM hidden dimension, H in the thesis, 1 or more (default: 1024)"},
-    )
-    recurrent_layers: int = field(
-        default=1, metadata={"help": "number of LSTM layers, 1 or more (default: 1)"}
-    )
-    recurrent_dropout: float = field(
-        default=0.5,
-        metadata={"help": "dropout probability of embeddings, 0 or more, below 1 (default: 0.5)"},
-    )
-    recurrent_embed_std: float = field(
-        default=0.06,
-        metadata={
-            "help": "standard deviation of initial embeddings, above 0; a higher one slows down "
-            "the learning of normalized embeddings (default: 0.06)"
-        },
-    )
-    recurrent_normalize_embeddings: bool = field(
-        default=False,
-        metadata={
-            "help": "normalize embeddings to mean 0 and variance 1, weighted by word frequency, "
-            "for adversarial training; set it for both the classifier and its language model"
-        },
+    recurrent_normalize_embeddings: bool = option(
+        False,
+        "normalize embeddings to mean 0 and variance 1, weighted by word frequency, for "
+        "adversarial training; set it for both the classifier and its language model",
     )
 
 
 def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
-    """Build the encoder for a dictionary. Reject options out of range."""
-    for name in ("embed_dim", "hidden_dim", "layers"):
-        if getattr(cfg, f"recurrent_{name}") < 1:
-            raise ConfigurationError(
-                f"{flag(f'recurrent_{name}')} is {getattr(cfg, f'recurrent_{name}')}; "
-                "expected 1 or more."
-            )
-    if not 0 <= cfg.recurrent_dropout < 1:
-        raise ConfigurationError(
-            f"--recurrent-dropout is {cfg.recurrent_dropout}; expected 0 or more, below 1."
-        )
-    if not 0 < cfg.recurrent_embed_std < math.inf:
-        raise ConfigurationError(
-            f"--recurrent-embed-std is {cfg.recurrent_embed_std}; expected a number above 0."
-        )
+    """Build the encoder for a dictionary."""
     flush_denormals()
     sizes = RecurrentSizes(
         vocabulary=len(dictionary),
@@ -126,23 +97,20 @@ class RecurrentLanguageModel(FairseqLanguageModel):
 class LstmClassifierConfig(RecurrentConfig):
     """Options of the LSTM classifier."""
 
-    classifier_mlp_dim: int = field(
-        default=30,
-        metadata={
-            "help": "hidden dimension of the classification head, M in the thesis, 1 or more; 30 "
-            "for sentiment, 128 for RCV1 categories (default: 30)"
-        },
+    classifier_mlp_dim: int = option(
+        30,
+        "hidden dimension of the classification head, M in the thesis; 30 for sentiment, 128 for "
+        "RCV1 categories",
+        low=1,
     )
-    classifier_lm: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "checkpoint of a recurrent_lm that initializes embeddings and LSTM; embeddings "
-            "are matched by word (default: random)"
-        },
+    classifier_lm: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "checkpoint of a recurrent_lm that initializes embeddings and LSTM; embeddings are matched "
+        "by word",
+        usual="random",
     )
-    classifier_lm_dict: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={"help": "dictionary of the language model of --classifier-lm"},
+    classifier_lm_dict: Optional[str] = option(  # noqa: UP045
+        None, "dictionary of the language model of --classifier-lm"
     )
 
 
@@ -156,10 +124,6 @@ class LstmClassifier(TextClassifier):
     def __init__(self, cfg: LstmClassifierConfig, dictionary: Any, classes: int) -> None:
         """Build the model for a word dictionary and a number of classes."""
         super().__init__()
-        if cfg.classifier_mlp_dim < 1:
-            raise ConfigurationError(
-                f"--classifier-mlp-dim is {cfg.classifier_mlp_dim}; expected 1 or more."
-            )
         self.encoder = build_recurrent_encoder(cfg, dictionary)
         self.hidden = nn.Linear(cfg.recurrent_hidden_dim, cfg.classifier_mlp_dim)
         self.output = nn.Linear(cfg.classifier_mlp_dim, classes)

@@ -4,41 +4,86 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.common import fill_defaults
+from fairseq_ssl.models.common import fill_defaults, register_model
 from fairseq_ssl.modules.positional_encoding import (
     RelativeSelfAttention,
     ShiftedSinusoidalPositions,
 )
+from fairseq_ssl.options import add_options, option
 
 POSITIONS = ("absolute", "shifted", "relative")
 EMBEDDING_INITS = ("normal", "glorot")
 
-DEFAULTS = {
-    "shape_positions": "shifted",
-    "shape_max_shift": 500,
-    "shape_shared_shift": False,
-    "shape_shift_warmup": 0,
-    "shape_eval_offset": 0,
-    "shape_relative_limit": 16,
-    "shape_relative_one_table": False,
-    "shape_embedding_init": "normal",
-}
-"""Defaults of the options, as in the thesis, which does not specify the embedding init."""
+
+@dataclass(frozen=True)
+class ShapeOptions:
+    """Options of positions. The thesis does not specify the embedding initialization."""
+
+    shape_positions: str = option(
+        "shifted",
+        "position encoding: absolute, sinusoids; shifted, sinusoids with random shifts in training "
+        "(SHAPE); relative, learned distances in self-attention (Shaw et al., 2018)",
+        choices=POSITIONS,
+    )
+    shape_max_shift: int = option(
+        500,
+        "maximum shift in training in tokens (shifted only), K in the thesis; the shift is drawn "
+        "uniformly from 0 to K for each sequence and step, separately for source and target",
+        low=0,
+        metavar="K",
+    )
+    shape_shared_shift: bool = option(
+        False,
+        "draw one shift for both source and target of a pair (shifted only); not in the thesis",
+        usual="separately for source and target",
+    )
+    shape_shift_warmup: int = option(
+        0,
+        "number of updates in which K grows linearly from 0 (shifted only); not in the thesis",
+        low=0,
+    )
+    shape_eval_offset: int = option(
+        0,
+        "index of the first position in evaluation (absolute and shifted only); 0 in the thesis, K "
+        "in the authors' code",
+        low=0,
+    )
+    shape_relative_limit: int = option(
+        16,
+        "maximum distance in tokens (relative only); larger distances are clipped",
+        low=1,
+        metavar="L",
+    )
+    shape_relative_one_table: bool = option(
+        False,
+        "share one table of distances between keys and values (relative only), as in OpenNMT-py",
+        usual="two tables, as in Shaw et al.",
+    )
+    shape_embedding_init: str = option(
+        "normal",
+        "initialization of token embeddings: normal, with standard deviation dim^-0.5, as in "
+        "fairseq; glorot, uniform, as in OpenNMT-py, which the authors used",
+        choices=EMBEDDING_INITS,
+    )
+
+
+DEFAULTS = vars(ShapeOptions())
 SHIFT_OPTIONS = ("shape_max_shift", "shape_shared_shift", "shape_shift_warmup")
 """Options of shifted positions. Without shifts, they are 0 or False."""
 RELATIVE_OPTIONS = ("shape_relative_limit", "shape_relative_one_table")
 """Options of relative positions. Without relative positions, they have their defaults."""
 
 
-@register_model("shape_transformer")
+@register_model("shape_transformer", config=ShapeOptions)
 class ShapeTransformerModel(TransformerModel):
     """fairseq's Transformer with one of three position encodings.
 
@@ -56,43 +101,7 @@ class ShapeTransformerModel(TransformerModel):
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the flags of fairseq's Transformer and of this model."""
         super().add_args(parser)
-        parser.add_argument(
-            "--shape-positions",
-            choices=POSITIONS,
-            help="position encoding: absolute, sinusoids; shifted, sinusoids with random shifts in "
-            "training (SHAPE); relative, learned distances in self-attention (Shaw et al., 2018) "
-            f"(default: {DEFAULTS['shape_positions']})",
-        )
-        _add_shift_args(parser)
-        parser.add_argument(
-            "--shape-eval-offset",
-            type=int,
-            metavar="N",
-            help="index of the first position in evaluation (absolute and shifted only), 0 or "
-            "more; 0 in the thesis, K in the authors' code "
-            f"(default: {DEFAULTS['shape_eval_offset']})",
-        )
-        parser.add_argument(
-            "--shape-relative-limit",
-            type=int,
-            metavar="L",
-            help="maximum distance (relative only), 1 or more tokens; larger distances are clipped "
-            f"(default: {DEFAULTS['shape_relative_limit']})",
-        )
-        parser.add_argument(
-            "--shape-relative-one-table",
-            action="store_true",
-            default=None,
-            help="share one table of distances between keys and values (relative only), as in "
-            "OpenNMT-py (default: two tables, as in Shaw et al.)",
-        )
-        parser.add_argument(
-            "--shape-embedding-init",
-            choices=EMBEDDING_INITS,
-            help="initialization of token embeddings: normal, with standard deviation dim^-0.5, as "
-            "in fairseq; glorot, uniform, as in OpenNMT-py, which the authors used "
-            f"(default: {DEFAULTS['shape_embedding_init']})",
-        )
+        add_options(parser, ShapeOptions)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> ShapeTransformerModel:
@@ -109,32 +118,6 @@ class ShapeTransformerModel(TransformerModel):
         if args.shape_embedding_init == "glorot":
             _init_embeddings_glorot(model)
         return model
-
-
-def _add_shift_args(parser: ArgumentParser) -> None:
-    """Add the flags of shifted positions."""
-    parser.add_argument(
-        "--shape-max-shift",
-        type=int,
-        metavar="K",
-        help="maximum shift in training (shifted only), K in the thesis, 0 or more tokens; the "
-        "shift is drawn uniformly from 0 to K for each sequence and step, separately for "
-        f"source and target (default: {DEFAULTS['shape_max_shift']})",
-    )
-    parser.add_argument(
-        "--shape-shared-shift",
-        action="store_true",
-        default=None,
-        help="draw one shift for both source and target of a pair (shifted only); not in the "
-        "thesis (default: separately for source and target)",
-    )
-    parser.add_argument(
-        "--shape-shift-warmup",
-        type=int,
-        metavar="N",
-        help="number of updates in which K grows linearly from 0 (shifted only), 0 or more; "
-        f"not in the thesis (default: {DEFAULTS['shape_shift_warmup']})",
-    )
 
 
 def _make_shifted(side: Any, args: Any) -> None:
@@ -172,25 +155,7 @@ def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
 
 
 def _check(args: Any) -> None:
-    """Reject values out of range, and options that would disable the position encoding."""
-    for name, minimum, unit in (
-        ("shape_max_shift", 0, "tokens"),
-        ("shape_shift_warmup", 0, "updates"),
-        ("shape_eval_offset", 0, "tokens"),
-        ("shape_relative_limit", 1, "tokens"),
-    ):
-        value = getattr(args, name)
-        if value < minimum:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected {minimum} or more {unit}.")
-    if args.shape_positions not in POSITIONS:  # Hydra does not check choices
-        raise ConfigurationError(
-            f"--shape-positions is {args.shape_positions!r}; expected {', '.join(POSITIONS)}."
-        )
-    if args.shape_embedding_init not in EMBEDDING_INITS:
-        raise ConfigurationError(
-            f"--shape-embedding-init is {args.shape_embedding_init!r}; expected "
-            f"{' or '.join(EMBEDDING_INITS)}."
-        )
+    """Reject options that would disable the position encoding."""
     for name in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
         if getattr(args, name, False):
             raise ConfigurationError(

@@ -2,7 +2,7 @@
 
 import json
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.common import StoredConfig
+from fairseq_ssl.options import option
 
 
 def require_classes(task: Any, arch: str) -> None:
@@ -104,30 +105,17 @@ class ClassificationHead(nn.Module):
 class PooledConfig(StoredConfig):
     """Options of the classification head."""
 
-    classifier_mlp_dim: int = field(
-        default=30,
-        metadata={"help": "hidden dimension of the classification head, 1 or more (default: 30)"},
+    classifier_mlp_dim: int = option(30, "hidden dimension of the classification head", low=1)
+    classifier_pool: ChoiceEnum(POOLS) = option(  # type: ignore[valid-type]
+        POOLS[0], "pooling: mean of a text's states, or first state", choices=POOLS
     )
-    classifier_pool: ChoiceEnum(POOLS) = field(  # type: ignore[valid-type]
-        default=POOLS[0],
-        metadata={"help": "pooling: mean of a text's states, or first state (default: mean)"},
-    )
-    classifier_dropout: float = field(
-        default=0.1,
-        metadata={
-            "help": "dropout probability of embeddings and pooled states, 0 or more, below 1 "
-            "(default: 0.1)"
-        },
+    classifier_dropout: float = option(
+        0.1, "dropout probability of embeddings and pooled states", low=0, below=1
     )
 
 
 def build_classification_head(cfg: PooledConfig, dim: int, classes: int) -> ClassificationHead:
     """Build the classification head for states of dimension `dim`."""
-    if cfg.classifier_mlp_dim < 1 or not 0 <= cfg.classifier_dropout < 1:
-        raise ConfigurationError(
-            f"--classifier-mlp-dim is {cfg.classifier_mlp_dim}, expected 1 or more; "
-            f"--classifier-dropout is {cfg.classifier_dropout}, expected 0 or more, below 1."
-        )
     pool = str(cfg.classifier_pool)
     return ClassificationHead(dim, cfg.classifier_mlp_dim, classes, pool, cfg.classifier_dropout)
 

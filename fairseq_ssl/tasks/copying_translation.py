@@ -1,7 +1,7 @@
 """Translation with models that copy out-of-vocabulary words from the source (PoDA)."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -12,7 +12,6 @@ from fairseq.data import (
     StripTokenDataset,
     TruncateDataset,
 )
-from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_ssl.checkpoints.partial_init import load_side
@@ -24,11 +23,13 @@ from fairseq_ssl.generation.copying_search import (
     AggressiveCopyingGenerator,
     is_copying_model,
 )
+from fairseq_ssl.options import option
 from fairseq_ssl.tasks.translation_mixins import (
     AveragedValidationMixin,
     CopyingMixin,
     RightToLeftConfig,
     RightToLeftMixin,
+    register_task,
 )
 
 logger = logging.getLogger(__name__)
@@ -41,35 +42,32 @@ CHECK_SENTENCES = 1000
 class CopyingTranslationConfig(RightToLeftConfig):
     """Options of fairseq's translation task, of truncation and of initialization."""
 
-    truncate_source_words: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "maximum source length in tokens, 1 or more; longer sources are truncated in "
-            "training and decoding; 800 in PoDA, section 3.2 (default: no maximum)"
-        },
+    truncate_source_words: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "maximum source length in tokens; longer sources are truncated in training and decoding; "
+        "800 in PoDA, section 3.2",
+        low=1,
+        usual="no maximum",
     )
-    truncate_target_words: Optional[int] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "maximum target length in training in tokens, 1 or more; longer targets are "
-            "truncated; 130 in PoDA, section 3.2 (default: no maximum)"
-        },
+    truncate_target_words: Optional[int] = option(  # noqa: UP045
+        None,
+        "maximum target length in training in tokens; longer targets are truncated; 130 in PoDA, "
+        "section 3.2",
+        low=1,
+        usual="no maximum",
     )
-    init_encoder_only: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "checkpoint that initializes only the encoder, with its embeddings; PoDA, "
-            "table 9 (default: random)"
-        },
+    init_encoder_only: Optional[str] = option(  # noqa: UP045
+        None,
+        "checkpoint that initializes only the encoder, with its embeddings; PoDA, table 9",
+        usual="random",
     )
-    init_decoder_only: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "checkpoint that initializes only the decoder, with the embeddings and the "
-            "copy attention; PoDA, table 9 (default: random)"
-        },
+    init_decoder_only: Optional[str] = option(  # noqa: UP045
+        None,
+        "checkpoint that initializes only the decoder, with the embeddings and the copy attention; "
+        "PoDA, table 9",
+        usual="random",
     )
-    aggressive: bool = field(default=False, metadata={"help": AGGRESSIVE_HELP})
+    aggressive: bool = option(False, AGGRESSIVE_HELP)
 
 
 @register_task("copying_translation", dataclass=CopyingTranslationConfig)
@@ -195,8 +193,6 @@ def _check(cfg: CopyingTranslationConfig, joined: bool) -> None:
         "--truncate-target-words": cfg.truncate_target_words,
     }
     for flag, limit in limits.items():
-        if limit is not None and limit < 1:
-            raise ConfigurationError(f"{flag} is {limit}; expected 1 or more tokens.")
         if limit is not None and cfg.num_batch_buckets:
             raise ConfigurationError(
                 f"{flag} cannot be used with --num-batch-buckets. Remove one of the two."

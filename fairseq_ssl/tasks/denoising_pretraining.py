@@ -1,14 +1,14 @@
 """Denoising pre-training on monolingual text (PoDA, section 2.2)."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fairseq import utils
-from fairseq.tasks import register_task
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
@@ -24,16 +24,20 @@ from fairseq_ssl.data.id_noise import (
 )
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.options import option
 from fairseq_ssl.tasks.translation_mixins import (
     AveragedValidationMixin,
     CopyingMixin,
     allow_several_splits,
+    register_task,
 )
+from fairseq_ssl.text.tokenization import SUBWORDS
 
 logger = logging.getLogger(__name__)
 
 MASK = "<mask>"
 """The dictionary symbol that replaces masked words."""
+SCHEMES = tuple(SUBWORDS)
 NO_LANGUAGE = "None"
 """Target language in the file names of fairseq-preprocess --only-source."""
 
@@ -42,19 +46,16 @@ NO_LANGUAGE = "None"
 class DenoisingPretrainingConfig(TranslationConfig):
     """Options of fairseq's translation task, and of the noise."""
 
-    noise: str = field(
-        default="denoise",
-        metadata={
-            "help": "noises to apply to the source one after the other, with options, such as "
-            f"direct:keep=0.2,denoise; choices: {describe_id_noises()} (default: denoise)"
-        },
+    noise: str = option(
+        "denoise",
+        "noises to apply to the source one after the other, with options, such as "
+        f"direct:keep=0.2,denoise; choices: {describe_id_noises()}",
     )
-    noise_subwords: str = field(
-        default="none",
-        metadata={
-            "help": "subword scheme of the text, for noise on whole words: sentencepiece, "
-            "subword-nmt, or none if each token is a word (default: none)"
-        },
+    noise_subwords: ChoiceEnum(SCHEMES) = option(  # type: ignore[valid-type]
+        "none",
+        "subword scheme of the text, for noise on whole words: sentencepiece, subword-nmt, or none "
+        "if each token is a word",
+        choices=SCHEMES,
     )
     seed: int = II("common.seed")
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Optional
@@ -11,7 +11,7 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from fairseq.dataclass import ChoiceEnum
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from fairseq_ssl.checkpoints.bert import set_epsilon, set_sizes
@@ -29,6 +29,8 @@ from fairseq_ssl.generation.edit_rounds import (
     EditGenerator,
     build_edit_generator,
 )
+from fairseq_ssl.options import option
+from fairseq_ssl.tasks.translation_mixins import register_task
 from fairseq_ssl.text.vocabulary import fingerprint, is_padding_entry
 
 logger = logging.getLogger(__name__)
@@ -41,47 +43,33 @@ UNITS = (WORD, "subword", "character")
 class EditLabelingConfig(EditDecodingConfig):
     """Options of the data, the sampling and the decoding."""
 
-    data: str = field(
-        default="",
-        metadata={
-            "help": "data folder with binarized text and labels, and edits.txt from `fairseq-ssl "
-            "edits dictionary`; several folders are separated by : and used in turn, one per epoch"
-        },
+    data: str = option(
+        "",
+        "data folder with binarized text and labels, and edits.txt from `fairseq-ssl edits "
+        "dictionary`; several folders are separated by : and used in turn, one per epoch",
     )
-    source_lang: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "source language, the text to correct (default: inferred from the data)",
-            "argparse_alias": "-s",
-        },
+    source_lang: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None, "source language, the text to correct", usual="inferred from the data", alias="-s"
     )
-    target_lang: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "target language, the corrected text (default: inferred from the data)",
-            "argparse_alias": "-t",
-        },
+    target_lang: Optional[str] = option(  # noqa: UP045
+        None, "target language, the corrected text", usual="inferred from the data", alias="-t"
     )
-    edit_unchanged_share: float = field(
-        default=1.0,
-        metadata={
-            "help": "share of the training sentences without edits to use, 0 to 1; each epoch "
-            "draws a new sample (default: 1)"
-        },
+    edit_unchanged_share: float = option(
+        1.0,
+        "share of the training sentences without edits to use; each epoch draws a new sample",
+        low=0,
+        high=1,
     )
-    edit_unit: ChoiceEnum(UNITS) = field(  # type: ignore[valid-type]
-        default="subword",
-        metadata={
-            "help": "unit of the edit labels: word, which the encoder splits with its own "
-            "tokenizer; subword or character, the tokens of the data (default: subword)"
-        },
+    edit_unit: ChoiceEnum(UNITS) = option(  # type: ignore[valid-type]
+        "subword",
+        "unit of the edit labels: word, which the encoder splits with its own tokenizer; subword "
+        "or character, the tokens of the data",
+        choices=UNITS,
     )
-    edit_tokenizer: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "folder with the tokenizer.json of the subwords of words, for models with "
-            "random weights (default: the folder of the pretrained encoder)"
-        },
+    edit_tokenizer: Optional[str] = option(  # noqa: UP045
+        None,
+        "folder with the tokenizer.json of the subwords of words, for models with random weights",
+        usual="the folder of the pretrained encoder",
     )
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as in fairseq
@@ -107,10 +95,6 @@ class EditLabelingTask(FairseqTask):
         self, cfg: EditLabelingConfig, dictionary: OovDictionary, edits: EditDictionary | None
     ) -> None:
         super().__init__(cfg)
-        if not 0 <= cfg.edit_unchanged_share <= 1:
-            raise ConfigurationError(
-                f"--edit-unchanged-share is {cfg.edit_unchanged_share}; expected 0 to 1."
-            )
         self.dictionary = dictionary
         self.encoder: EncoderFiles | None = None
         self.words: WordSubwords | None = None

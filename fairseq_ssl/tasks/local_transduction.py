@@ -1,9 +1,8 @@
 """Translation between texts that differ in few tokens, with aggressive decoding (PBD)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_ssl.errors import ConfigurationError
@@ -12,14 +11,15 @@ from fairseq_ssl.generation.copying_search import (
     AggressiveGenerator,
     is_copying_model,
 )
-from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin
+from fairseq_ssl.options import option
+from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin, register_task
 
 
 @dataclass
 class LocalTransductionConfig(RightToLeftConfig):
     """Options of fairseq's translation task, and of decoding."""
 
-    aggressive: bool = field(default=False, metadata={"help": AGGRESSIVE_HELP})
+    aggressive: bool = option(False, AGGRESSIVE_HELP)
 
 
 @register_task("local_transduction", dataclass=LocalTransductionConfig)

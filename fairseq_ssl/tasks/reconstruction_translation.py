@@ -3,13 +3,12 @@
 import logging
 import sys
 from argparse import Namespace
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
-from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 from omegaconf import II
@@ -19,7 +18,8 @@ from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
 from fairseq_ssl.data.dataset_sides import fit_length_bound
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models.two_way_model import TwoWayModel
-from fairseq_ssl.tasks.translation_mixins import allow_several_splits
+from fairseq_ssl.options import option
+from fairseq_ssl.tasks.translation_mixins import allow_several_splits, register_task
 
 logger = logging.getLogger(__name__)
 
@@ -28,33 +28,22 @@ logger = logging.getLogger(__name__)
 class ReconstructionTranslationConfig(TranslationConfig):
     """Options of fairseq's translation task, and of monolingual data."""
 
-    reconstruction_source_text: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "monolingual text in the source language, such as FOLDER/train, binarized by "
-            "fairseq-preprocess --only-source with the dictionary of the parallel data (default: "
-            "none)"
-        },
+    reconstruction_source_text: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "monolingual text in the source language, such as FOLDER/train, binarized by "
+        "fairseq-preprocess --only-source with the dictionary of the parallel data",
+        usual="none",
     )
-    reconstruction_target_text: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "monolingual text in the target language, in the same format (default: none)"
-        },
+    reconstruction_target_text: Optional[str] = option(  # noqa: UP045
+        None, "monolingual text in the target language, in the same format", usual="none"
     )
-    reconstruction_beam: int = field(
-        default=5,
-        metadata={
-            "help": "number of candidate translations per monolingual sentence, 1 or more "
-            "(default: 5)"
-        },
+    reconstruction_beam: int = option(
+        5, "number of candidate translations per monolingual sentence", low=1
     )
-    reconstruction_mixed_lengths: bool = field(
-        default=False,
-        metadata={
-            "help": "form batches from sentences of any length instead of similar length, which "
-            "batch norm needs if batches are small"
-        },
+    reconstruction_mixed_lengths: bool = option(
+        False,
+        "form batches from sentences of any length instead of similar length, which batch norm "
+        "needs if batches are small",
     )
     seed: int = II("common.seed")
     max_tokens: Optional[int] = II("dataset.max_tokens")  # noqa: UP045
@@ -285,15 +274,11 @@ def _direction_config(
 
 
 def _check(cfg: ReconstructionTranslationConfig) -> None:
-    """Reject values out of range, and options that cannot be used with two models."""
+    """Reject options that cannot be used with two models."""
     if cfg.source_lang == cfg.target_lang:
         raise ConfigurationError(
             f"--source-lang and --target-lang are both {cfg.source_lang!r}; expected two different "
             "languages."
-        )
-    if cfg.reconstruction_beam < 1:
-        raise ConfigurationError(
-            f"--reconstruction-beam is {cfg.reconstruction_beam}; expected 1 or more."
         )
     clash = {
         "--eval-bleu": cfg.eval_bleu,

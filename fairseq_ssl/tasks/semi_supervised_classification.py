@@ -1,7 +1,7 @@
 """Semi-supervised text classification with an expert and imitators (MEIN)."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
@@ -12,7 +12,7 @@ from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.optim.amp_optimizer import AMPOptimizer
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from fairseq_ssl.data.teacher_labels import TeacherLabels, open_teacher_labels
@@ -32,12 +32,14 @@ from fairseq_ssl.models.imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
 from fairseq_ssl.modules.recurrent_encoder import flush_denormals
 from fairseq_ssl.optim.adam import LazyAdam
+from fairseq_ssl.options import option
+from fairseq_ssl.tasks.translation_mixins import register_task
 from fairseq_ssl.text.vocabulary import fingerprint, is_padding_entry
 
 logger = logging.getLogger(__name__)
 
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
-STAGES = ChoiceEnum([SUPERVISED, IMITATE, MIXTURE])
+STAGES = (SUPERVISED, IMITATE, MIXTURE)
 SAMPLE_SEED = 1
 """Random seed of the sample of unlabeled lines. Smaller samples are subsets of larger ones."""
 
@@ -46,64 +48,52 @@ SAMPLE_SEED = 1
 class SemiSupervisedClassificationConfig(FairseqDataclass):
     """Options of the data and of the training stage."""
 
-    data: str = field(
-        default="",
-        metadata={
-            "help": "data folder from `fairseq-ssl classify prepare`, with a folder each for "
-            "words, subwords and labels, all with dict.txt and binarized splits of the same lines"
-        },
+    data: str = option(
+        "",
+        "data folder from `fairseq-ssl classify prepare`, with a folder each for words, subwords "
+        "and labels, all with dict.txt and binarized splits of the same lines",
     )
-    classification_stage: STAGES = field(  # type: ignore[valid-type]
-        default=STAGES.supervised,
-        metadata={
-            "help": "training stage: supervised, an expert is trained on labeled texts; imitate, "
-            "imitators are trained on the expert's predictions for unlabeled texts; mixture, the "
-            "expert is fine-tuned together with its imitators (default: supervised)"
-        },
+    classification_stage: ChoiceEnum(STAGES) = option(  # type: ignore[valid-type]
+        SUPERVISED,
+        "training stage: supervised, an expert is trained on labeled texts; imitate, imitators are "
+        "trained on the expert's predictions for unlabeled texts; mixture, the expert is "
+        "fine-tuned together with its imitators",
+        choices=STAGES,
     )
-    classification_max_length: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "maximum text length for the expert in words, including </s>, 1 or more; the "
-            "start of longer texts is truncated (default: no maximum)"
-        },
+    classification_max_length: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "maximum text length for the expert in words, including </s>; the start of longer texts is "
+        "truncated",
+        low=1,
+        usual="no maximum",
     )
-    classification_unlabeled: str = field(
-        default="unlabeled",
-        metadata={
-            "help": "unlabeled split; several are separated by :, such as unlabeled:extra "
-            "(default: unlabeled)"
-        },
+    classification_unlabeled: str = option(
+        "unlabeled", "unlabeled split; several are separated by :, such as unlabeled:extra"
     )
-    classification_unlabeled_lines: Optional[int] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "number of unlabeled lines to use, 1 or more: a random sample of the first "
-            "split, then of the next one; smaller samples are subsets of larger ones (default: all "
-            "lines)"
-        },
+    classification_unlabeled_lines: Optional[int] = option(  # noqa: UP045
+        None,
+        "number of unlabeled lines to use; a random sample of the first split, then of the next "
+        "one; smaller samples are subsets of larger ones",
+        low=1,
+        usual="all lines",
     )
-    classification_full_epochs: bool = field(
-        default=False,
-        metadata={
-            "help": "repeat the sample of unlabeled lines so that an epoch has as many updates as "
-            "with all lines (imitate only)"
-        },
+    classification_full_epochs: bool = option(
+        False,
+        "repeat the sample of unlabeled lines so that an epoch has as many updates as with all "
+        "lines (imitate only)",
     )
-    classification_unlabeled_per_labeled: int = field(
-        default=0,
-        metadata={
-            "help": "number of texts per labeled text, sampled from all texts, for "
-            "virtual_adversarial_cross_entropy, 0 or more (default: 0)"
-        },
+    classification_unlabeled_per_labeled: int = option(
+        0,
+        "number of texts per labeled text, sampled from all texts, for "
+        "virtual_adversarial_cross_entropy",
+        low=0,
     )
-    imitator_teacher: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "expert to imitate (imitate only): a folder with class probabilities from "
-            "`fairseq-ssl classify label`, or a checkpoint, which predicts them in each epoch; "
-            "the start of texts longer than its maximum is truncated (default: none)"
-        },
+    imitator_teacher: Optional[str] = option(  # noqa: UP045
+        None,
+        "expert to imitate (imitate only): a folder with class probabilities from `fairseq-ssl "
+        "classify label`, or a checkpoint, which predicts them in each epoch; the start of texts "
+        "longer than its maximum is truncated",
+        usual="none",
     )
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as in fairseq
@@ -429,12 +419,7 @@ def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
 
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject values out of range, and a teacher in a different stage."""
-    for option, least in ("max_length", 1), ("unlabeled_lines", 1), ("unlabeled_per_labeled", 0):
-        name = f"classification_{option}"
-        value = getattr(cfg, name)
-        if value is not None and value < least:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected {least} or more.")
+    """Reject a teacher in a different stage."""
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(
             "--classification-stage imitate needs --imitator-teacher, a folder from `fairseq-ssl "

@@ -7,12 +7,12 @@ and 5.3.3).
 import glob
 import logging
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 from fairseq.data import ConcatDataset, LanguagePairDataset, PrependTokenDataset, data_utils
-from fairseq.tasks import register_task
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import split_paths
 
@@ -20,8 +20,15 @@ from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
-from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, BeamNoise, NoisyGenerator
-from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin
+from fairseq_ssl.generation.noisy_beam import (
+    CANDIDATE,
+    GRANULARITIES,
+    HYPOTHESIS,
+    BeamNoise,
+    NoisyGenerator,
+)
+from fairseq_ssl.options import option
+from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin, register_task
 
 logger = logging.getLogger(__name__)
 
@@ -32,70 +39,56 @@ SPLIT_VALUE = re.compile(r"(?P<split>[^=,\s]+)=(?P<value>[^=,\s]+)")
 class TaggedTranslationConfig(RightToLeftConfig):
     """Options of fairseq's translation task, tags, mixtures, noisy beam search, fluency boost."""
 
-    source_tags: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
-        default=None,
-        metadata={
-            "help": "tags to prepend to the sources of a split, SPLIT=SYMBOL,..., such as "
-            "train1=<BT>, or ../bt/train=<BT> for a split in another folder (see --mix-weights); "
-            "the symbols must be in the source dictionary (default: no tags)"
-        },
+    source_tags: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "tags to prepend to the sources of a split, SPLIT=SYMBOL,..., such as train1=<BT>, or "
+        "../bt/train=<BT> for a split in another folder (see --mix-weights); the symbols must be "
+        "in the source dictionary",
+        usual="no tags",
     )
-    mix_weights: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "splits to train on and their ratio, SPLIT=WEIGHT,..., such as "
-            "train=1,bt=0.5,ft=0.5; a split in another folder is FOLDER/SPLIT (default: all of "
-            "train, train1, ..., as in fairseq)"
-        },
+    mix_weights: Optional[str] = option(  # noqa: UP045
+        None,
+        "splits to train on and their ratio, SPLIT=WEIGHT,..., such as train=1,bt=0.5,ft=0.5; a "
+        "split in another folder is FOLDER/SPLIT",
+        usual="all of train, train1, ..., as in fairseq",
     )
-    mix_epoch_pairs: int = field(
-        default=0,
-        metadata={
-            "help": "number of pairs per epoch with --mix-weights, 1 or more; each epoch continues "
-            "where the last one ended; memory is 17 bytes per pair (default: the smallest number "
-            "with which an epoch has all pairs of each split)"
-        },
+    mix_epoch_pairs: int = option(
+        0,
+        "number of pairs per epoch with --mix-weights; each epoch continues where the last one "
+        "ended; memory is 17 bytes per pair",
+        low=0,
+        usual="the smallest number with which an epoch has all pairs of each split",
     )
 
-    noisy_beam_beta: float = field(
-        default=0.0,
-        metadata={
-            "help": "noise strength of beam search, beta_random in the thesis, 0 or more; r * "
-            "beta_random, with r uniform from 0 to 1, is added to each score at each step; 6 in "
-            "the thesis, 4.3.1 (default: 0)"
-        },
+    noisy_beam_beta: float = option(
+        0.0,
+        "noise strength of beam search, beta_random in the thesis; r * beta_random, with r uniform "
+        "from 0 to 1, is added to each score at each step; 6 in the thesis, 4.3.1",
+        low=0,
     )
-    noisy_beam_granularity: str = field(
-        default=CANDIDATE,
-        metadata={
-            "help": f"unit for which the random number r is drawn: {CANDIDATE}, a hypothesis "
-            f"extended by a word, or {HYPOTHESIS} (default: {CANDIDATE})"
-        },
+    noisy_beam_granularity: ChoiceEnum(GRANULARITIES) = option(  # type: ignore[valid-type]
+        CANDIDATE,
+        f"unit for which the random number r is drawn: {CANDIDATE}, a hypothesis extended by a "
+        f"word, or {HYPOTHESIS}",
+        choices=GRANULARITIES,
     )
-    noisy_beam_seed: int = field(
-        default=1,
-        metadata={
-            "help": "random seed of r, which depends on the seed, the sentence and the hypothesis "
-            "(default: 1)"
-        },
+    noisy_beam_seed: int = option(
+        1, "random seed of r, which depends on the seed, the sentence and the hypothesis"
     )
-    fluency_boost_lm: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "checkpoint of a language model for fluency boost, which keeps only hypotheses "
-            "that are less fluent than their source (Ge et al., 2018) (default: keep all)"
-        },
+    fluency_boost_lm: Optional[str] = option(  # noqa: UP045
+        None,
+        "checkpoint of a language model for fluency boost, which keeps only hypotheses that are "
+        "less fluent than their source (Ge et al., 2018)",
+        usual="keep all",
     )
-    fluency_boost_ratio: float = field(
-        default=1.05,
-        metadata={
-            "help": "minimum ratio of source fluency to hypothesis fluency, sigma in Ge et al., "
-            "above 0; fluency is 1 / (1 + cross-entropy per token in nats) (default: 1.05)"
-        },
+    fluency_boost_ratio: float = option(
+        1.05,
+        "minimum ratio of source fluency to hypothesis fluency, sigma in Ge et al.; fluency is 1 / "
+        "(1 + cross-entropy per token in nats)",
+        above=0,
     )
-    fluency_boost_data: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={"help": "folder with the dict.txt of the language model of --fluency-boost-lm"},
+    fluency_boost_data: Optional[str] = option(  # noqa: UP045
+        None, "folder with the dict.txt of the language model of --fluency-boost-lm"
     )
 
 
@@ -218,12 +211,12 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                 )
 
     def _check_epoch_pairs(self) -> None:
-        """Reject invalid options of a training. A loaded checkpoint has no `mix_weights`."""
-        pairs = self.cfg.mix_epoch_pairs
-        if pairs < 0 or (pairs and not self.weights):
-            raise ConfigurationError(
-                f"--mix-epoch-pairs is {pairs}; expected 1 or more, with --mix-weights."
-            )
+        """Reject an epoch size of a training without a mixture.
+
+        A loaded checkpoint has no `mix_weights`.
+        """
+        if self.cfg.mix_epoch_pairs and not self.weights:
+            raise ConfigurationError("--mix-epoch-pairs needs --mix-weights. Set both.")
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
         """Open the binarized sources and targets of a split."""

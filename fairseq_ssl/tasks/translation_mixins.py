@@ -3,9 +3,10 @@
 import json
 import logging
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from fairseq import tasks
 from fairseq.tasks.translation import TranslationConfig
 
 from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
@@ -15,21 +16,24 @@ from fairseq_ssl.generation.copying_search import (
     CopyingScorer,
     is_copying_model,
 )
+from fairseq_ssl.options import checked, option
 
 logger = logging.getLogger(__name__)
+
+register_task = checked(tasks.register_task, "setup_task")
+"""fairseq's decorator, for tasks that check their options."""
 
 
 @dataclass
 class RightToLeftConfig(TranslationConfig):
     """Options of fairseq's translation task, and of the target direction."""
 
-    right_to_left: bool = field(
-        default=False,
-        metadata={
-            "help": "reverse the word order of targets in training, validation and scoring; "
-            "fairseq-generate reads this option from the checkpoint and prints hypotheses and "
-            "references in reversed order (default: left to right)"
-        },
+    right_to_left: bool = option(
+        False,
+        "reverse the word order of targets in training, validation and scoring; fairseq-generate "
+        "reads this option from the checkpoint and prints hypotheses and references in reversed "
+        "order",
+        usual="left to right",
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,11 +15,17 @@ import fairseq_ssl
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
-from fairseq.models import ARCH_MODEL_REGISTRY  # noqa: E402
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY  # noqa: E402
 from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 
+from fairseq_ssl.edits.decoding import CorrectionSearch  # noqa: E402
+from fairseq_ssl.errors import ConfigurationError, flag  # noqa: E402
 from fairseq_ssl.models.bytenet import ByteNetConfig  # noqa: E402
+from fairseq_ssl.models.pointer_transformer import PointerOptions  # noqa: E402
+from fairseq_ssl.models.shape_transformer import ShapeOptions  # noqa: E402
+from fairseq_ssl.options import options_of  # noqa: E402
 from tests.plugin.runs import parsed  # noqa: E402
+from tests.unit.test_options import wrong_values  # noqa: E402
 
 ARCHS = [arch for paper in PAPERS for arch in paper.archs]
 TASKS = ["translation", *(task for paper in PAPERS for task in paper.tasks)]
@@ -31,6 +39,41 @@ PAIRS = {
     *((TASKS[0], arch, criterion) for arch in ARCHS for criterion in CRITERIONS),
 }
 """Each pair of a task, an architecture and a criterion, since two can have clashing options."""
+
+OPTIONS = {"shape_transformer": ShapeOptions, "pointer_transformer": PointerOptions}
+"""Options of models without a dataclass of fairseq."""
+SEARCH = {f"edit_{name}" for name in options_of(CorrectionSearch)}
+"""Options of edit_labeling that `CorrectionSearch` checks when the generator is built."""
+
+
+def registered() -> Iterator[tuple[str, Any, str]]:
+    """Yield name, class and building method of our models, tasks and criterions."""
+    for registry, method in (
+        (MODEL_REGISTRY, "build_model"),
+        (TASK_REGISTRY, "setup_task"),
+        (CRITERION_REGISTRY, "build_criterion"),
+    ):
+        for name, cls in registry.items():
+            if cls.__module__.startswith("fairseq_ssl."):
+                yield name, cls, method
+
+
+def declared_options(name: str, cls: Any) -> dict[str, Any]:
+    """Return the options of a class that are declared with `option`, by name."""
+    return options_of(OPTIONS.get(name) or getattr(cls, "__dataclass"))
+
+
+WRONG = [
+    pytest.param(getattr(cls, method), option, value, id=f"{name} {flag(option)} {value}")
+    for name, cls, method in registered()
+    for option, declared in declared_options(name, cls).items()
+    for value in (
+        *wrong_values(declared),
+        *([math.nan] if declared.type is float else []),
+        *([math.inf] if declared.type is float and wrong_values(declared) else []),
+        *([0.5, None] if declared.type is int else []),
+    )
+]
 
 
 def own_options(owner: Any) -> dict[str, str]:
@@ -65,3 +108,14 @@ def test_fields_without_a_help_text_are_stored_but_are_no_options() -> None:
     names = {action.dest for action in parser._actions}
     assert "bytenet_sets" in names
     assert not set(ByteNetConfig.stored()) & names
+
+
+@pytest.mark.parametrize(("build", "option", "value"), WRONG)
+def test_wrong_values_are_rejected(build: Any, option: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{flag(option)} is "):
+        build(argparse.Namespace(**{option: value}), None)
+
+
+@pytest.mark.parametrize(("name", "cls"), [row[:2] for row in registered()])
+def test_own_options_are_declared(name: str, cls: Any) -> None:
+    assert own_options(cls).keys() - SEARCH <= declared_options(name, cls).keys()

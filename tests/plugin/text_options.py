@@ -27,7 +27,8 @@ def _of_dataclass(node: ast.AST) -> Iterator[str]:
         for field in node.body:
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 kind = ast.unparse(field.annotation)
-                if "str" in kind or "Any" in kind:
+                has_choices = field.value and "choices=" in ast.unparse(field.value)
+                if ("str" in kind or "Any" in kind) and not has_choices:
                     yield field.target.id
 
 

@@ -44,6 +44,7 @@ class Config:
     rate: float = option(0.5, "probability", low=0, high=1)
     free: float = option(0.0, "any number")
     scale: float = option(1.0, "scale", above=0, high=10)
+    part: float = option(0.0, "part; 0 is none", low=0, below=1)
     votes: int | None = option(None, "votes", low=1, usual="more than half")
     unit: str = option("tokens", "unit", choices=("tokens", "characters", "bytes"))
     fast: bool = option(False, "skip the check")
@@ -59,6 +60,7 @@ def test_help_has_the_range() -> None:
         "probability, 0 to 1",
         "any number",
         "scale, above 0, up to 10",
+        "part, 0 or more, below 1; 0 is none",
         "votes, 1 or more",
         "unit, tokens, characters or bytes",
         "skip the check, true or false",
@@ -75,6 +77,7 @@ def test_help_has_the_range() -> None:
             {"rate": math.nan},
             {"rate": "1"},
             {"scale": 0},
+            {"part": 1},
             {"votes": 0},
         ),
         *({"free": math.inf, "unit": "words"}, {"unit": "token"}, {"count": "4"}),
@@ -99,12 +102,14 @@ def test_a_command_returns_what_was_passed() -> None:
     assert "votes, 1 or more (default: more than half)" in parser.format_help()
 
 
-def wrong_value(declared: Field[Any]) -> Any:
-    """Return a value outside the range or the choices of an option, None if there is none."""
+def wrong_values(declared: Field[Any]) -> list[Any]:
+    """Return values outside the range or the choices of an option."""
     declaration = declared.metadata["option"]
     if declaration.choices:
-        return "wrong"
-    return declaration.above if declaration.low is None else declaration.low - 1
+        return ["wrong"]
+    inner = (declaration.low, -1), (declaration.high, 1)
+    outer = (declaration.above, 0), (declaration.below, 0)
+    return [limit + step for limit, step in (*inner, *outer) if limit is not None]
 
 
 @pytest.mark.parametrize(("noun", "name", "kind"), KINDS)
@@ -113,8 +118,7 @@ def test_wrong_values_of_noises_and_filters_are_rejected(
 ) -> None:
     given = {key: value for key, value in RESOURCES.items() if key in kind.__dataclass_fields__}
     for key, declared in options_of(kind).items():
-        value = wrong_value(declared)
-        if value is not None:
+        for value in wrong_values(declared):
             with pytest.raises(UsageError, match=f"The {noun} '{name}': {key} is "):
                 specs.build(noun, name, kind, {**given, key: value})
 

@@ -241,10 +241,8 @@ def test_words_that_a_sentence_cannot_copy_do_not_change_the_loss() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_missing_positions_and_invalid_rates_are_rejected() -> None:
+def test_missing_positions_are_rejected() -> None:
     without_changed = sample()
     del without_changed["changed"]
     with pytest.raises(ConfigurationError, match="--task"):
         criterion()(FixedModel(logits()), without_changed)
-    with pytest.raises(ConfigurationError, match="--denoise-keep-rate"):
-        criterion(3.0)

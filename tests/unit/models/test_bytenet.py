@@ -139,7 +139,6 @@ def test_architectures_have_the_norms_and_activations_of_the_slides() -> None:
         ({"bytenet_dim": 7}, "--bytenet-dim"),
         ({"bytenet_unfold": "1.2"}, "--bytenet-unfold"),
         ({"bytenet_unfold": "nan,1"}, "--bytenet-unfold"),
-        ({"bytenet_encoder_norm": "group"}, "--bytenet-encoder-norm"),
     ],
 )
 def test_invalid_options_are_rejected(options: dict[str, Any], culprit: str) -> None:

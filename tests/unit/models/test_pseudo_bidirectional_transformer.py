@@ -176,11 +176,6 @@ def test_checkpoint_with_different_sharing_is_rejected() -> None:
     ("options", "culprit"),
     [
         ({"encoder_attention_heads": 3}, "--encoder-attention-heads"),
-        ({"encoder_layers": 0}, "--encoder-layers"),
-        ({"encoder_embed_dim": 2, "encoder_attention_heads": 1}, "--encoder-embed-dim"),
-        ({"activation_dropout": 1.5}, "--activation-dropout"),
-        ({"pseudo_future_layer": "middle"}, "--pseudo-future-layer"),
-        ({"pseudo_future_alignment": "source"}, "--pseudo-future-alignment"),
         ({**PREFIX, "no_pseudo_future": True}, "--no-pseudo-future"),
     ],
 )

@@ -191,9 +191,7 @@ def test_glorot_embeddings_are_uniform(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "culprit"),
     [
-        ({"shape_max_shift": -1}, "--shape-max-shift"),
         ({"encoder_learned_pos": True}, "--encoder-learned-pos"),
-        ({"shape_positions": "rotary"}, "--shape-positions"),
         ({"shape_positions": "absolute", "shape_shared_shift": True}, "--shape-shared-shift"),
         ({"shape_positions": "relative", "shape_max_shift": 500}, "--shape-max-shift"),
         ({"shape_positions": "shifted", "shape_relative_limit": 8}, "--shape-relative-limit"),
