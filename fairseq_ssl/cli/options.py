@@ -19,6 +19,7 @@ from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_c
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
+from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import SUBWORDS
@@ -350,7 +351,7 @@ def add_device(parser: Options, max_tokens: bool = True) -> None:
         return
     parser.add_argument(
         "--max-tokens",
-        type=integer(1),
+        type=any_integer,
         metavar="N",
         help="max tokens in a batch, with padding, 1 or more (default: 2000 on a CPU, 16000 on a "
         "GPU)",
@@ -367,7 +368,9 @@ def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
 
 def batch_tokens(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> int:
     """Return --max-tokens, or its default for the device."""
-    return args.max_tokens or (16_000 if chosen_device(args, gpus) == "cuda" else 2_000)
+    if args.max_tokens is not None:
+        return int(args.max_tokens)
+    return 16_000 if chosen_device(args, gpus) == "cuda" else 2_000
 
 
 def model_executor(
