@@ -235,11 +235,6 @@ def add_references(parser: Options, required: bool = True) -> None:
     add_path(parser, "--reference", what, action="append", required=required, default=default)
 
 
-def add_batch_size(parser: Options) -> None:
-    """Add the option --batch-size, in sentences."""
-    add_integer(parser, "--batch-size", "sentences in a batch", 64)
-
-
 def add_rewriting(parser: Options, subwords: str | None = None) -> None:
     """Add --subwords and --moses, for detokenization. `subwords` is the default of --subwords."""
     usual = subwords or "sentencepiece, which the text must have"

@@ -9,16 +9,36 @@ from typing import Any
 
 import pytest
 
+from fairseq_ssl.checkpoints.selection import CheckpointSelection
+from fairseq_ssl.edits.edits_job import EditDataConfig, EditDictionaryConfig
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.chain import FILTERS
+from fairseq_ssl.inference.correction import CorrectionConfig
+from fairseq_ssl.inference.scoring import ScoringConfig
+from fairseq_ssl.inference.server import ServerLimits
+from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.noise.block_noise import NOISES
 from fairseq_ssl.options import add_options, check, describe, option, options_of, passed
+from fairseq_ssl.rerank.word_vectors import VectorTraining
 from fairseq_ssl.text import specs
+from fairseq_ssl.text.labeled_text import PreparationConfig
 
 KINDS = [
     *(("noise", *item) for item in NOISES.items()),
     *(("filter", *item) for item in FILTERS.items()),
 ]
+CONFIGS: list[tuple[type[Any], dict[str, Any]]] = [
+    (CheckpointSelection, {}),
+    (CorrectionConfig, {"models": ["model.pt"]}),
+    (DecodingConfig, {"model": ["model.pt"]}),
+    (EditDataConfig, {}),
+    (EditDictionaryConfig, {}),
+    (PreparationConfig, {"labeled": "train.tsv"}),
+    (ScoringConfig, {"kind": "translation", "models": ["model.pt"]}),
+    (ServerLimits, {}),
+    (VectorTraining, {}),
+]
+"""Classes with options, and the arguments that they need."""
 RESOURCES: dict[str, Any] = {"unigrams": None, "mask_token": 0, "confusions": {}, "sides": 2}
 
 
@@ -103,3 +123,13 @@ def test_wrong_values_of_noises_and_filters_are_rejected(
         if value is not None:
             with pytest.raises(UsageError, match=f"The {noun} '{name}': {key} is "):
                 specs.build(noun, name, kind, {**given, key: value})
+
+
+@pytest.mark.parametrize(("kind", "given"), CONFIGS)
+def test_wrong_values_of_configs_are_rejected(kind: type[Any], given: dict[str, Any]) -> None:
+    kind(**given)
+    for name, declared in options_of(kind).items():
+        value = wrong_value(declared)
+        if value is not None:
+            with pytest.raises(UsageError, match=f"`{name}` is "):
+                kind(**{**given, name: value})
