@@ -98,11 +98,14 @@ def add_resumable_output(parser: Options, what: str) -> None:
     add_output_or_stdout(parser, what)
 
 
+def add_overwrite(parser: Options, what: str = "existing outputs, complete or not") -> None:
+    """Add --force, with which a job replaces its outputs in place of resuming."""
+    parser.add_argument("--force", action="store_true", dest="overwrite", help=f"replace {what}")
+
+
 def add_replace(parser: Options, what: str = "the output") -> None:
     """Add --force, which replaces an output that `check_new` would reject."""
-    parser.add_argument(
-        "--force", action="store_true", dest="overwrite", help=f"replace {what} if it exists"
-    )
+    add_overwrite(parser, f"{what} if it exists")
 
 
 def check_new(output: Path, overwrite: bool) -> None:
@@ -261,26 +264,25 @@ def add_data(parser: Options) -> None:
 # Parallelism
 
 
-def add_jobs(parser: Options, default: str = "one per core") -> None:
-    """Add --jobs, the number of processes. Its value is None by default."""
+def add_jobs(
+    parser: Options,
+    usual: str = "one per core",
+    what: str = "processes of this machine",
+    default: int | None = None,
+) -> None:
+    """Add --jobs, the number of processes."""
     parser.add_argument(
         "--jobs",
         type=integer(1, MAX_JOBS),
+        default=default,
         metavar="N",
-        help=f"processes of this machine, 1 to {MAX_JOBS:,}; does not change the output (default: "
-        f"{default})",
+        help=f"{what}, 1 to {MAX_JOBS:,}; does not change the output (default: {usual})",
     )
 
 
 def add_line_jobs(parser: Options) -> None:
-    """Add --jobs, the number of processes, for verbs that use one process by default."""
-    parser.add_argument(
-        "--jobs",
-        type=integer(1, MAX_JOBS),
-        default=1,
-        metavar="N",
-        help=f"processes, 1 to {MAX_JOBS:,}; does not change the output (default: %(default)s)",
-    )
+    """Add --jobs, the number of processes, for commands that use one process by default."""
+    add_jobs(parser, "1", "processes", default=1)
 
 
 def add_shard(parser: Options, help: str | None = None) -> None:
@@ -293,16 +295,6 @@ def add_shard(parser: Options, help: str | None = None) -> None:
         help=help
         or "process the I-th of N parts of INPUT, I from 1, and write OUTPUT.I-of-N; the "
         "concatenated outputs of all parts equal the output of one run (default: 1/1)",
-    )
-
-
-def add_overwrite(parser: Options) -> None:
-    """Add --force, with which a job replaces its outputs in place of resuming."""
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        dest="overwrite",
-        help="replace existing outputs, complete or not",
     )
 
 
@@ -390,12 +382,9 @@ def one_device(name: str | None) -> str:
 
     Raise UsageError if the device is not available.
     """
-    import torch
+    from fairseq_ssl.inference.loading import torch_device
 
     logging.disable(logging.INFO)
-    device = name or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise UsageError(f"--device {device} is not available. Drop it, or pass cpu.") from None
-    return str(device)
+    device = name or ("cuda" if torch_gpus() else "cpu")
+    torch_device(device)
+    return device
