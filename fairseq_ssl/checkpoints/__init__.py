@@ -2,8 +2,8 @@
 
 Code in a checkpoint is never run.
 
->>> from fairseq_ssl.checkpoints import average, last_checkpoints, write_checkpoint
->>> paths = last_checkpoints("checkpoints", 5, "epoch")  # doctest: +SKIP
+>>> from fairseq_ssl.checkpoints import CheckpointSelection, average, write_checkpoint
+>>> paths = CheckpointSelection(last=5).paths(["checkpoints"])  # doctest: +SKIP
 >>> write_checkpoint(average(paths), "averaged.pt")  # doctest: +SKIP
 """
 
@@ -13,29 +13,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.checkpoints.averaging import (
-        average,
-        best_checkpoints,
-        check_average_output,
-        last_checkpoints,
-    )
+    from fairseq_ssl.checkpoints.averaging import average
     from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
+    from fairseq_ssl.checkpoints.selection import CheckpointSelection, check_average_output
 
 MODULES = {
+    "CheckpointSelection": "selection",
     "average": "averaging",
-    "best_checkpoints": "averaging",
-    "check_average_output": "averaging",
-    "last_checkpoints": "averaging",
+    "check_average_output": "selection",
     "read_checkpoint": "files",
     "write_checkpoint": "files",
 }
-"""Module of each public name. Modules are imported on use, since they import torch."""
+"""Module of each public name. Modules are imported on use, since some import torch."""
 
 __all__ = [
+    "CheckpointSelection",
     "average",
-    "best_checkpoints",
     "check_average_output",
-    "last_checkpoints",
     "read_checkpoint",
     "write_checkpoint",
 ]

@@ -1,129 +1,16 @@
-"""Averaging of checkpoints, and selection of the last or the best checkpoints of a run."""
+"""Averaging of checkpoints."""
 
 from __future__ import annotations
 
-import math
-import re
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.files import (
-    State,
-    architecture,
-    check_finite,
-    read_checkpoint,
-    update_count,
-)
-from fairseq_ssl.errors import DataError, UsageError, check_choice, check_positive
+from fairseq_ssl.checkpoints.files import State, architecture, check_finite, read_checkpoint
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import path_list
-
-PATTERNS = {
-    "epoch": re.compile(r"checkpoint(\d+)\.pt"),
-    "update": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
-}
-"""Patterns of fairseq's file names for checkpoints saved by epoch and by update."""
-
-BEST_PATTERN = re.compile(r"checkpoint(_best|\.best_.+)\.pt")
-LAST_PATTERN = re.compile(r"checkpoint_last\.pt")
-
-
-@dataclass(frozen=True)
-class NumberedCheckpoint:
-    """A checkpoint file, with the epoch or the update in its name."""
-
-    number: int
-    path: Path
-
-
-def numbered_checkpoints(folder: Path, by: str) -> list[NumberedCheckpoint]:
-    """List the checkpoints of `folder` that were saved by epoch or by update, oldest first."""
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder. Expected the folder of a training run.")
-    matches = [(PATTERNS[by].fullmatch(path.name), path) for path in folder.iterdir()]
-    numbered = [NumberedCheckpoint(int(match[1]), path) for match, path in matches if match]
-    return sorted(numbered, key=lambda checkpoint: checkpoint.number)
-
-
-def last_checkpoints(folder: str | Path, count: int, by: str) -> list[Path]:
-    """Return the last `count` checkpoints of a run, oldest first.
-
-    Args:
-        folder: folder of the run.
-        count: number of checkpoints, 1 or more.
-        by: ``epoch`` or ``update``, which selects the checkpoints saved by epoch or by update.
-
-    Raises:
-        DataError: if there are fewer checkpoints.
-    """
-    check_positive("count", count)
-    check_choice("by", by, PATTERNS)
-    folder = Path(folder)
-    available = numbered_checkpoints(folder, by)
-    if len(available) < count:
-        other = next(kind for kind in PATTERNS if kind != by)
-        hint = (
-            f" There are {n} by {other}: set `by`."
-            if (n := len(numbered_checkpoints(folder, other)))
-            else ""
-        )
-        raise DataError(
-            f"{folder} has {len(available)} checkpoints saved by {by}. Expected {count}.{hint}"
-        )
-    return [checkpoint.path for checkpoint in available[-count:]]
-
-
-def best_checkpoints(folder: str | Path, count: int) -> list[Path]:
-    """Return the `count` checkpoints with the best validation scores, the best one last.
-
-    The checkpoints store the scores, and whether higher is better. Checkpoints whose score is not a
-    number are not used. Copies of the same update, such as checkpoint_best.pt, are used only once.
-    """
-    check_positive("count", count)
-    folder = Path(folder)
-    files = [c.path for by in PATTERNS for c in numbered_checkpoints(folder, by)]
-    files += sorted(path for path in folder.iterdir() if BEST_PATTERN.fullmatch(path.name))
-    ranked: dict[int, tuple[float, Path]] = {}
-    for path in files:
-        state = read_checkpoint(path)
-        value = (state.get("extra_state") or {}).get("val_loss")
-        if isinstance(value, (int, float)) and not math.isnan(value):
-            sign = 1.0 if _higher_is_better(state) else -1.0
-            ranked.setdefault(update_count(state), (sign * float(value), path))
-    if len(ranked) < count:
-        raise DataError(
-            f"{folder} has {len(ranked)} checkpoints with a validation score. Expected {count}. "
-            "Average fewer, or train with validation and keep more checkpoints."
-        )
-    in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
-    return [ranked[updates][1] for _, updates in in_order[-count:]]
-
-
-def check_average_output(output: str | Path, inputs: Iterable[str | Path]) -> None:
-    """Raise UsageError if an average would replace a checkpoint of the training run.
-
-    Args:
-        output: file of the average.
-        inputs: checkpoints, or the folder of the run.
-    """
-    output = Path(output)
-    folders = {(path if path.is_dir() else path.parent).resolve() for path in path_list(inputs)}
-    patterns = (*PATTERNS.values(), BEST_PATTERN, LAST_PATTERN)
-    is_checkpoint = any(pattern.fullmatch(output.name) for pattern in patterns)
-    if is_checkpoint and output.exists() and output.parent.resolve() in folders:
-        raise UsageError(f"{output} is a checkpoint of the run. Choose another output.")
-
-
-def _higher_is_better(state: State) -> bool:
-    settings = (state.get("cfg") or {}).get("checkpoint") or state.get("args") or {}
-    if isinstance(settings, Namespace):
-        settings = vars(settings)
-    return bool(settings.get("maximize_best_checkpoint_metric", False))
-
 
 TieKey = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 

@@ -36,7 +36,7 @@ EXAMPLES = """\
       --shard "$SLURM_ARRAY_TASK_ID/99"
   fairseq-ssl back-translate mono.bpe.en --model en-de.pt --data-dir bin -o ft.de
                                                               (forward-translation)"""
-SEARCH = [name for name in options_of(DecodingConfig) if name != "compute_type"]
+SEARCH = [name for name in options_of(DecodingConfig) if name not in ("model", "compute_type")]
 NOT_TRANSLATED = ("blank", "too_long", "undecodable", "failed")
 
 
@@ -48,13 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "training data",
     )
     options.add_resumable_output(parser, "translations")
-    parser.add_argument(
-        "--source-output",
-        type=Path,
-        metavar="FILE",
-        help="source lines, aligned with the translations and repeated for each hypothesis",
-    )
-    _add_model(parser)
+    what = "source lines, aligned with the translations and repeated for each hypothesis"
+    options.add_path(parser, "--source-output", what)
+    model = parser.add_argument_group("model")
+    add_options(model, DecodingConfig, ["model"])
+    options.add_data(model)
+    add_options(model, DecodingConfig, ["compute_type"])
     add_options(parser.add_argument_group("search"), DecodingConfig, SEARCH)
     _add_work(parser)
     options.add_overwrite(parser)
@@ -90,21 +89,6 @@ def run(args: argparse.Namespace) -> None:
         _print(summary)
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    model = parser.add_argument_group("model")
-    model.add_argument(
-        "--model",
-        type=Path,
-        nargs="+",
-        required=True,
-        metavar="CHECKPOINT",
-        help="translation model, several for an ensemble; for ctranslate2 a checkpoint, which is "
-        "converted once to a folder next to it, or the folder of a CTranslate2 model",
-    )
-    options.add_data(model)
-    add_options(model, DecodingConfig, ["compute_type"])
-
-
 def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
     work.add_argument(
@@ -133,7 +117,6 @@ def _engine(args: argparse.Namespace) -> tuple[str, bool]:
 def _config(args: argparse.Namespace, engine: str) -> DecodingConfig:
     gpus = DECODERS[engine].gpu_count
     return DecodingConfig(
-        model=tuple(args.model),
         max_tokens=options.batch_tokens(args, gpus),
         device=options.chosen_device(args, gpus),
         threads=1,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fairseq_ssl
@@ -90,21 +89,11 @@ def add_predict(steps: Steps) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="checkpoint of --classification-stage supervised or mixture",
-    )
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="data folder of `classify prepare`",
-    )
-    options.add_batch_size(parser)
+    model = "checkpoint of --classification-stage supervised or mixture"
+    options.add_path(parser, "--model", model, required=True)
+    data = "data folder of `classify prepare`"
+    options.add_path(parser, "--data-dir", data, "DIR", required=True)
+    options.add_integer(parser, "--batch-size", "sentences in a batch", 64)
     options.add_one_device(parser)
 
 
@@ -113,19 +102,17 @@ def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
     from fairseq_ssl.inference.classification import TextClassifierPipeline
 
     device = options.one_device(args.device)
-    return TextClassifierPipeline.load(args.model, args.data_dir, device)
+    return TextClassifierPipeline.load(args.model, args.data_dir, device, args.batch_size)
 
 
 def _label(args: argparse.Namespace) -> None:
     from fairseq_ssl.inference.classification import label_split
 
-    shard = args.shard
     summary = label_split(
         _classifier(args),
         args.output,
         args.split,
-        shard=shard,
-        batch_size=args.batch_size,
+        shard=args.shard,
         overwrite=args.overwrite,
         progress=progress,
     )
@@ -144,15 +131,14 @@ def _predict(args: argparse.Namespace) -> None:
     parameters = {"windows": args.windows, "split": args.split}
     parameters["model_digest"] = content_digest(args.model)
     signature = Signature("classify-predict", parameters, {"model": str(args.model)})
-    batches = {"windows": args.windows, "batch_size": args.batch_size}
     if args.split:
-        lines = predict_split(classifier, args.split, **batches)
+        lines = predict_split(classifier, args.split, windows=args.windows)
     else:
         lines = predict_lines(
             classifier,
             options.input_lines(args.file),
+            windows=args.windows,
             name=str(args.file or "stdin"),
-            **batches,
         )
     options.write_lines(lines, args.output, signature)
 
@@ -165,9 +151,8 @@ def add_score(steps: Steps) -> None:
         "confusion matrix",
         _score_predictions,
     )
-    parser.add_argument(
-        "gold", type=Path, metavar="GOLD", help="gold labels, each line a label, a tab and a text"
-    )
+    gold = "gold labels, each line a label, a tab and a text"
+    options.add_path(parser, "gold", gold, "GOLD")
     parser.add_argument(
         "systems",
         nargs="+",
@@ -198,18 +183,18 @@ def _score_predictions(args: argparse.Namespace) -> None:
 
 def _print(report: ClassificationReport) -> None:
     for name, scores in report.systems.items():
-        shown = [
+        columns = [
             f"{column.replace('_', ' ')} {SeedRange(scores[column]['values'])}"
             for column in COLUMNS
             if column in scores
         ]
-        print(f"{name}: {', '.join(shown)}")
+        print(f"{name}: {', '.join(columns)}")
         if "against" in scores:
-            one = scores["against"]
-            low, high = one["interval"]
+            test = scores["against"]
+            low, high = test["interval"]
             print(
-                f"  against {one['baseline']}: {one['difference']:+.2f} "
-                f"({low:+.2f} to {high:+.2f}), p {one['p']:.3f}"
+                f"  against {test['baseline']}: {test['difference']:+.2f} "
+                f"({low:+.2f} to {high:+.2f}), p {test['p']:.3f}"
             )
         for label, row in zip(report.classes, scores["confusion"], strict=True):
             counts = " ".join(

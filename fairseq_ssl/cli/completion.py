@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
 def _complete_paths(parser: argparse.ArgumentParser, files: object) -> None:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for one in action.choices.values():
-                _complete_paths(one, files)
+            for subparser in action.choices.values():
+                _complete_paths(subparser, files)
         elif action.type is Path or any(name in str(action.metavar) for name in PATHS):
             action.complete = files  # type: ignore[attr-defined]

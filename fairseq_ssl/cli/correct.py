@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,8 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.inference.correction import CorrectedLine, CorrectionConfig, Edit, correct_file
+from fairseq_ssl.inference.correction import CorrectionConfig, LineFormat, correct_file
 from fairseq_ssl.options import add_options, passed
-from fairseq_ssl.text.raw_text import UNSPACED
 
 EXAMPLES = """\
   echo 'He go to  school.' | fairseq-ssl correct --model run/checkpoint_best.pt
@@ -31,8 +28,6 @@ EXAMPLES = """\
 EXPLAIN = ["explain", "spacy_model"]
 MODEL = ["models", "data_dir", "weights"]
 TEXT = ["tokenizer", "language", "spelling"]
-REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
-"""Terminal codes: red and struck through, green, and the end of both."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +93,7 @@ def run(args: argparse.Namespace) -> None:
         args.input,
         args.output or sys.stdout.buffer,
         config,
-        _Formatter(form, config.explain, is_terminal),
+        LineFormat(form, config.explain, is_terminal),
         format_name=form,
         executor=options.model_executor(args),
         overwrite=args.overwrite,
@@ -110,46 +105,3 @@ def run(args: argparse.Namespace) -> None:
             f"{summary.lines / max(summary.seconds, 1e-9):.1f} lines/s, {summary.seconds:.0f} s",
             summary.signature,
         )
-
-
-@dataclass(frozen=True)
-class _Formatter:
-    """Picklable function that formats a corrected line."""
-
-    form: str
-    explain: bool
-    color: bool
-
-    def __call__(self, line: CorrectedLine) -> str:
-        if self.form == "json":
-            return json.dumps(line.as_json(), ensure_ascii=False)
-        text = _marked(line, self.color) if self.form == "diff" else line.text
-        return "\n".join([text, *map(_explanation, line.edits if self.explain else ())])
-
-
-def _explanation(edit: Edit) -> str:
-    source, span = edit.source.replace("\t", " "), f"{edit.start}:{edit.end}"
-    return "\t".join(["", span, source, edit.target, edit.type or "", f"{edit.probability:.3f}"])
-
-
-def _marked(line: CorrectedLine, color: bool) -> str:
-    """Return the source line with its edits marked."""
-    parts, at = [], 0
-    for edit in line.edits:
-        parts.append(line.source[at : edit.start])
-        parts.append(_mark(edit, color, line.source[: edit.start]))
-        at = edit.end
-    return "".join([*parts, line.source[at:]])
-
-
-def _mark(edit: Edit, color: bool, before: str) -> str:
-    removed = (REMOVED, END) if color else ("[-", "-]")
-    added = (ADDED, END) if color else ("{+", "+}")
-    marks = [
-        begin + text + end
-        for text, (begin, end) in ((edit.source, removed), (edit.target, added))
-        if text
-    ]
-    is_apart = not before or before[-1].isspace() or UNSPACED.search(before[-1] + edit.target[:1])
-    space = " " if edit.start == edit.end and not is_apart else ""
-    return space + "".join(marks)

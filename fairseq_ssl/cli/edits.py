@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import fairseq_ssl
 from fairseq_ssl.cli import options
@@ -32,7 +31,6 @@ EXAMPLES = """\
   fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin
   fairseq-ssl edits tune valid.src valid.trg --model one.pt two.pt --weights 2,1"""
 HELD_OUT = ("valid", "test")
-DICTIONARY = "output of edits dictionary"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,17 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     label = steps.add("label", summary, _label)
     _add_files(label)
     options.add_output(label)
-    label.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
+    options.add_path(label, "--dictionary", "output of edits dictionary", required=True)
     options.add_jobs(label)
     votes = steps.add("vote", "combine corrections: keep edits of at least N systems", _vote)
     options.add_files(votes, source="text in tokens separated by spaces")
-    votes.add_argument(
-        "corrections",
-        type=Path,
-        nargs="+",
-        metavar="CORRECTED",
-        help="SOURCE as corrected by each system, line by line; .gz by suffix",
-    )
+    what = "SOURCE as corrected by each system, line by line; .gz by suffix"
+    options.add_path(votes, "corrections", what, "CORRECTED", nargs="+")
     options.add_output_or_stdout(votes)
     what = "min number of systems with an edit (default: more than half)"
     votes.add_argument("--min-votes", type=integer, metavar="N", help=what)
@@ -75,12 +68,11 @@ def _add_dictionary(steps: Steps) -> None:
     _add_files(step)
     options.add_output(step)
     add_options(step, EditDictionaryConfig)
-    step.add_argument(
+    options.add_path(
+        step,
         "--label-dict",
-        type=Path,
-        metavar="FILE",
-        help="output of the labels as a fairseq dictionary, for binarizing the output of edits "
-        "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
+        "output of the labels as a fairseq dictionary, for binarizing the output of edits label "
+        "with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
     options.add_jobs(step)
 
@@ -92,13 +84,8 @@ def _add_prepare(steps: Steps) -> None:
     _add_files(step)
     options.add_output(step, "data folder", "DIR")
     for split in HELD_OUT:
-        step.add_argument(
-            f"--{split}",
-            type=Path,
-            nargs=2,
-            metavar=("SOURCE", "TARGET"),
-            help=f"text to edit and corrected text of the {split} split (default: none)",
-        )
+        what = f"text to edit and corrected text of the {split} split (default: none)"
+        options.add_path(step, f"--{split}", what, ("SOURCE", "TARGET"), nargs=2)
     add_options(step, EditDataConfig)
     options.add_replace(step)
     options.add_jobs(step)
@@ -134,8 +121,10 @@ def _prepare(args: argparse.Namespace) -> None:
         progress=progress,
     )
     for name, coverage in summary.coverage.items():
-        share = _percent(coverage.kept.total(), coverage.edits)
-        print_lines(f"{name}: {coverage.pairs} pairs, {coverage.edits} edits, {share} with a label")
+        covered = _percent(coverage.kept.total(), coverage.edits)
+        print_lines(
+            f"{name}: {coverage.pairs} pairs, {coverage.edits} edits, {covered} with a label"
+        )
     print_lines(
         f"{summary.words} words, {len(summary.dictionary.labels)} labels",
         summary.signature,
@@ -154,14 +143,15 @@ def _dictionary(args: argparse.Namespace) -> None:
         executor=options.local_executor(args),
         progress=progress,
     )
-    made, counts, insertions = summary.dictionary, summary.counts, summary.insertions
-    shares = (
-        f", {len(made.grams)} q-grams for {_percent(sum(made.counts), insertions)} of them, "
+    dictionary, counts, insertions = summary.dictionary, summary.counts, summary.insertions
+    covered = (
+        f", {len(dictionary.grams)} q-grams for "
+        f"{_percent(sum(dictionary.counts), insertions)} of them, "
         f"{_percent(counts.too_long, insertions)} longer than {config.max_ngram}"
     )
     print_lines(
-        f"{counts.pairs} pairs, {insertions} insertions{shares if insertions else ''}; "
-        f"{len(made.transforms.table)} transforms, {len(made.labels)} labels"
+        f"{counts.pairs} pairs, {insertions} insertions{covered if insertions else ''}; "
+        f"{len(dictionary.transforms.table)} transforms, {len(dictionary.labels)} labels"
         f"{_incomparable(counts.incomparable)}",
         summary.signature,
         f"wrote {args.output}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import fairseq_ssl
 from fairseq_ssl.cli import options
@@ -21,12 +20,12 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``export`` to the parser."""
-    parser.add_argument(
+    options.add_path(
+        parser,
         "checkpoint",
-        type=Path,
-        metavar="CHECKPOINT",
-        help="checkpoint of a shape_transformer, of fairseq's Transformer, of the two directions "
-        "of reconstruction_translation, or of an edit_tagger",
+        "checkpoint of a shape_transformer, of fairseq's Transformer, of the two directions of "
+        "reconstruction_translation, or of an edit_tagger",
+        "CHECKPOINT",
     )
     parser.add_argument(
         "--to",

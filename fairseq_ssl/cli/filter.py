@@ -38,16 +38,9 @@ EXAMPLE_WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``filter`` to the parser."""
-    parser.add_argument(
-        "source",
-        type=Path,
-        nargs="?",
-        metavar="SOURCE",
-        help="text, one sentence per line; .gz by suffix; - for stdin (default: stdin)",
-    )
-    parser.add_argument(
-        "target", type=Path, nargs="?", metavar="TARGET", help="target side of a parallel corpus"
-    )
+    source = "text, one sentence per line; .gz by suffix; - for stdin (default: stdin)"
+    options.add_path(parser, "source", source, "SOURCE", nargs="?")
+    options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
     parser.add_argument(
         "-o",
         "--output",
@@ -73,9 +66,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "own; may be repeated; duplicates is always applied last, so it keeps the first duplicate "
         "that passes all other filters",
     )
-    chosen.add_argument(
-        "--config", type=Path, metavar="FILE", help="YAML file with a list of filters, see below"
-    )
+    options.add_path(chosen, "--config", "YAML file with a list of filters, see below")
     group.add_argument(
         "--memory",
         metavar="SIZE",
@@ -113,24 +104,24 @@ def run(args: argparse.Namespace) -> None:
 
 def _parse_size(text: str) -> int:
     """Return the bytes of a size such as 500M or 4G. Raise UsageError for other text."""
-    found = re.fullmatch(r"(\d+)([KMGT]?)B?", text.upper())
-    if found is None:
+    size = re.fullmatch(r"(\d+)([KMGT]?)B?", text.upper())
+    if size is None:
         raise UsageError(f"--memory is {text!r}. Expected a size, for example 500M or 4G.")
-    return int(found[1]) << UNITS[found[2]]
+    return int(size[1]) << UNITS[size[2]]
 
 
 def _table(summary: FilterSummary) -> list[str]:
     """Return the lines of a table: a header, a row for each filter, and a row of kept lines."""
     rows = summary.lines
-    width = max(map(len, [*(one.filter for one in summary.dropped), "filter"]))
+    width = max(map(len, [*(row.filter for row in summary.dropped), "filter"]))
     digits = max(len(str(rows)), len("dropped"))
     lines = [f"{'filter':{width}}  {'dropped':>{digits}}   share  example"]
-    for one in summary.dropped:
-        shown = _format_row(one.examples[0]) if one.examples else ""
-        line = f"{one.filter:{width}}  {one.count:{digits}}  {one.count / rows:6.1%}  {shown}"
+    for row in summary.dropped:
+        example = _format_row(row.examples[0]) if row.examples else ""
+        line = f"{row.filter:{width}}  {row.count:{digits}}  {row.count / rows:6.1%}  {example}"
         lines.append(line.rstrip())
-    share = f"{summary.kept / rows:6.1%}"
-    return [*lines, f"{'kept':{width}}  {summary.kept:{digits}}  {share}  of {rows}"]
+    kept = f"{summary.kept:{digits}}  {summary.kept / rows:6.1%}"
+    return [*lines, f"{'kept':{width}}  {kept}  of {rows}"]
 
 
 def _format_row(row: DroppedRow) -> str:
@@ -142,7 +133,7 @@ def _format_row(row: DroppedRow) -> str:
 
 def _format_score(score: Any) -> str:
     if isinstance(score, dict):
-        return ", ".join(f"{name} {_format_score(one)}" for name, one in score.items())
+        return ", ".join(f"{name} {_format_score(value)}" for name, value in score.items())
     if isinstance(score, (list, tuple)):
-        return " ".join(_format_score(one) or "-" for one in score)
+        return " ".join(_format_score(value) or "-" for value in score)
     return "" if score is True else str(score)

@@ -120,17 +120,18 @@ class Parser(argparse.ArgumentParser):
             moved = MOVED.get(f"{verb} {name}", MOVED.get(name) if name.startswith("-") else None)
             if moved and name not in self._option_string_actions:
                 self.error(f"{name!r} was removed. Use {moved}. See {self.prog} --help.")
-        found, unknown = super().parse_known_args(self._words, namespace)
+        parsed, unknown = super().parse_known_args(self._words, namespace)
         if unknown:
             hint = self._suggest(unknown[0])
             self.error(f"unknown argument {unknown[0]!r}.{hint} See {self.prog} --help.")
-        return found, unknown
+        return parsed, unknown
 
     def _suggest(self, word: str) -> str:
         """Return the closest flag, or the list or option that an unknown value may belong to."""
         if word.startswith("-"):
             return nearest(word.partition("=")[0], self._option_string_actions)
-        lists = [one.metavar for one in self._get_positional_actions() if one.nargs == "+"]
+        positional = self._get_positional_actions()
+        lists = [action.metavar for action in positional if action.nargs == "+"]
         hints = [f" Write each {name} next to the others." for name in lists]
         words = ["", "", *self._words]
         name = words[words.index(word, 2) - 2]
@@ -288,13 +289,13 @@ class _NoticeHandler(logging.Handler):
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__()
         self._parser = parser
-        self._shown: set[str] = set()
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message of a record, with flags for parameter names, unless it was printed."""
         message = _with_flags(record.getMessage(), self._parser)
-        if message not in self._shown:
-            self._shown.add(message)
+        if message not in self._printed:
+            self._printed.add(message)
             print_lines(message)
 
 

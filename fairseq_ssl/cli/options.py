@@ -19,6 +19,7 @@ from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_c
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
+from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import SUBWORDS
@@ -97,11 +98,14 @@ def add_resumable_output(parser: Options, what: str) -> None:
     add_output_or_stdout(parser, what)
 
 
+def add_overwrite(parser: Options, what: str = "existing outputs, complete or not") -> None:
+    """Add --force, with which a job replaces its outputs in place of resuming."""
+    parser.add_argument("--force", action="store_true", dest="overwrite", help=f"replace {what}")
+
+
 def add_replace(parser: Options, what: str = "the output") -> None:
     """Add --force, which replaces an output that `check_new` would reject."""
-    parser.add_argument(
-        "--force", action="store_true", dest="overwrite", help=f"replace {what} if it exists"
-    )
+    add_overwrite(parser, f"{what} if it exists")
 
 
 def check_new(output: Path, overwrite: bool) -> None:
@@ -234,11 +238,6 @@ def add_references(parser: Options, required: bool = True) -> None:
     add_path(parser, "--reference", what, action="append", required=required, default=default)
 
 
-def add_batch_size(parser: Options) -> None:
-    """Add the option --batch-size, in sentences."""
-    add_integer(parser, "--batch-size", "sentences in a batch", 64)
-
-
 def add_rewriting(parser: Options, subwords: str | None = None) -> None:
     """Add --subwords and --moses, for detokenization. `subwords` is the default of --subwords."""
     usual = subwords or "sentencepiece, which the text must have"
@@ -265,26 +264,25 @@ def add_data(parser: Options) -> None:
 # Parallelism
 
 
-def add_jobs(parser: Options, default: str = "one per core") -> None:
-    """Add --jobs, the number of processes. Its value is None by default."""
+def add_jobs(
+    parser: Options,
+    usual: str = "one per core",
+    what: str = "processes of this machine",
+    default: int | None = None,
+) -> None:
+    """Add --jobs, the number of processes."""
     parser.add_argument(
         "--jobs",
         type=integer(1, MAX_JOBS),
+        default=default,
         metavar="N",
-        help=f"processes of this machine, 1 to {MAX_JOBS:,}; does not change the output (default: "
-        f"{default})",
+        help=f"{what}, 1 to {MAX_JOBS:,}; does not change the output (default: {usual})",
     )
 
 
 def add_line_jobs(parser: Options) -> None:
-    """Add --jobs, the number of processes, for verbs that use one process by default."""
-    parser.add_argument(
-        "--jobs",
-        type=integer(1, MAX_JOBS),
-        default=1,
-        metavar="N",
-        help=f"processes, 1 to {MAX_JOBS:,}; does not change the output (default: %(default)s)",
-    )
+    """Add --jobs, the number of processes, for commands that use one process by default."""
+    add_jobs(parser, "1", "processes", default=1)
 
 
 def add_shard(parser: Options, help: str | None = None) -> None:
@@ -297,16 +295,6 @@ def add_shard(parser: Options, help: str | None = None) -> None:
         help=help
         or "process the I-th of N parts of INPUT, I from 1, and write OUTPUT.I-of-N; the "
         "concatenated outputs of all parts equal the output of one run (default: 1/1)",
-    )
-
-
-def add_overwrite(parser: Options) -> None:
-    """Add --force, with which a job replaces its outputs in place of resuming."""
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        dest="overwrite",
-        help="replace existing outputs, complete or not",
     )
 
 
@@ -350,7 +338,7 @@ def add_device(parser: Options, max_tokens: bool = True) -> None:
         return
     parser.add_argument(
         "--max-tokens",
-        type=integer(1),
+        type=any_integer,
         metavar="N",
         help="max tokens in a batch, with padding, 1 or more (default: 2000 on a CPU, 16000 on a "
         "GPU)",
@@ -367,7 +355,9 @@ def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
 
 def batch_tokens(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> int:
     """Return --max-tokens, or its default for the device."""
-    return args.max_tokens or (16_000 if chosen_device(args, gpus) == "cuda" else 2_000)
+    if args.max_tokens is not None:
+        return int(args.max_tokens)
+    return 16_000 if chosen_device(args, gpus) == "cuda" else 2_000
 
 
 def model_executor(
@@ -392,12 +382,9 @@ def one_device(name: str | None) -> str:
 
     Raise UsageError if the device is not available.
     """
-    import torch
+    from fairseq_ssl.inference.loading import torch_device
 
     logging.disable(logging.INFO)
-    device = name or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise UsageError(f"--device {device} is not available. Drop it, or pass cpu.") from None
-    return str(device)
+    device = name or ("cuda" if torch_gpus() else "cpu")
+    torch_device(device)
+    return device

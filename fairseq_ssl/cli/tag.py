@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.vocabulary import (
-    add_tag_to_dictionary,
-    check_tag,
-    read_counts,
-)
+from fairseq_ssl.text.vocabulary import add_tag_to_dictionary, check_tag, read_counts
 
 EXAMPLES = """\
   fairseq-ssl tag '<BT>' < back-translated.en > tagged.en
@@ -40,14 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
     )
     parser.set_defaults(file=MISSING)
-    parser.add_argument(
+    options.add_path(
+        parser,
         "--dictionary",
-        type=Path,
+        "fairseq dictionaries; append the tag to those that lack it, before training, and to both "
+        "if source and target share embeddings; without FILE, stdin is not read",
+        "DICT",
         nargs="+",
         default=[],
-        metavar="DICT",
-        help="fairseq dictionaries; append the tag to those that lack it, before training, and to "
-        "both if source and target share embeddings; without FILE, stdin is not read",
     )
     options.add_output_or_stdout(parser)
 
@@ -64,22 +59,22 @@ def run(args: argparse.Namespace) -> None:
         read_counts(path)
     for path in args.dictionary:
         line = add_tag_to_dictionary(path, args.tag)
-        found = f"already has {args.tag}" if line is None else f"has {args.tag} now, in line {line}"
-        print_lines(f"{path} {found}")
+        state = f"already has {args.tag}" if line is None else f"has {args.tag} now, in line {line}"
+        print_lines(f"{path} {state}")
     if not only_dictionaries:
         _rewrite(args)
 
 
 def _rewrite(args: argparse.Namespace) -> None:
     """Add the tag to each line. Report lines that already had it."""
-    had = 0
+    tagged = 0
 
     def lines() -> Iterator[str]:
-        nonlocal had
+        nonlocal tagged
         for line in options.input_lines(args.file):
-            had += line.partition(" ")[0] == args.tag
+            tagged += line.partition(" ")[0] == args.tag
             yield f"{args.tag} {line}"
 
     count = options.write_lines(lines(), args.output, Signature("tag", {"tag": args.tag}))
-    if had:
-        print_lines(f"{had} of {count} lines already started with {args.tag}")
+    if tagged:
+        print_lines(f"{tagged} of {count} lines already started with {args.tag}")

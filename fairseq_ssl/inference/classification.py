@@ -39,8 +39,6 @@ from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 logger = logging.getLogger(__name__)
-BATCH = 64
-"""Default batch size, in texts."""
 BLOCK = 4096
 """Number of lines that are read, sorted by length and written at a time."""
 SETTINGS = {"tokenizer": str, "lower": bool}
@@ -71,8 +69,16 @@ class TextClassifierPipeline:
     """Text classifier: a trained expert, alone or with its imitators."""
 
     def __init__(
-        self, model: Any, task: Any, path: str | Path, folder: str | Path, device: str
+        self,
+        model: Any,
+        task: Any,
+        path: str | Path,
+        folder: str | Path,
+        device: str,
+        batch_size: int = 64,
     ) -> None:
+        check_positive("batch_size", batch_size)
+        self.batch_size = batch_size
         self.device = torch_device(device)
         self.model = model.to(self.device).eval()
         self.task = task
@@ -88,7 +94,7 @@ class TextClassifierPipeline:
 
     @classmethod
     def load(
-        cls, path: str | Path, data: str | Path, device: str = "cpu"
+        cls, path: str | Path, data: str | Path, device: str = "cpu", batch_size: int = 64
     ) -> TextClassifierPipeline:
         """Load a classifier.
 
@@ -96,6 +102,7 @@ class TextClassifierPipeline:
             path: checkpoint of an expert, alone or with imitators.
             data: data folder with the dictionaries of the training.
             device: ``cpu`` or ``cuda``.
+            batch_size: batch size in texts.
         """
         options = task_options(read_checkpoint(path))
         if options.get("classification_stage") in (None, "imitate"):
@@ -104,11 +111,11 @@ class TextClassifierPipeline:
                 "with imitators (stage supervised or mixture)."
             )
         models, _, task = load_models([path], data=str(data))
-        return cls(models[0], task, path, data, device)
+        return cls(models[0], task, path, data, device, batch_size)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let `pickle` and `copy` store the paths. They load the files again."""
-        return type(self).load, (self.path, self.folder, str(self.device))
+        return type(self).load, (self.path, self.folder, str(self.device), self.batch_size)
 
     def __repr__(self) -> str:
         return f"TextClassifierPipeline({type(self.model).__name__}, folder={str(self.folder)!r})"
@@ -160,37 +167,31 @@ class TextClassifierPipeline:
         return self.task.inference_dataset(words, subwords)  # type: ignore[no-any-return]
 
     @torch.no_grad()
-    def probabilities(
-        self, dataset: TwoViewDataset, first: int, count: int, batch_size: int = BATCH
-    ) -> NDArray[np.float32]:
+    def probabilities(self, dataset: TwoViewDataset, first: int, count: int) -> NDArray[np.float32]:
         """Return the class probabilities p(y|X) of texts [texts, classes].
 
         Args:
             dataset: texts, such as a split.
             first: index of the first text.
             count: number of texts.
-            batch_size: batch size in texts.
         """
         probabilities = np.empty((count, len(self.task.classes)), np.float32)
-        for texts, inputs in self._batches(dataset, first, count, batch_size):
+        for texts, inputs in self._batches(dataset, first, count):
             logits = self.model(**inputs).float()
             probabilities[texts - first] = logits.softmax(-1).cpu().numpy()
         return probabilities
 
-    def classify(
-        self, lines: Sequence[str], windows: int = 0, batch_size: int = BATCH
-    ) -> list[Prediction]:
+    def classify(self, lines: Sequence[str], windows: int = 0) -> list[Prediction]:
         """Return the predicted label of each text.
 
         Args:
             lines: texts.
             windows: number of windows to return for each text, for models with imitators.
-            batch_size: batch size in texts.
         """
         lines = line_list(lines, "the texts")
         dataset = self.texts(lines)
         self.warn_truncated(dataset.truncated)
-        return self.predictions(dataset, 0, len(lines), windows, batch_size)
+        return self.predictions(dataset, 0, len(lines), windows)
 
     @torch.no_grad()
     def predictions(
@@ -199,12 +200,11 @@ class TextClassifierPipeline:
         first: int,
         count: int,
         windows: int = 0,
-        batch_size: int = BATCH,
     ) -> list[Prediction]:
         """Return the predicted label of `count` texts of a dataset, beginning with text `first`."""
         self.check_windows(windows)
         predictions: dict[int, Prediction] = {}
-        for texts, inputs in self._batches(dataset, first, count, batch_size):
+        for texts, inputs in self._batches(dataset, first, count):
             logits = self.model(**inputs).float()
             best: list[tuple[Window, ...]] = [()] * len(texts)
             if windows and self.has_imitators:
@@ -232,14 +232,13 @@ class TextClassifierPipeline:
         return settings
 
     def _batches(
-        self, dataset: TwoViewDataset, first: int, count: int, batch_size: int
+        self, dataset: TwoViewDataset, first: int, count: int
     ) -> Iterator[tuple[NDArray[np.int64], dict[str, Tensor]]]:
         """Yield the text indices and the model inputs of batches of texts of similar length."""
-        check_positive("batch_size", batch_size)
         texts = np.arange(first, first + count)
         order = texts[np.argsort(-dataset.sizes[texts], kind="stable")]
-        for start in range(0, count, batch_size):
-            indices = order[start : start + batch_size]
+        for start in range(0, count, self.batch_size):
+            indices = order[start : start + self.batch_size]
             try:
                 batch = dataset.collater([dataset[int(text)] for text in indices])["net_input"]
             except (IndexError, OSError, ValueError) as error:
@@ -345,7 +344,6 @@ def label_split(
     split: str = "unlabeled",
     *,
     shard: tuple[int, int] = (1, 1),
-    batch_size: int = BATCH,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LabelSummary | None:
@@ -358,7 +356,6 @@ def label_split(
         output: folder for ``SPLIT.npy``, probabilities in half precision [lines, classes].
         split: split of the data folder.
         shard: (i, n) for the i-th of n shards of the lines, written to ``SPLIT.I-of-N.npy``.
-        batch_size: batch size in texts.
         overwrite: whether to replace an existing output.
         progress: called with the number of lines labeled.
     """
@@ -387,7 +384,7 @@ def label_split(
         report = progress("classify label", "lines", last - first)
         while done < last - first:
             count = min(BLOCK, last - first - done)
-            rows = classifier.probabilities(dataset, first + done, count, batch_size)
+            rows = classifier.probabilities(dataset, first + done, count)
             header = b"" if done else npy_header(last - first, rows.shape[1])
             done += count
             report(count)
@@ -402,7 +399,6 @@ def predict_lines(
     lines: Iterable[str],
     *,
     windows: int = 0,
-    batch_size: int = BATCH,
     name: str = "stdin",
 ) -> Iterator[str]:
     """Yield a line for each text: label, class probabilities and top windows, separated by tabs.
@@ -411,7 +407,6 @@ def predict_lines(
         classifier: the loaded model.
         lines: texts.
         windows: number of windows to show for each text, for models with imitators.
-        batch_size: batch size in texts.
         name: name of the file in error messages.
     """
     count, truncated, lines = 0, 0, iter(lines)
@@ -421,19 +416,19 @@ def predict_lines(
         count += len(block)
         dataset = classifier.texts(block)
         truncated += dataset.truncated
-        predictions = classifier.predictions(dataset, 0, len(block), windows, batch_size)
+        predictions = classifier.predictions(dataset, 0, len(block), windows)
         yield from _lines(predictions, windows)
     classifier.warn_truncated(truncated)
 
 
 def predict_split(
-    classifier: TextClassifierPipeline, split: str, *, windows: int = 0, batch_size: int = BATCH
+    classifier: TextClassifierPipeline, split: str, *, windows: int = 0
 ) -> Iterator[str]:
     """Yield a line for each text of a split of the data folder, in the form of `predict_lines`."""
     dataset = classifier.split(split)
     for first in range(0, len(dataset), BLOCK):
         count = min(BLOCK, len(dataset) - first)
-        predictions = classifier.predictions(dataset, first, count, windows, batch_size)
+        predictions = classifier.predictions(dataset, first, count, windows)
         yield from _lines(predictions, windows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, asdict, dataclass
@@ -36,6 +37,7 @@ from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.m2 import SPACY_MODEL
 from fairseq_ssl.text.raw_text import (
     TOKENIZERS,
+    UNSPACED,
     LineEdit,
     LineSegmenter,
     Sentence,
@@ -323,7 +325,55 @@ def load_tagger(config: CorrectionConfig) -> Any:
     return loading.load_corrector(config.models, config.data_dir, config.device, **options)
 
 
+REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
+"""Terminal codes: red and struck through, green, and the end of both."""
 LineFormatter = Callable[[CorrectedLine], str]
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """Picklable function that formats a corrected line."""
+
+    kind: str = "text"
+    """``text``, ``diff`` with the edits in the source line, or ``json``."""
+    explain: bool = False
+    """Add a line for each edit, except to JSON."""
+    color: bool = False
+    """Mark the edits of a ``diff`` in color, for a terminal."""
+
+    def __call__(self, line: CorrectedLine) -> str:
+        """Return the line, which has several lines if its edits are explained."""
+        if self.kind == "json":
+            return json.dumps(line.as_json(), ensure_ascii=False)
+        text = self._marked(line) if self.kind == "diff" else line.text
+        return "\n".join([text, *map(_explanation, line.edits if self.explain else ())])
+
+    def _marked(self, line: CorrectedLine) -> str:
+        """Return the source line with its edits marked."""
+        parts, end = [], 0
+        for edit in line.edits:
+            parts.append(line.source[end : edit.start])
+            parts.append(self._mark(edit, line.source[: edit.start]))
+            end = edit.end
+        return "".join([*parts, line.source[end:]])
+
+    def _mark(self, edit: Edit, before: str) -> str:
+        removed = (REMOVED, END) if self.color else ("[-", "-]")
+        added = (ADDED, END) if self.color else ("{+", "+}")
+        marks = [
+            begin + text + end
+            for text, (begin, end) in ((edit.source, removed), (edit.target, added))
+            if text
+        ]
+        last = before[-1:]
+        is_apart = not last or last.isspace() or UNSPACED.search(last + edit.target[:1])
+        space = " " if edit.start == edit.end and not is_apart else ""
+        return space + "".join(marks)
+
+
+def _explanation(edit: Edit) -> str:
+    source, span = edit.source.replace("\t", " "), f"{edit.start}:{edit.end}"
+    return "\t".join(["", span, source, edit.target, edit.type or "", f"{edit.probability:.3f}"])
 
 
 @dataclass(frozen=True)

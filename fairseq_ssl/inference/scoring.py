@@ -97,8 +97,6 @@ class ScoringConfig:
         None,
         "for SLOR: tokens and counts, one token per line; each count is incremented by one "
         "(default: the dictionary of the language model)",
-        parse=Path,
-        metavar="FILE",
     )
     max_tokens: int = 4000
     """Maximum number of tokens of a batch, including padding."""

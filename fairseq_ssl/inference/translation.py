@@ -6,7 +6,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,8 +42,13 @@ class DecodingConfig:
     fairseq_ssl.errors.UsageError: `nbest` is 3, more than `beam` (2). Increase `beam`.
     """
 
-    model: tuple[str | Path, ...]
-    """One or more checkpoints, or the folder of a CTranslate2 model."""
+    model: tuple[str | Path, ...] = option(
+        MISSING,
+        "translation model, several for an ensemble; for ctranslate2 a checkpoint, which is "
+        "converted once to a folder next to it, or the folder of a CTranslate2 model",
+        metavar="CHECKPOINT",
+        nargs="+",
+    )
     data_dir: str | Path | None = None
     """Folder with the dictionaries of the checkpoint. Not needed for a CTranslate2 model."""
     source_lang: str | None = None
@@ -78,11 +83,10 @@ class DecodingConfig:
         None,
         "for the engine fairseq: language model for fluency boost; keep only hypotheses that are "
         "less fluent than the source line by a factor of 1.05 or more",
-        parse=Path,
         metavar="CHECKPOINT",
     )
     fluency_boost_data: str | Path | None = option(
-        None, "folder with the dict.txt of the language model", parse=Path, metavar="DIR"
+        None, "folder with the dict.txt of the language model", metavar="DIR"
     )
     fairseq_options: tuple[str, ...] = option(
         (),

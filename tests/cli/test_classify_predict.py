@@ -105,7 +105,7 @@ class StoppingClassifier:
     def split(self, name: str) -> list[int]:
         return list(range(20))
 
-    def probabilities(self, dataset: list[int], first: int, count: int, size: int) -> np.ndarray:
+    def probabilities(self, dataset: list[int], first: int, count: int) -> np.ndarray:
         if first >= self.stop:
             raise KeyboardInterrupt
         return np.full((count, 2), 0.5)

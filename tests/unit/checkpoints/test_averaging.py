@@ -1,10 +1,9 @@
-"""Averages of checkpoints, compared with numpy, and the selection of checkpoints of a run."""
+"""Averages of checkpoints, compared with numpy."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_ssl.checkpoints.averaging import average, best_checkpoints, last_checkpoints
+from fairseq_ssl.checkpoints import average
 from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError
 from tests.conftest import Run
 
 Save = Callable[..., Path]
@@ -122,7 +121,7 @@ def test_memory_is_one_model_and_one_sum(run: Run, save: Save) -> None:
         paths.append(save(f"{i}.pt", weights, last_optimizer_state=optimizer))
     script = """
 import resource, sys
-from fairseq_ssl.checkpoints.averaging import average, best_checkpoints, last_checkpoints
+from fairseq_ssl.checkpoints.averaging import average
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before = peak()
@@ -151,82 +150,3 @@ def test_options_are_kept_but_no_paths(save: Save) -> None:
     assert averaged["model"] == {"encoder_embed_path": None, "adam_betas": "(0.9, 0.98)"}
     assert averaged["task"] == {"data": "???"}
     assert averaged["common"] == {**common, "user_dir": None}
-
-
-def checkpoint(folder: Path, name: str, updates: int, value: float | None, higher: bool) -> None:
-    write_checkpoint(
-        {
-            "model": {},
-            "cfg": {"checkpoint": {"maximize_best_checkpoint_metric": higher}},
-            "extra_state": {"val_loss": value},
-            "optimizer_history": [{"num_updates": updates}],
-        },
-        folder / name,
-    )
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Create files of ten epochs, of five updates, and with the other names of fairseq."""
-    names = [f"checkpoint{i}.pt" for i in range(1, 11)]
-    names += [f"checkpoint_3_{i}00.pt" for i in range(8, 13)]
-    names += ["checkpoint_best.pt", "checkpoint_last.pt", "checkpoint9.pt.tmp", "notes.txt"]
-    for name in names:
-        (tmp_path / name).touch()
-    return tmp_path
-
-
-def test_the_last_are_sorted_by_number(folder: Path) -> None:
-    names = [path.name for path in last_checkpoints(folder, 3, "epoch")]
-    assert names == ["checkpoint8.pt", "checkpoint9.pt", "checkpoint10.pt"]
-    names = [path.name for path in last_checkpoints(folder, 2, "update")]
-    assert names == ["checkpoint_3_1100.pt", "checkpoint_3_1200.pt"]
-
-
-def test_invalid_requests_are_rejected(folder: Path) -> None:
-    calls: dict[str, Callable[[], object]] = {
-        "has 5 checkpoints": lambda: last_checkpoints(folder, 6, "update"),
-        "none": lambda: last_checkpoints(folder / "none", 1, "epoch"),
-        "`count` is 0": lambda: best_checkpoints(folder, 0),
-        "`by` is 'epochs'": lambda: last_checkpoints(folder, 1, "epochs"),
-    }
-    for culprit, call in calls.items():
-        with pytest.raises((DataError, UsageError), match=culprit):
-            call()
-
-
-@pytest.mark.parametrize(
-    ("higher", "expected"),
-    [
-        (False, ["checkpoint2.pt", "checkpoint3.pt"]),
-        (True, ["checkpoint_3_250.pt", "checkpoint1.pt"]),
-    ],
-)
-def test_best_uses_the_stored_score_and_direction(
-    tmp_path: Path, higher: bool, expected: list[str]
-) -> None:
-    for epoch, value in enumerate([9.0, 4.0, 3.0], start=1):
-        checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch * 100, value, higher)
-    checkpoint(tmp_path, "checkpoint_3_250.pt", 250, 5.0, higher)
-    checkpoint(tmp_path, "checkpoint_3_260.pt", 260, None, higher)
-    checkpoint(tmp_path, "checkpoint.best_loss_3.0000.pt", 300, 3.0, higher)  # a copy of epoch 3
-    checkpoint(tmp_path, "checkpoint_best.pt", 300, 3.0, higher)
-    assert [path.name for path in best_checkpoints(tmp_path, 2)] == expected
-
-
-def test_the_direction_of_a_checkpoint_with_args(tmp_path: Path) -> None:
-    for update, score in ((1, 10.0), (2, 30.0), (3, 20.0)):
-        checkpoint(tmp_path, f"checkpoint{update}.pt", update, score, higher=False)
-        state = torch.load(tmp_path / f"checkpoint{update}.pt", weights_only=False)
-        args = Namespace(arch="a", maximize_best_checkpoint_metric=True)
-        torch.save({**state, "cfg": None, "args": args}, tmp_path / f"checkpoint{update}.pt")
-    assert [path.name for path in best_checkpoints(tmp_path, 1)] == ["checkpoint2.pt"]
-
-
-def test_scores_that_are_not_numbers_are_not_used(tmp_path: Path) -> None:
-    for epoch, value in enumerate([3.0, float("nan"), 5.0], start=1):
-        checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch, value, higher=False)
-    names = [path.name for path in best_checkpoints(tmp_path, 2)]
-    assert names == ["checkpoint3.pt", "checkpoint1.pt"]
-    with pytest.raises(DataError, match="has 2 checkpoints"):
-        best_checkpoints(tmp_path, 3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.cli.correct import _explanation
 from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.generation.edit_rounds import AppliedEdit
 from fairseq_ssl.inference import correction
@@ -71,4 +70,4 @@ def test_duplicates_that_an_earlier_round_or_spelling_makes() -> None:
 
 def test_tabs_of_the_text_do_not_add_columns() -> None:
     edit = correction.Edit(2, 9, "go\tto", "went to", 0.9, "R:OTHER")
-    assert _explanation(edit) == "\t2:9\tgo to\twent to\tR:OTHER\t0.900"
+    assert correction._explanation(edit) == "\t2:9\tgo to\twent to\tR:OTHER\t0.900"

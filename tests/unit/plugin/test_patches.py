@@ -22,7 +22,7 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, TokenBlockDataset
 
 import fairseq_ssl
-from fairseq_ssl.checkpoints.averaging import last_checkpoints
+from fairseq_ssl.checkpoints import CheckpointSelection
 from fairseq_ssl.plugin.checkpoint_safety import check_loaded_state
 
 fairseq_ssl.register()
@@ -390,9 +390,8 @@ def test_checkpoint_is_saved_at_each_interval(
     for update in range(1, 201):
         if update % epoch_updates == 0 or update % 20 == 0:  # as in fairseq-train
             save_checkpoint(cfg, update, epoch_updates)
-    updates = [
-        int(path.stem.rpartition("_")[2]) for path in last_checkpoints(tmp_path, 8, "update")
-    ]
+    paths = CheckpointSelection(last=8, by="update").paths([tmp_path])
+    updates = [int(path.stem.rpartition("_")[2]) for path in paths]
     assert updates == list(range(60, 201, 20))
     assert len(list(tmp_path.glob("checkpoint_[0-9]*.pt"))) == (8 if keep > 0 else 10)
 

@@ -1,0 +1,128 @@
+"""Selection of the last or the best checkpoints of a training run."""
+
+from __future__ import annotations
+
+import math
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import path_list
+from fairseq_ssl.options import check, option
+
+PATTERNS = {
+    "epoch": re.compile(r"checkpoint(\d+)\.pt"),
+    "update": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
+}
+"""Patterns of fairseq's file names for checkpoints saved by epoch and by update."""
+BEST_PATTERN = re.compile(r"checkpoint(_best|\.best_.+)\.pt")
+LAST_PATTERN = re.compile(r"checkpoint_last\.pt")
+
+
+@dataclass(frozen=True)
+class CheckpointSelection:
+    """Number and kind of the checkpoints of a run to average. By default, all are named."""
+
+    last: int | None = option(None, "number of last checkpoints", low=1)
+    best: int | None = option(None, "number of checkpoints with the best validation scores", low=1)
+    by: str | None = option(
+        None,
+        "for last: checkpoints saved after epochs (checkpointN.pt) or after updates "
+        "(checkpoint_E_N.pt)",
+        choices=tuple(PATTERNS),
+        usual="epoch",
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.by and self.last is None:
+            raise UsageError("`by` needs `last`.")
+
+    def paths(self, inputs: Sequence[str | Path]) -> list[Path]:
+        """Return the selected checkpoints of a folder, or `inputs`.
+
+        The last checkpoints are sorted by number, the best ones by score, the best one last.
+        Checkpoints store the scores, and whether higher is better. Checkpoints whose score is not a
+        number are not used. Copies of the same update, such as checkpoint_best.pt, are used only
+        once.
+
+        Args:
+            inputs: the folder of a run, or checkpoints.
+        """
+        paths = path_list(inputs)
+        if self.last or self.best:
+            if len(paths) != 1:
+                raise UsageError("`last` and `best` need one folder.")
+            return self._last(paths[0]) if self.last else self._best(paths[0])
+        for path in paths:
+            if path.is_dir():
+                raise UsageError(f"{path} is a folder. Set `last` or `best`.")
+        return paths
+
+    def _last(self, folder: Path) -> list[Path]:
+        by, count = self.by or "epoch", self.last or 0
+        paths = _numbered_checkpoints(folder, by)
+        if len(paths) < count:
+            other = next(kind for kind in PATTERNS if kind != by)
+            number = len(_numbered_checkpoints(folder, other))
+            hint = f" There are {number} by {other}: set `by`." if number else ""
+            raise DataError(
+                f"{folder} has {len(paths)} checkpoints saved by {by}. Expected {count}.{hint}"
+            )
+        return paths[-count:]
+
+    def _best(self, folder: Path) -> list[Path]:
+        from fairseq_ssl.checkpoints.files import read_checkpoint, update_count
+
+        count = self.best or 0
+        paths = [path for by in PATTERNS for path in _numbered_checkpoints(folder, by)]
+        paths += sorted(path for path in folder.iterdir() if BEST_PATTERN.fullmatch(path.name))
+        ranked: dict[int, tuple[float, Path]] = {}
+        for path in paths:
+            state = read_checkpoint(path)
+            value = (state.get("extra_state") or {}).get("val_loss")
+            if isinstance(value, (int, float)) and not math.isnan(value):
+                sign = 1.0 if _higher_is_better(state) else -1.0
+                ranked.setdefault(update_count(state), (sign * float(value), path))
+        if len(ranked) < count:
+            raise DataError(
+                f"{folder} has {len(ranked)} checkpoints with a validation score. Expected "
+                f"{count}. Average fewer, or train with validation and keep more checkpoints."
+            )
+        in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
+        return [ranked[updates][1] for _, updates in in_order[-count:]]
+
+
+def check_average_output(output: str | Path, inputs: Sequence[str | Path]) -> None:
+    """Raise UsageError if an average would replace a checkpoint of the training run.
+
+    Args:
+        output: file of the average.
+        inputs: checkpoints, or the folder of the run.
+    """
+    output = Path(output)
+    folders = {(path if path.is_dir() else path.parent).resolve() for path in path_list(inputs)}
+    patterns = (*PATTERNS.values(), BEST_PATTERN, LAST_PATTERN)
+    is_checkpoint = any(pattern.fullmatch(output.name) for pattern in patterns)
+    if is_checkpoint and output.exists() and output.parent.resolve() in folders:
+        raise UsageError(f"{output} is a checkpoint of the run. Choose another output.")
+
+
+def _numbered_checkpoints(folder: Path, by: str) -> list[Path]:
+    """Return the checkpoints of a folder that were saved by epoch or by update, oldest first."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder. Expected the folder of a training run.")
+    matches = [(PATTERNS[by].fullmatch(path.name), path) for path in folder.iterdir()]
+    numbered = [(int(match[1]), path) for match, path in matches if match]
+    return [path for _, path in sorted(numbered)]
+
+
+def _higher_is_better(state: dict[str, Any]) -> bool:
+    settings = (state.get("cfg") or {}).get("checkpoint") or state.get("args") or {}
+    if isinstance(settings, Namespace):
+        settings = vars(settings)
+    return bool(settings.get("maximize_best_checkpoint_metric", False))
