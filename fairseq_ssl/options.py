@@ -217,6 +217,11 @@ def integers(words: str) -> tuple[int, ...]:
     return tuple(map(_integer, words.split(",")))
 
 
+def words(text: str) -> tuple[str, ...]:
+    """Parse words separated by commas, for `Declaration.parse`."""
+    return tuple(text.split(","))
+
+
 def _number(word: str) -> float:
     try:
         return float(word)

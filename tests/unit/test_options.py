@@ -19,6 +19,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.chain import FILTERS
 from fairseq_ssl.noise.block_noise import NOISES
 from fairseq_ssl.options import add_options, check, describe, option, options_of, passed
+from fairseq_ssl.rerank import TuningConfig, VectorTraining, WeightSearch
 from fairseq_ssl.text import specs
 from fairseq_ssl.text.position_data import PositionDataConfig
 from fairseq_ssl.text.postprocessing import Postprocessing
@@ -29,8 +30,10 @@ KINDS = [
     *(("filter", *item) for item in FILTERS.items()),
 ]
 CONFIGS: dict[type[Any], tuple[Any, ...]] = {
-    **dict.fromkeys((LengthBleuConfig, ShiftSimilarityConfig, SwappedBleuConfig), ()),
-    **dict.fromkeys((TokenWinsConfig, Postprocessing, Detokenization, PositionDataConfig), ()),
+    **dict.fromkeys((Detokenization, Postprocessing, PositionDataConfig), ()),
+    **dict.fromkeys((TuningConfig, VectorTraining, WeightSearch), ()),
+    **dict.fromkeys((LengthBleuConfig, SwappedBleuConfig), ()),
+    **dict.fromkeys((ShiftSimilarityConfig, TokenWinsConfig), ()),
 }
 """Other classes with options, and their required arguments."""
 RESOURCES: dict[str, Any] = {"unigrams": None, "mask_token": 0, "confusions": {}, "sides": 2}
