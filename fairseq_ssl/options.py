@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,7 +80,7 @@ def option(default: Any, help: str, **values: Any) -> Any:
     them with None. A field of another type needs `parse`.
 
     Args:
-        default: the default.
+        default: the default, or `MISSING` for a required option.
         help: what it is, without range and default.
         values: other fields of `Declaration`.
     """
@@ -187,6 +187,7 @@ def _add_option(parser: argparse._ActionsContainer, declared: Field[Any], prefix
         metavar=None if declaration.choices else declaration.metavar or metavar,
         choices=declaration.choices or None,
         nargs=declaration.nargs,
+        required=declared.default is MISSING,
         **shared,
     )
 
@@ -198,7 +199,7 @@ def _help(declaration: Declaration, default: Any) -> str:
         text = ", ".join(filter(None, [text, declaration.expected()]))
     if declaration.usual:
         return f"{text} (default: {declaration.usual})"
-    if default is False or default in (None, "", ()):
+    if default is False or default in (None, "", (), MISSING):
         return text
     if isinstance(default, tuple):
         default = ",".join(map(str, default))
@@ -215,11 +216,6 @@ def _integer(word: str) -> int:
 def integers(words: str) -> tuple[int, ...]:
     """Parse integers separated by commas, for `Declaration.parse`."""
     return tuple(map(_integer, words.split(",")))
-
-
-def words(text: str) -> tuple[str, ...]:
-    """Parse words separated by commas, for `Declaration.parse`."""
-    return tuple(text.split(","))
 
 
 def _number(word: str) -> float:

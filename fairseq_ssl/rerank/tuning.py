@@ -15,7 +15,7 @@ from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import SUM_METRICS, sum_metric
 from fairseq_ssl.metrics.metric import TextSource, text_label, text_lines
-from fairseq_ssl.options import check, option, words
+from fairseq_ssl.options import check, option
 from fairseq_ssl.rerank.candidates import (
     Candidates,
     CandidateStatistics,
@@ -58,7 +58,7 @@ class TuningConfig:
         None,
         "scores to weight",
         usual="all scores that every candidate has",
-        parse=words,
+        parse=lambda words: tuple(words.split(",")),
         metavar="NAME,NAME,...",
     )
     folds: int = option(

@@ -23,19 +23,27 @@ from fairseq_ssl.rerank import TuningConfig, VectorTraining, WeightSearch
 from fairseq_ssl.text import specs
 from fairseq_ssl.text.position_data import PositionDataConfig
 from fairseq_ssl.text.postprocessing import Postprocessing
+from fairseq_ssl.text.subwords.model import SubwordTraining
 from fairseq_ssl.text.tokenization import Detokenization
 
 KINDS = [
     *(("noise", *item) for item in NOISES.items()),
     *(("filter", *item) for item in FILTERS.items()),
 ]
-CONFIGS: dict[type[Any], tuple[Any, ...]] = {
-    **dict.fromkeys((Detokenization, Postprocessing, PositionDataConfig), ()),
-    **dict.fromkeys((TuningConfig, VectorTraining, WeightSearch), ()),
-    **dict.fromkeys((LengthBleuConfig, SwappedBleuConfig), ()),
-    **dict.fromkeys((ShiftSimilarityConfig, TokenWinsConfig), ()),
-}
-"""Other classes with options, and their required arguments."""
+CONFIGS: list[tuple[type[Any], dict[str, Any]]] = [
+    (Detokenization, {}),
+    (LengthBleuConfig, {}),
+    (PositionDataConfig, {}),
+    (Postprocessing, {}),
+    (ShiftSimilarityConfig, {}),
+    (SubwordTraining, {"size": 100}),
+    (SwappedBleuConfig, {}),
+    (TokenWinsConfig, {}),
+    (TuningConfig, {}),
+    (VectorTraining, {}),
+    (WeightSearch, {}),
+]
+"""Classes with options, and the arguments that they need."""
 RESOURCES: dict[str, Any] = {"unigrams": None, "mask_token": 0, "confusions": {}, "sides": 2}
 
 
@@ -122,10 +130,10 @@ def test_wrong_values_of_noises_and_filters_are_rejected(
                 specs.build(noun, name, kind, {**given, key: value})
 
 
-@pytest.mark.parametrize(("config", "required"), CONFIGS.items())
-def test_wrong_values_of_configs_are_rejected(config: type[Any], required: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(("config", "required"), CONFIGS)
+def test_wrong_values_of_configs_are_rejected(config: type[Any], required: dict[str, Any]) -> None:
     for name, declared in options_of(config).items():
         value = wrong_value(declared)
         if value is not None:
             with pytest.raises(UsageError, match=f"`{name}` is .* Expected "):
-                config(*required, **{name: value})
+                config(**{**required, name: value})
