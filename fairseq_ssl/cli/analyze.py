@@ -99,7 +99,7 @@ def _add_data(step: argparse.ArgumentParser, config: type[Any]) -> None:
 @options.one_writer
 def _run(args: argparse.Namespace) -> None:
     """Run the analysis, write the result and its figure, and print the tables."""
-    _, config, name = KINDS[args.step]
+    _, config, name = KINDS[args.step_name]
     chosen = config(**passed(args, config))
     device = options.one_device(args.device)
     fairseq_ssl.register()

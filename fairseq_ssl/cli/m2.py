@@ -24,7 +24,7 @@ EXAMPLES = """\
   fairseq-ssl m2 merge first.m2 second.m2 -o both.m2
   fairseq-ssl m2 stats both.m2 --format json"""
 M2_FILE = "M2 file"
-RECORDED = "step annotator drop_overlaps types spacy_model untyped"
+RECORDED = ("annotator", "drop_overlaps", "types", "spacy_model", "untyped")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,8 +104,8 @@ def _text(args: argparse.Namespace) -> None:
 
 
 def _signature(args: argparse.Namespace, files: dict[str, object]) -> Signature:
-    parameters = {name: getattr(args, name) for name in RECORDED.split() if hasattr(args, name)}
-    return Signature("m2", parameters, files)
+    parameters = {name: getattr(args, name) for name in RECORDED if hasattr(args, name)}
+    return Signature("m2", {"step": args.step_name, **parameters}, files)
 
 
 def _counts(by: m2.EditApplier) -> str:

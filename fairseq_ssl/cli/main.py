@@ -164,13 +164,13 @@ class Steps:
         self, parser: argparse.ArgumentParser, metavar: str = "STEP", title: str = "steps"
     ) -> None:
         self._steps = parser.add_subparsers(
-            dest="step", required=True, metavar=metavar, parser_class=Parser, title=title
+            dest="step_name", required=True, metavar=metavar, parser_class=Parser, title=title
         )
 
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
         """Add a subcommand that calls `run` with the parsed arguments. Return its parser."""
         step = self._steps.add_parser(name, help=summary, description=summary)
-        step.set_defaults(run_step=run, parser=step)
+        step.set_defaults(run_step=run)
         return step
 
 

@@ -6,6 +6,7 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from fairseq_ssl.cli import options, rerank_features, rerank_tune
@@ -14,8 +15,11 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.options import add_options, passed
-from fairseq_ssl.rerank.word_vectors import VectorTraining
+from fairseq_ssl.rerank import VectorTraining, post_ensemble, train_vectors
+from fairseq_ssl.rerank.nbest import MergedLines, parse_list
+from fairseq_ssl.rerank.weights import apply_to_lines, check_weights
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.tokenization import Detokenization, moses_detokenizer
 
 
 def add_post_ensemble(steps: Steps) -> None:
@@ -41,19 +45,18 @@ def add_post_ensemble(steps: Steps) -> None:
         help="word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
         ".bin, which composes vectors of unknown words from character n-grams",
     )
-    _add_tokenize(step)
+    add_options(step, VectorTraining, ["tokenize"])
     options.add_output_or_stdout(step)
 
 
 @options.one_writer
 def _post_ensemble(args: argparse.Namespace) -> None:
-    from fairseq_ssl.rerank import post_ensemble
-
     options.check_output(args.output, args.vectors, *args.outputs)
-    chosen = post_ensemble(args.outputs, args.vectors, tokenize=args.tokenize, progress=progress)
+    tokenize = VectorTraining(**passed(args, VectorTraining)).tokenize
+    chosen = post_ensemble(args.outputs, args.vectors, tokenize=tokenize, progress=progress)
     parameters = {
         "kernel": "cosine",
-        "tokenize": args.tokenize,
+        "tokenize": tokenize,
         "vectors_digest": content_digest(args.vectors),
         "systems": len(args.outputs),
     }
@@ -63,8 +66,7 @@ def _post_ensemble(args: argparse.Namespace) -> None:
     taken = ", ".join(f"{path} {counts[index]}" for index, path in enumerate(args.outputs))
     known = "all outputs are equal"
     if chosen.words:
-        share = chosen.known / chosen.words
-        known = f"{share:.1%} of the words in differing lines have a vector"
+        known = f"{chosen.known / chosen.words:.1%} of the words in differing lines have a vector"
     print_lines(f"selected: {taken}; {known}")
 
 
@@ -84,30 +86,17 @@ def add_vectors(steps: Steps) -> None:
     )
     options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
     add_options(step, VectorTraining)
-    _add_tokenize(step)
 
 
 @options.one_writer
 def _vectors(args: argparse.Namespace) -> None:
-    from fairseq_ssl.rerank import train_vectors
-
     if Path("-") in args.text:
         raise UsageError("The text cannot be stdin, since it is read several times. Name a file.")
     options.check_output(args.output, *args.text)
     training = VectorTraining(**passed(args, VectorTraining))
-    signature = train_vectors(args.text, args.output, training, args.tokenize, progress)
+    signature = train_vectors(args.text, args.output, training, progress)
     words = signature.parameters["words"]
     print_lines(signature, f"wrote {words} vectors to {args.output}")
-
-
-def _add_tokenize(step: argparse.ArgumentParser) -> None:
-    step.add_argument(
-        "--tokenize",
-        default="none",
-        metavar="NAME",
-        help="tokenizer of sacreBLEU that finds the words, such as ja-mecab, zh or 13a; use the "
-        "same for rerank vectors and post-ensemble (default: none, words separated by spaces)",
-    )
 
 
 EXAMPLES = """\
@@ -163,21 +152,19 @@ def _add_merge(steps: Steps) -> None:
         help="name of a list of fairseq-generate whose model generates the last token first; "
         "repeat for more lists",
     )
-    options.add_rewriting(merge)
+    add_options(merge, Detokenization)
     options.add_output_or_stdout(merge)
 
 
 @options.one_writer
 def _merge(args: argparse.Namespace) -> None:
-    from fairseq_ssl.rerank.nbest import MergedLines, parse_list
-    from fairseq_ssl.text.tokenization import moses_detokenizer
-
     paths = _named_lists(args.list)
     options.check_output(args.output, *paths.values())
     for name in args.right_to_left:
         if name not in paths:
             raise UsageError(f"--right-to-left {name} is not a list.{nearest(name, paths)}")
-    rewrite = moses_detokenizer(args.subwords, args.moses)
+    texts = Detokenization(**passed(args, Detokenization))
+    rewrite = moses_detokenizer(texts.subwords, texts.moses)
     merged = MergedLines(
         {
             name: parse_list(
@@ -186,9 +173,9 @@ def _merge(args: argparse.Namespace) -> None:
             for name, path in paths.items()
         }
     )
-    named = {name: getattr(args, name) for name in ("right_to_left", "subwords", "moses")}
     files = {"lists": {name: str(path) for name, path in paths.items()}}
-    signature = Signature("rerank-merge", {"names": list(paths), **named}, files)
+    parameters = {"names": list(paths), "right_to_left": args.right_to_left, **asdict(texts)}
+    signature = Signature("rerank-merge", parameters, files)
     options.write_lines(merged, args.output, signature)
     print_lines(
         f"merged {len(paths)} lists: {merged.sentences} sentences, {merged.candidates} candidates, "
@@ -235,8 +222,6 @@ def _add_apply(steps: Steps) -> None:
 
 @options.one_writer
 def _apply(args: argparse.Namespace) -> None:
-    from fairseq_ssl.rerank.weights import apply_to_lines, check_weights
-
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
         raise UsageError("Pass either --weights or --weight.")

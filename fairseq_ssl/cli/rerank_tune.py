@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
-
-if TYPE_CHECKING:
-    from fairseq_ssl.rerank import WeightSearch
-    from fairseq_ssl.rerank.tuning import FeatureAnalysis
+from fairseq_ssl.io.outputs import atomic_lines
+from fairseq_ssl.options import add_options, passed
+from fairseq_ssl.rerank import NBest, TuningConfig, WeightSearch, analyze, tune
+from fairseq_ssl.rerank.weights import parse_weights
 
 FIGURES = (".pdf", ".png", ".svg")
 
@@ -33,8 +31,6 @@ def add_nbest(parser: argparse.ArgumentParser) -> None:
 
 def weights_of_file(path: Path) -> dict[str, float]:
     """Return the weights by score name in an output file of ``tune`` (``-``: stdin)."""
-    from fairseq_ssl.rerank.weights import parse_weights
-
     return parse_weights("\n".join(options.input_lines(path)), str(path))
 
 
@@ -47,34 +43,10 @@ def add_tune(steps: Steps) -> None:
     )
     add_nbest(tune)
     options.add_references(tune)
-    tune.add_argument(
-        "--metric",
-        choices=("bleu", "chrf", "chrf++"),
-        default="bleu",
-        help="corpus score to maximize, as computed by sacreBLEU (default: bleu)",
-    )
-    tune.add_argument(
-        "--tokenize",
-        default="13a",
-        metavar="NAME",
-        help="tokenizer of sacreBLEU, such as ja-mecab, zh or none, for bleu (default: 13a)",
-    )
-    options.add_rewriting(tune, "none")
-    tune.add_argument(
-        "--features",
-        metavar="NAME,NAME,...",
-        help="scores to weight (default: all scores that every candidate has)",
-    )
-    _add_method(tune)
+    add_options(tune, TuningConfig, ["metric", "tokenize", "subwords", "moses", "features"])
+    add_options(tune, WeightSearch, ["method", "step"])
     options.add_jobs(tune)
-    tune.add_argument(
-        "--folds",
-        type=int,
-        default=5,
-        metavar="K",
-        help="number of folds of cross-validation, which shows the gain on unseen sentences, 2 or "
-        "more, or 0 for none (default: 5)",
-    )
+    add_options(tune, TuningConfig, ["folds"])
     options.add_output_or_stdout(tune, "weights as JSON")
     tune.add_argument(
         "--report",
@@ -91,86 +63,34 @@ def add_tune(steps: Steps) -> None:
     )
 
 
-def _add_method(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--method",
-        choices=("grid", "mert"),
-        default="mert",
-        help="grid: all points of a grid, as in the thesis; mert: exact line search (Och, 2003), "
-        "which takes seconds for any number of features (default: mert)",
-    )
-    parser.add_argument(
-        "--step",
-        type=float,
-        metavar="S",
-        help="step of the grid, 1 / N, such as 0.05, 0.001 to 1; J features have (1/S + 1)^J "
-        "points, 1.8 million for 6 features (default: 0.1)",
-    )
-
-
-def _search(args: argparse.Namespace) -> WeightSearch:
-    from fairseq_ssl.rerank import WeightSearch
-
-    executor = options.local_executor(args)
-    if args.step is not None and args.method == "mert":
-        raise UsageError("--step needs --method grid.")
-    return WeightSearch(args.method, 0.1 if args.step is None else args.step, executor=executor)
-
-
-def _data(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the keyword arguments that `tune` and `analyze` share."""
-    from fairseq_ssl.rerank import NBest
-    from fairseq_ssl.text.tokenization import moses_detokenizer
-
-    return {
-        "nbest": NBest.parse(options.input_lines(args.nbest_list), str(args.nbest_list)),
-        "references": args.reference,
-        "metric": args.metric,
-        "tokenize": args.tokenize,
-        "features": None if args.features is None else args.features.split(","),
-        "rewrite": moses_detokenizer(args.subwords, args.moses),
-        "progress": progress,
-    }
-
-
 @options.one_writer
 def _tune(args: argparse.Namespace) -> None:
-    from fairseq_ssl.io.outputs import atomic_lines
-    from fairseq_ssl.rerank import analyze, tune
-
     for output in (args.output, args.report, args.figure):
         options.check_output(output, args.nbest_list, *args.reference)
     if args.figure and args.figure.suffix not in FIGURES:
         raise UsageError(f"--figure is {args.figure}. Expected a suffix of .pdf, .png or .svg.")
-    data, search = _data(args), _search(args)
-    tuned = tune(**data, search=search, folds=args.folds)
+    config = TuningConfig(**passed(args, TuningConfig))
+    search = WeightSearch(**passed(args, WeightSearch), executor=options.local_executor(args))
+    if "step" in args and search.method == "mert":
+        raise UsageError("--step needs --method grid.")
+    nbest = NBest.parse(options.input_lines(args.nbest_list), str(args.nbest_list))
+    tuned = tune(nbest, args.reference, config, search=search, progress=progress)
     text = json.dumps(tuned.content(), indent=2, ensure_ascii=False)
     if args.output is None:
         print(text)
     else:
         with atomic_lines(args.output) as file:
             file.write(f"{text}\n")
-    scores = tuned.content()["scores"].items()
-    print_lines(*(f"{name}: {score:.2f}" for name, score in scores), tuned)
+    print_lines(*(f"{name}: {score:.2f}" for name, score in tuned.scores.items()), tuned)
     if not (args.report or args.figure):
         return
-    analysis = analyze(**data, weights=tuned.weights, search=search)
+    analysis = analyze(
+        *(nbest, args.reference, tuned.weights, config), search=search, progress=progress
+    )
     if args.report:
         with atomic_lines(args.report) as file:
-            file.writelines(f"{line}\n" for line in _report_lines(analysis))
+            file.writelines(f"{line}\n" for line in analysis.table())
     if args.figure:
         from fairseq_ssl.analysis.figures import draw_features
 
-        draw_features(analysis, args.metric, args.figure)
-
-
-def _report_lines(analysis: FeatureAnalysis) -> Iterator[str]:
-    for name, score in analysis.scores.items():
-        yield f"{name}\t{score:.2f}"
-    yield from ("", "feature\tweight\talone\twithout\tlost")
-    full = analysis.scores["these weights"]
-    for name, one in analysis.features.items():
-        numbers = [one.alone, one.without, None if one.without is None else full - one.without]
-        cells = ["-" if number is None else f"{number:.2f}" for number in numbers]
-        yield "\t".join([name, f"{analysis.weights[name]:.6g}", *cells])
-    yield str(analysis)
+        draw_features(analysis, config.metric, args.figure)

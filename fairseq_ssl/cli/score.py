@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ssl import metrics
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.m2 import add_pipeline, pipeline
@@ -34,37 +33,53 @@ EXAMPLES = """\
 TYPED = ("operation", "type", "full-type", "share")
 LEVEL = "level"
 FIGURE = "thesis, figures 4.5 to 4.10"
-COLLECTION = 100_000
-"""Number of new objects after which Python looks for cycles among them. Sentences and edits are
-many objects without cycles."""
-
-Build = Callable[[argparse.Namespace], "Metric"]
+GOLD = "M2 file with sources and edits of one or more annotators"
+SOURCE = "uncorrected text"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
-    metrics = Steps(parser, "METRIC", "metrics, in percent")
-    _add_m2(metrics)
-    _add_errant(metrics)
-    _add_gleu(metrics)
-    step = _add(metrics, "bleu", "BLEU by sacreBLEU", _bleu)
+    steps = Steps(parser, "METRIC", "metrics, in percent")
+    step = _add(steps, "m2", "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer")
+    step.add_argument("--gold", type=Path, required=True, metavar="FILE", help=GOLD)
+    _add_edit_options(step)
+    _add_errant(steps)
+    step = _add(
+        steps,
+        "gleu",
+        "GLEU of tokenized corrected text (Napoles et al., 2015), equal to the authors' script",
+    )
+    step.add_argument("--source", type=Path, required=True, metavar="FILE", help=SOURCE)
+    options.add_references(step)
+    step = _add(steps, "bleu", "BLEU by sacreBLEU")
     options.add_references(step)
     step.add_argument(
         "--tokenize", default="13a", metavar="NAME", help="tokenizer of sacreBLEU (default: 13a)"
     )
-    step = _add(metrics, "chrf", "chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017)", _chrf)
+    step = _add(steps, "chrf", "chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017)")
     options.add_references(step)
     what = "max order of word n-grams, 2 for chrF++"
     options.add_integer(step, "--word-order", what, 0, minimum=0, maximum=6)
-    _add_rouge(metrics)
-    summary = "percentage of lines equal to a reference"
-    options.add_references(_add(metrics, "accuracy", summary, _accuracy))
+    step = _add(
+        steps,
+        "rouge",
+        "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only",
+    )
+    options.add_references(step)
+    step.add_argument("--stem", action="store_true", help="compare stems by Porter's stemmer")
+    step.add_argument(
+        "--sentence-mark",
+        metavar="TOKEN",
+        help="token between the sentences of a summary (default: none, so ROUGE-Lsum is ROUGE-L)",
+    )
+    step = _add(steps, "accuracy", "percentage of lines equal to a reference")
+    options.add_references(step)
 
 
-def _add(metrics: Steps, name: str, summary: str, build: Build) -> argparse.ArgumentParser:
+def _add(steps: Steps, name: str, summary: str) -> argparse.ArgumentParser:
     """Add the subcommand of a metric with the options of all metrics. Return its parser."""
-    step = metrics.add(name, summary, _run)
-    step.set_defaults(build=build, by=None)
+    step = steps.add(name, summary, _run)
+    step.set_defaults(by=None)
     more = ", or M2 files with the edits of a system" if name == "errant" else ""
     step.add_argument(
         "systems",
@@ -127,36 +142,16 @@ def _add_edit_options(step: argparse.ArgumentParser) -> None:
     options.add_line_jobs(step)
 
 
-def _add_m2(metrics: Steps) -> None:
-    summary = "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer"
-    step = _add(metrics, "m2", summary, _m2)
-    step.add_argument(
-        "--gold",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="M2 file with sources and edits of one or more annotators",
-    )
-    _add_edit_options(step)
-
-
-def _m2(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import MaxMatch
-
-    return MaxMatch(args.gold, args.beta, args.jobs, progress)
-
-
-def _add_errant(metrics: Steps) -> None:
+def _add_errant(steps: Steps) -> None:
     summary = "F of edits by ERRANT (Bryant et al., 2017), span-based correction"
-    step = _add(metrics, "errant", summary, _errant)
+    step = _add(steps, "errant", summary)
     step.add_argument(
         "--gold",
         type=Path,
         metavar="FILE",
-        help="M2 file with sources and edits of one or more annotators (default: edits extracted "
-        "from --source and --reference)",
+        help=f"{GOLD} (default: edits extracted from --source and --reference)",
     )
-    step.add_argument("--source", type=Path, metavar="FILE", help="uncorrected text")
+    step.add_argument("--source", type=Path, metavar="FILE", help=SOURCE)
     options.add_references(step, required=False)
     _add_edit_options(step)
     _add_analyses(step)
@@ -168,8 +163,6 @@ def _add_errant(metrics: Steps) -> None:
 
 
 def _errant(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import Errant
-
     if args.gold and (args.source or args.reference):
         raise UsageError("--gold already has sources and edits. Drop --source and --reference.")
     if not args.gold and not (args.source and args.reference):
@@ -191,75 +184,24 @@ def _errant(args: argparse.Namespace) -> Metric:
         "progress": progress,
     }
     if args.gold:
-        return Errant(args.gold, **options)
-    return Errant.from_references(args.source, args.reference, **options)
+        return metrics.Errant(args.gold, **options)
+    return metrics.Errant.from_references(args.source, args.reference, **options)
 
 
-def _add_gleu(metrics: Steps) -> None:
-    summary = (
-        "GLEU of tokenized corrected text (Napoles et al., 2015), equal to the authors' script"
-    )
-    step = _add(metrics, "gleu", summary, _gleu)
-    step.add_argument("--source", type=Path, required=True, metavar="FILE", help="uncorrected text")
-    options.add_references(step)
-
-
-def _gleu(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import Gleu
-
-    return Gleu(args.reference, args.source)
-
-
-def _bleu(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import Bleu
-
-    return Bleu(args.reference, args.tokenize)
-
-
-def _chrf(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import Chrf
-
-    return Chrf(args.reference, args.word_order)
-
-
-def _add_rouge(metrics: Steps) -> None:
-    summary = "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only"
-    step = _add(metrics, "rouge", summary, _rouge)
-    options.add_references(step)
-    step.add_argument("--stem", action="store_true", help="compare stems by Porter's stemmer")
-    step.add_argument(
-        "--sentence-mark",
-        metavar="TOKEN",
-        help="token between the sentences of a summary (default: none, so ROUGE-Lsum is ROUGE-L)",
-    )
-
-
-def _rouge(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import Rouge
-
-    return Rouge(args.reference, args.stem, args.sentence_mark)
-
-
-def _accuracy(args: argparse.Namespace) -> Metric:
-    from fairseq_ssl.metrics import Accuracy
-
-    return Accuracy(args.reference)
-
-
-@contextmanager
-def _rare_collection() -> Iterator[None]:
-    """Collect garbage after `COLLECTION` new objects instead of after 700."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(COLLECTION, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
+METRICS: dict[str, Callable[[argparse.Namespace], Metric]] = {
+    "m2": lambda args: metrics.MaxMatch(args.gold, args.beta, args.jobs, progress),
+    "errant": _errant,
+    "gleu": lambda args: metrics.Gleu(args.reference, args.source),
+    "bleu": lambda args: metrics.Bleu(args.reference, args.tokenize),
+    "chrf": lambda args: metrics.Chrf(args.reference, args.word_order),
+    "rouge": lambda args: metrics.Rouge(args.reference, args.stem, args.sentence_mark),
+    "accuracy": lambda args: metrics.Accuracy(args.reference),
+}
+"""Functions that create the metric of a subcommand."""
 
 
 def _run(args: argparse.Namespace) -> None:
     """Score all systems, run the analysis of --by, and print the scores as text or JSON."""
-    from fairseq_ssl.metrics import score_systems
     from fairseq_ssl.metrics.tables import read_levels
 
     if args.resamples is not None and not args.baseline:
@@ -269,9 +211,8 @@ def _run(args: argparse.Namespace) -> None:
         if str(path) in systems and not path.exists():
             file = systems[str(path)][0]
             raise UsageError(f"--baseline {path} is the name of a system. Pass its file, {file}.")
-    with _rare_collection():
-        metric = args.build(args)
-        scores = score_systems(metric, systems, args.baseline, args.resamples)
+    metric = METRICS[args.step_name](args)
+    scores = metrics.score_systems(metric, systems, args.baseline, args.resamples)
     if args.by:
         levels = read_levels(args.levels, scores.sentences) if args.levels else None
         scores.analyze(args.by, levels)
@@ -300,8 +241,13 @@ def _print(scores: SystemScores) -> None:
     if scores.comparisons:
         print()
         rows_of = [
-            [name, f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}", f"{one.p:.4f}"]
-            for name, one in scores.comparisons.items()
+            [
+                name,
+                f"{test.difference:+.2f}",
+                f"{test.low:+.2f} to {test.high:+.2f}",
+                f"{test.p:.4f}",
+            ]
+            for name, test in scores.comparisons.items()
         ]
         compared = scores.metric.compared
         of = "" if compared == scores.metric.name else f" of the {compared}"
@@ -320,6 +266,6 @@ def _print_breakdown(table: ScoreBreakdown, is_single: bool) -> None:
     rows = []
     for name, ((counts,),) in table.counts.items():
         precision, recall, _ = errant_scores(counts)
-        shown = f"{100 * precision:.2f}", f"{100 * recall:.2f}", str(table.rows[name][0])
-        rows.append([name, *map(str, counts), *shown])
+        percentages = [f"{100 * precision:.2f}", f"{100 * recall:.2f}", str(table.rows[name][0])]
+        rows.append([name, *map(str, counts), *percentages])
     print_table([table.key, "TP", "FP", "FN", "Precision", "Recall", table.unit], rows)

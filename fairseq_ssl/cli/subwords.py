@@ -12,10 +12,10 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import parallel_map
+from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords.model import (
-    SENTENCEPIECE,
-    SUBWORD_KINDS,
+    SubwordTraining,
     model_file,
     subword_dictionary,
     subword_encoder,
@@ -64,38 +64,12 @@ def _add_train(steps: Steps) -> None:
     )
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
-    train.add_argument(
-        "--kind",
-        choices=SUBWORD_KINDS,
-        default=SENTENCEPIECE,
-        help="kind of subwords (default: %(default)s)",
-    )
-    train.add_argument(
-        "--size",
-        type=options.integer(1),
-        required=True,
-        metavar="N",
-        help="vocabulary size with tags (sentencepiece) or number of merges (subword-nmt), 1 or "
-        "more",
-    )
-    train.add_argument(
-        "--character-coverage",
-        type=options.number(0, 1, exclusive=True),
-        metavar="SHARE",
-        help="for sentencepiece: share of the characters in the text that the vocabulary covers, "
-        "above 0, up to 1; 1.0 for English and 0.9998 for Japanese in the thesis (default: 1.0)",
-    )
-    train.add_argument(
-        "--model-type",
-        choices=("bpe", "unigram"),
-        help="for sentencepiece: byte-pair encoding, as in the thesis, or unigram language model "
-        "(default: bpe)",
-    )
+    add_options(train, SubwordTraining, ["kind", "size", "character_coverage", "model_type"])
     train.add_argument(
         "--tags",
         type=_tag,
         nargs="+",
-        default=[],
+        default=(),
         metavar="TAG",
         help="tags that are never split, such as <BT> <FT>",
     )
@@ -127,11 +101,7 @@ def _train(args: argparse.Namespace) -> None:
     trained, signature = train_subwords(
         watched(lines, "subwords train", "lines"),
         args.output,
-        args.size,
-        args.kind,
-        tags=args.tags,
-        character_coverage=args.character_coverage,
-        model_type=args.model_type,
+        SubwordTraining(**passed(args, SubwordTraining), tags=tuple(args.tags)),
         source=[str(path) for path in args.text],
         overwrite=args.overwrite,
     )

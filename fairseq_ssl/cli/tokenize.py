@@ -8,12 +8,13 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
-from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.io.outputs import exclusive, write_signature
+from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import preprocessor, train_truecaser
+from fairseq_ssl.text.tokenization import Preprocessing, preprocessor, train_truecaser
 
 EXAMPLES = """\
   fairseq-ssl tokenize --moses de < train.de > train.tok.de
@@ -22,42 +23,15 @@ EXAMPLES = """\
   fairseq-ssl tokenize train.en --moses en --truecase case.en -o train.true.en
   cat train.tok.de news.tok.de | fairseq-ssl tokenize --train-truecase case.de
   fairseq-ssl tokenize train.tok.de --truecase case.de -o train.true.de"""
-RULES = ("aggressive_dash_splits", "no_escape", "normalize")
-"""Options of --moses."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tokenize`` to the parser."""
     options.add_input(parser, "text; tokenized text without --moses", "file")
-    parser.add_argument(
-        "--moses",
-        metavar="LANG",
-        help="tokenize with the rules of this language, such as de; languages without a list of "
-        "abbreviations use the English list",
-    )
-    parser.add_argument(
-        "--aggressive-dash-splits",
-        action="store_true",
-        help="split at dashes within words: well-known becomes well @-@ known",
-    )
-    parser.add_argument(
-        "--no-escape",
-        action="store_true",
-        help="do not escape & | < > ' \" [ ] as &amp; &#124; ...",
-    )
-    parser.add_argument(
-        "--normalize",
-        action="store_true",
-        help="normalize quotes, dashes and spaces with Moses' punctuation normalizer first",
-    )
+    names = ["moses", "aggressive_dash_splits", "no_escape", "normalize"]
+    add_options(parser, Preprocessing, names)
     truecasing = parser.add_argument_group("truecasing").add_mutually_exclusive_group()
-    truecasing.add_argument(
-        "--truecase",
-        type=Path,
-        metavar="MODEL",
-        help="write the first word of each sentence, and words in an unseen case, in their most "
-        "frequent case; MODEL is an output of --train-truecase or of Moses",
-    )
+    add_options(truecasing, Preprocessing, ["truecase"])
     truecasing.add_argument(
         "--train-truecase",
         type=Path,
@@ -71,35 +45,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the tokenized and truecased input, line by line, or a truecasing model."""
-    _check(args)
-    options.check_output(args.output or args.train_truecase, args.file, args.truecase)
-    rules = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalize)
-    parameters: dict[str, object] = {}
-    if args.moses:
-        parameters |= zip(("moses", "dashes", "escape", "normalize"), rules, strict=True)
-    lines = options.input_lines(args.file)
-    if args.moses or args.truecase:
-        lines = parallel_map(lines, args.jobs, preprocessor, *rules, args.truecase)
-    if args.train_truecase:
-        with exclusive(args.train_truecase):
-            _train(args, lines, parameters)
-        return
-    files = {}
-    if args.truecase:
-        parameters["truecase_digest"] = content_digest(args.truecase)
-        files["truecase"] = str(args.truecase)
-    options.write_lines(lines, args.output, Signature("tokenize", parameters, files))
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for incompatible options, and if nothing is to be done."""
-    for name in RULES:
-        if getattr(args, name) and not args.moses:
-            raise UsageError(f"{flag(name)} needs --moses.")
-    if not (args.moses or args.truecase or args.train_truecase):
+    config = Preprocessing(**passed(args, Preprocessing))
+    if not (config.moses or config.truecase or args.train_truecase):
         raise UsageError("Pass --moses, --truecase or --train-truecase.")
     if args.train_truecase and args.output:
         raise UsageError("--train-truecase writes a model and no text. Drop --output.")
+    options.check_output(args.output or args.train_truecase, args.file, config.truecase)
+    lines = options.input_lines(args.file)
+    if config.moses or config.truecase:
+        lines = parallel_map(lines, args.jobs, preprocessor, config)
+    if args.train_truecase:
+        with exclusive(args.train_truecase):
+            _train(args, lines, config.rules())
+        return
+    parameters, files = config.rules(), {}
+    if config.truecase:
+        parameters["truecase_digest"] = content_digest(config.truecase)
+        files["truecase"] = str(config.truecase)
+    options.write_lines(lines, args.output, Signature("tokenize", parameters, files))
 
 
 def _train(args: argparse.Namespace, lines: Iterator[str], rules: dict[str, object]) -> None:

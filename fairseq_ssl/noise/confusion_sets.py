@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
@@ -146,14 +146,13 @@ def build_confusion_sets(
     Args:
         counts: counts by word; words of two letters or more, without digits, get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
-        min_count: min count of a word, 1 or more
+        min_count: min count of a word
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of words done
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
     {'their': ('there',), 'there': ('their',)}
     """
-    check_positive("min_count", min_count)
     words = known_words(counts, min_count)
     checker = checker or SymSpell(words)
     finder = ConfusionFinder(checker, frozenset(words))
@@ -196,7 +195,7 @@ def build_confusion_sets_file(
         inputs: tokenized text files, gzip if the name ends with ``.gz``
         output: file with one line per set: word, tab, confusable words separated by spaces
         aspell: language of Aspell's dictionary (default: use SymSpell)
-        min_count: min count of a word, 1 or more
+        min_count: min count of a word
         overwrite: replace an existing output
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of lines counted and of words done
@@ -207,7 +206,7 @@ def build_confusion_sets_file(
         raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
     with exclusive(output):
         words = _count_words(inputs, progress)
-        known = known_words(words, min_count) if min_count > 0 else {}
+        known = known_words(words, min_count)
         checker = SymSpell(known) if aspell is None else Aspell(aspell)
         looked_up = sum(map(len, word_batches(known)))
         if not looked_up:

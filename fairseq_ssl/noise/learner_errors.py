@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, check_positive, import_optional
+from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
@@ -189,13 +189,12 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
 
     Args:
         pairs: pairs of a written and a corrected line, tokens separated by spaces
-        min_count: min count of a word, or of a pair of words, 1 or more
+        min_count: min count of a word, or of a pair of words
 
     >>> errors = count_learner_errors([("I like the nature", "I like nature")])
     >>> errors.deleted, errors.kinds["delete"]
     ({'the': 1}, 1)
     """
-    check_positive("min_count", min_count)
     counter = LearnerErrorCounter()
     for written, corrected in checked_pairs(pairs):
         counter.add(written, corrected)
@@ -229,11 +228,10 @@ def count_learner_errors_file(
         source: text as written, gzip if the name ends with ``.gz``
         target: corrected text
         output: JSON file, for `LearnerErrors.read`
-        min_count: min count of a word, or of a pair of words, 1 or more; rarer words still count
+        min_count: min count of a word, or of a pair of words; rarer words still count
             in the numbers of errors
         progress: called with the number of pairs done
     """
-    check_positive("min_count", min_count)
     source, target, output = Path(source), Path(target), Path(output)
     check_distinct([source, target], [output])
     with exclusive(output):

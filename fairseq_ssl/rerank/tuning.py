@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import DataError, UsageError, check_integer, nearest
+from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import sum_metric
+from fairseq_ssl.metrics.bleu import SUM_METRICS, sum_metric
 from fairseq_ssl.metrics.metric import TextSource, text_label, text_lines
+from fairseq_ssl.options import check, option
 from fairseq_ssl.rerank.candidates import (
     Candidates,
     CandidateStatistics,
@@ -26,7 +27,6 @@ from fairseq_ssl.rerank.candidates import (
 )
 from fairseq_ssl.rerank.nbest import NBest
 from fairseq_ssl.rerank.weights import (
-    FOLDS,
     FeatureValue,
     WeightSearch,
     check_weights,
@@ -35,9 +35,47 @@ from fairseq_ssl.rerank.weights import (
     score_bounds,
 )
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import LineRewriter
+from fairseq_ssl.text.tokenization import moses_detokenizer, moses_option, subwords_option
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TuningConfig:
+    """The metric, the text that it reads, and the scores to weight."""
+
+    metric: str = option(
+        "bleu", "corpus score to maximize, as computed by sacreBLEU", choices=SUM_METRICS
+    )
+    tokenize: str = option(
+        "13a",
+        "tokenizer of sacreBLEU, such as ja-mecab, zh or none, for bleu",
+        metavar="NAME",
+    )
+    subwords: str = subwords_option("none")
+    moses: str | None = moses_option()
+    features: tuple[str, ...] | None = option(
+        None,
+        "scores to weight",
+        usual="all scores that every candidate has",
+        parse=lambda words: tuple(words.split(",")),
+        metavar="NAME,NAME,...",
+    )
+    folds: int = option(
+        5,
+        "number of folds of cross-validation, which shows the gain on unseen sentences, 2 or more, "
+        "or 0 for none",
+        metavar="K",
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.folds < 0 or self.folds == 1:
+            raise UsageError(f"`folds` is {self.folds}. Expected 0, or 2 or more.")
+        if self.metric != "bleu" and self.tokenize != "13a":
+            raise UsageError(f"`tokenize` is an option of bleu. The metric is {self.metric}.")
+        if self.features is not None and not self.features:
+            raise UsageError("`features` is empty. Expected at least one name of a score.")
 
 
 @dataclass(frozen=True)
@@ -55,10 +93,7 @@ class TuningData:
         cls,
         nbest: NBest,
         references: Sequence[TextSource],
-        metric: str = "bleu",
-        tokenize: str = "13a",
-        features: Sequence[str] | None = None,
-        rewrite: LineRewriter = str,
+        config: TuningConfig,
         weights: Mapping[str, float] | None = None,
     ) -> TuningData:
         """Collect the scores of all candidates and compute their metric counts.
@@ -66,22 +101,16 @@ class TuningData:
         Args:
             nbest: n-best list
             references: one text per annotator, one sentence per line
-            metric: ``bleu``, ``chrf`` or ``chrf++``
-            tokenize: tokenizer of sacreBLEU for ``bleu``
-            features: names of scores (default: all scores that every candidate has)
-            rewrite: function from a candidate to the text that is scored, such as a detokenizer
+            config: options
             weights: weights by score name; each name must be a score of the list (default: none)
         """
         if not isinstance(nbest, NBest):
             raise TypeError(f"Expected an NBest, not {nbest!r}. NBest.read reads a file.")
-        if metric != "bleu" and tokenize != "13a":
-            raise UsageError(f"`tokenize` is an option of bleu. The metric is {metric}.")
         if not references:
             raise UsageError("There are no references. Expected at least one list of references.")
-        sums = sum_metric(metric, tokenize)
-        names = _shared_features(nbest) if features is None else list(features)
-        if features is not None and not names:
-            raise UsageError("`features` is empty. Expected at least one name of a score.")
+        sums = sum_metric(config.metric, config.tokenize)
+        rewrite = moses_detokenizer(config.subwords, config.moses)
+        names = _shared_features(nbest) if config.features is None else list(config.features)
         known = nbest.sentences[0].candidates[0].scores
         for name in names if weights is None else {**dict.fromkeys(names), **weights}:
             if name not in known:
@@ -103,7 +132,7 @@ class TuningData:
             [rewrite(candidate.text) for candidate in group.candidates] for group in nbest.sentences
         ]
         statistics = CandidateStatistics.of(sums, outputs, texts)
-        return cls(candidates, statistics, metric, nbest.name, labels)
+        return cls(candidates, statistics, config.metric, nbest.name, labels)
 
     def score(self, weights: Weights) -> float:
         """Return the corpus score of the candidates that the weights select."""
@@ -176,13 +205,9 @@ class TunedWeights:
 def tune(
     nbest: NBest,
     references: Sequence[TextSource],
-    metric: str = "bleu",
+    config: TuningConfig | None = None,
     *,
-    tokenize: str = "13a",
-    features: Sequence[str] | None = None,
-    rewrite: LineRewriter = str,
     search: WeightSearch | None = None,
-    folds: int = FOLDS,
     progress: ProgressFactory = silent_progress,
 ) -> TunedWeights:
     """Find the weights that maximize the corpus score of the best candidates (thesis, eq. 5.2).
@@ -190,24 +215,17 @@ def tune(
     Args:
         nbest: n-best list of development sentences
         references: one text per annotator, one sentence per line
-        metric: ``bleu``, ``chrf`` or ``chrf++``
-        tokenize: tokenizer of sacreBLEU for ``bleu``
-        features: names of scores (default: all scores that every candidate has)
-        rewrite: function from a candidate to the text that is scored, such as a detokenizer
+        config: options
         search: search method (default: line search with 20 restarts)
-        folds: number of cross-validation folds, 2 or more, or 0 for no cross-validation
         progress: called with the number of evaluated points and starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
-        >>> tune(nbest, [["cat"]], "chrf", folds=0).weights
+        >>> tune(nbest, [["cat"]], TuningConfig("chrf", folds=0)).weights
         {'s': 1.0, 't': 1.0}
     """
-    check_integer("folds", folds, 0)
-    if folds == 1:
-        raise UsageError("`folds` is 1. Expected 0, or 2 or more.")
-    search = search or WeightSearch()
-    data = TuningData.of(nbest, references, metric, tokenize, features, rewrite)
+    config, search = config or TuningConfig(), search or WeightSearch()
+    data, folds = TuningData.of(nbest, references, config), config.folds
     candidates, statistics = data.candidates, data.statistics
     if len(candidates.scores) < folds:
         raise DataError(
@@ -249,6 +267,19 @@ class FeatureAnalysis:
             "signature": str(self),
         }
 
+    def table(self) -> Iterator[str]:
+        """Yield the lines of a table with the scores, and each feature's weight and scores."""
+        for name, score in self.scores.items():
+            yield f"{name}\t{score:.2f}"
+        yield from ("", "feature\tweight\talone\twithout\tlost")
+        full = self.scores["these weights"]
+        for name, value in self.features.items():
+            lost = None if value.without is None else full - value.without
+            numbers = (value.alone, value.without, lost)
+            cells = ["-" if number is None else f"{number:.2f}" for number in numbers]
+            yield "\t".join([name, f"{self.weights[name]:.6g}", *cells])
+        yield str(self)
+
     def __str__(self) -> str:
         return _short_signature("rerank-report", self.parameters)
 
@@ -257,11 +288,8 @@ def analyze(
     nbest: NBest,
     references: Sequence[TextSource],
     weights: Mapping[str, float],
-    metric: str = "bleu",
+    config: TuningConfig | None = None,
     *,
-    tokenize: str = "13a",
-    features: Sequence[str] | None = None,
-    rewrite: LineRewriter = str,
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
@@ -271,20 +299,17 @@ def analyze(
         nbest: n-best list of development sentences
         references: one text per annotator, one sentence per line
         weights: weights by score name, 0 or more, such as those of `tune`
-        metric: ``bleu``, ``chrf`` or ``chrf++``
-        tokenize: tokenizer of sacreBLEU for ``bleu``
-        features: names of scores (default: all scores that every candidate has)
-        rewrite: function from a candidate to the text that is scored, such as a detokenizer
+        config: options
         search: search of weights without a score (default: line search with 20 restarts)
         progress: called with the number of evaluated points and starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
-        >>> analyze(nbest, [["cat"]], {"t": 1}, "chrf").scores["best by corpus"]
+        >>> analyze(nbest, [["cat"]], {"t": 1}, TuningConfig("chrf")).scores["best by corpus"]
         100.0
     """
-    search = search or WeightSearch()
-    data = TuningData.of(nbest, references, metric, tokenize, features, rewrite, weights)
+    config, search = config or TuningConfig(), search or WeightSearch()
+    data = TuningData.of(nbest, references, config, weights)
     candidates, statistics = data.candidates, data.statistics
     done = progress("rerank tune", "trials")
     named = dict.fromkeys(candidates.names, 0.0) | check_weights(weights)

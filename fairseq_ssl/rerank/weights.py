@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import DataError, UsageError, check_choice, check_integer
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.text_files import parse_json, read_lines
+from fairseq_ssl.options import check, option
 from fairseq_ssl.rerank.candidates import (
     SCORE_UNITS,
     Candidates,
@@ -158,8 +159,6 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
     return checked
 
 
-METHODS = ("grid", "mert")
-FOLDS = 5
 DRAWS = 100
 """Number of random selections of one candidate per sentence, whose scores are averaged."""
 MAX_PARTS = 1000
@@ -176,21 +175,25 @@ def ignore(trials: int) -> None:
 class WeightSearch:
     """Search method for weights from 0 to 1 that maximize the corpus score (thesis, eq. 5.2)."""
 
-    method: str = "mert"
-    """``grid`` for all points of a grid, as in the thesis; ``mert`` for line search (Och, 2003)."""
-    step: float = 0.1
-    """Step of the grid, 1 / N for a divisor N of 1,000,000, up to 1000."""
-    restarts: int = RESTARTS
-    """Number of random start points of the line search, 0 or more."""
-    seed: int = 1
-    """Random seed of the line search and of the folds, 0 or more."""
+    method: str = option(
+        "mert",
+        "grid: all points of a grid, as in the thesis; mert: exact line search (Och, 2003), which "
+        "takes seconds for any number of features",
+        choices=("grid", "mert"),
+    )
+    step: float = option(
+        0.1,
+        "step of the grid, 1 / N, such as 0.05, 0.001 to 1; J features have (1/S + 1)^J points, "
+        "1.8 million for 6 features",
+        metavar="S",
+    )
+    restarts: int = option(RESTARTS, "number of random start points of the line search", low=0)
+    seed: int = option(1, "random seed of the line search and of the folds", low=0)
     executor: Executor = ONE_PROCESS
     """`Executor` for the grid search."""
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, METHODS)
-        for name in ("restarts", "seed"):
-            check_integer(name, getattr(self, name), 0)
+        check(self)
         parts = self.parts
         if not parts or abs(parts * self.step - 1) > 1e-9 or SCORE_UNITS % parts:
             raise UsageError(
@@ -230,7 +233,7 @@ def cross_validate(
     search: WeightSearch,
     candidates: Candidates,
     statistics: CandidateStatistics,
-    number: int = FOLDS,
+    number: int,
     done: ProgressCallback = ignore,
 ) -> float:
     """Return the corpus score if each fold uses weights that are tuned on the other folds.

@@ -142,6 +142,13 @@ class VectorTraining:
     )
     sample: float = 1e-4
     """Threshold of subsampling of frequent words, 0 for no subsampling."""
+    tokenize: str = option(
+        "none",
+        "tokenizer of sacreBLEU that finds the words, such as ja-mecab, zh or 13a; use the same "
+        "for rerank vectors and post-ensemble",
+        usual="none, words separated by spaces",
+        metavar="NAME",
+    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -153,7 +160,6 @@ def train_vectors(
     texts: Sequence[str | Path],
     output: str | Path,
     training: VectorTraining | None = None,
-    tokenize: str = "none",
     progress: ProgressFactory = silent_progress,
 ) -> Signature:
     """Train skip-gram vectors with character n-grams (Bojanowski et al., 2017).
@@ -165,7 +171,6 @@ def train_vectors(
         texts: text files, one sentence per line
         output: ``.vec`` or ``.vec.gz`` file for word vectors, ``.bin`` file to include n-grams
         training: hyper-parameters (default: `VectorTraining()`)
-        tokenize: tokenizer of sacreBLEU, or ``none`` for tokens separated by spaces
         progress: called with the number of lines done
 
     Returns:
@@ -175,7 +180,7 @@ def train_vectors(
     if not output.name.endswith(VECTOR_SUFFIXES):
         raise UsageError(f"{output} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
     training = training or VectorTraining()
-    rewrite = bleu_words(tokenize)
+    rewrite = bleu_words(training.tokenize)
     gensim = import_optional("gensim.models.fasttext", "Training word vectors", "wmt")
     model = gensim.FastText(
         vector_size=training.dimensions,
@@ -202,7 +207,7 @@ def train_vectors(
     with exclusive(output):
         _write(model, gensim, output)
         write_counts(counts, output.with_name(f"{output.name}.counts"))
-    parameters = {"words": len(model.wv), **vars(training), "tokenize": tokenize}
+    parameters = {"words": len(model.wv), **vars(training)}
     signature = Signature("word-vectors", parameters, {"text": list(map(str, texts))})
     write_signature(signature, output)
     return signature

@@ -282,26 +282,53 @@ def truecaser(model: str | Path) -> LineRewriter:
     return BuiltRewriter(truecase, truecaser, model)
 
 
-def preprocessor(
-    moses: str | None = None,
-    dashes: bool = False,
-    escape: bool = True,
-    normalize: bool = False,
-    truecase: str | Path | None = None,
-) -> LineRewriter:
-    """Return a function that tokenizes a line, if `moses` is a language, and then truecases it.
+@dataclass(frozen=True)
+class Preprocessing:
+    """Options of `preprocessor`."""
 
-    Args:
-        moses: language of the Moses tokenizer.
-        dashes: see `moses_tokenizer`.
-        escape: see `moses_tokenizer`.
-        normalize: see `moses_tokenizer`.
-        truecase: truecasing model.
-    """
-    tokenize = moses_tokenizer(moses, dashes, escape, normalize) if moses else str
-    if truecase is None:
+    moses: str | None = option(
+        None,
+        "tokenize with the rules of this language, such as de; languages without a list of "
+        "abbreviations use the English list",
+        metavar="LANG",
+    )
+    aggressive_dash_splits: bool = option(
+        False, "split at dashes within words: well-known becomes well @-@ known"
+    )
+    no_escape: bool = option(False, "do not escape & | < > ' \" [ ] as &amp; &#124; ...")
+    normalize: bool = option(
+        False, "normalize quotes, dashes and spaces with Moses' punctuation normalizer first"
+    )
+    truecase: Path | None = option(
+        None,
+        "write the first word of each sentence, and words in an unseen case, in their most "
+        "frequent case; MODEL is an output of --train-truecase or of Moses",
+        metavar="MODEL",
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("aggressive_dash_splits", "no_escape", "normalize"):
+            if getattr(self, name) and not self.moses:
+                raise UsageError(f"`{name}` needs `moses`.")
+
+    def rules(self) -> dict[str, Any]:
+        """Return the language and the rules of `moses_tokenizer`, or {} without a language."""
+        if not self.moses:
+            return {}
+        return {
+            "moses": self.moses,
+            "dashes": self.aggressive_dash_splits,
+            "escape": not self.no_escape,
+            "normalize": self.normalize,
+        }
+
+
+def preprocessor(config: Preprocessing) -> LineRewriter:
+    """Return a function that tokenizes a line, if `moses` is a language, and then truecases it."""
+    tokenize = moses_tokenizer(*config.rules().values()) if config.moses else str
+    if config.truecase is None:
         return tokenize
-    cased = truecaser(truecase)
+    cased = truecaser(config.truecase)
     return lambda line: cased(tokenize(line))
 
 

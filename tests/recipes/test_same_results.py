@@ -16,7 +16,9 @@ def test_every_command_but_serve_is_compared() -> None:
     commands = [SCRIPT["renamed"](new, table.moved) for _, new in table.commands.values()]
     lines = "\n".join(f"{command} " for command in commands)
     for verb in {*VERBS} - {"serve"}:
-        steps = [action.choices for action in verb_parser(verb)._actions if action.dest == "step"]
+        steps = [
+            action.choices for action in verb_parser(verb)._actions if action.dest == "step_name"
+        ]
         for step in steps[0] or () if steps else [""]:
             assert f"fairseq-ssl {verb} {step}".rstrip() + " " in lines
 

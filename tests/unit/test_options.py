@@ -25,11 +25,12 @@ from fairseq_ssl.inference.server import ServerLimits
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.noise.block_noise import NOISES
 from fairseq_ssl.options import add_options, check, describe, option, options_of, passed
-from fairseq_ssl.rerank.word_vectors import VectorTraining
+from fairseq_ssl.rerank import TuningConfig, VectorTraining, WeightSearch
 from fairseq_ssl.text import specs
 from fairseq_ssl.text.labeled_text import PreparationConfig
 from fairseq_ssl.text.position_data import PositionDataConfig
 from fairseq_ssl.text.postprocessing import Postprocessing
+from fairseq_ssl.text.subwords.model import SubwordTraining
 from fairseq_ssl.text.tokenization import Detokenization
 
 KINDS = [
@@ -39,15 +40,13 @@ KINDS = [
 CONFIGS: list[tuple[type[Any], dict[str, Any]]] = [
     *((kind, {}) for kind in (LengthBleuConfig, ShiftSimilarityConfig, SwappedBleuConfig)),
     *((kind, {}) for kind in (TokenWinsConfig, Postprocessing, Detokenization, PositionDataConfig)),
-    (CheckpointSelection, {}),
+    *((kind, {}) for kind in (CheckpointSelection, EditDataConfig, EditDictionaryConfig)),
+    *((kind, {}) for kind in (ServerLimits, TuningConfig, VectorTraining, WeightSearch)),
     (CorrectionConfig, {"models": ["model.pt"]}),
     (DecodingConfig, {"model": ["model.pt"]}),
-    (EditDataConfig, {}),
-    (EditDictionaryConfig, {}),
     (PreparationConfig, {"labeled": "train.tsv"}),
     (ScoringConfig, {"kind": "translation", "models": ["model.pt"]}),
-    (ServerLimits, {}),
-    (VectorTraining, {}),
+    (SubwordTraining, {"size": 100}),
 ]
 """Classes with options, and the arguments that they need."""
 RESOURCES: dict[str, Any] = {"unigrams": None, "mask_token": 0, "confusions": {}, "sides": 2}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.outputs import signature_path, write_signature
 from fairseq_ssl.io.text_files import read_json
+from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import (
     VOCABULARY_SUFFIX,
@@ -46,15 +48,49 @@ class SubwordModel(Protocol):
         """Yield the subwords of the vocabulary with their counts."""
 
 
+@dataclass(frozen=True)
+class SubwordTraining:
+    """Options of the training of a subword model."""
+
+    size: int = option(
+        MISSING,
+        "vocabulary size with tags (sentencepiece) or number of merges (subword-nmt)",
+        low=1,
+    )
+    kind: str = option(SENTENCEPIECE, "kind of subwords", choices=SUBWORD_KINDS)
+    character_coverage: float | None = option(
+        None,
+        "for sentencepiece: share of the characters in the text that the vocabulary covers, 1.0 "
+        "for English and 0.9998 for Japanese in the thesis",
+        above=0,
+        high=1,
+        usual="1.0",
+        metavar="SHARE",
+    )
+    model_type: str | None = option(
+        None,
+        "for sentencepiece: byte-pair encoding, as in the thesis, or unigram language model",
+        choices=("bpe", "unigram"),
+        usual="bpe",
+    )
+    tags: tuple[str, ...] = ()
+    """Tokens that are never segmented, such as ``<BT>``."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        _check_tags(self.tags)
+        is_given = self.character_coverage is not None or self.model_type is not None
+        if self.kind != SENTENCEPIECE and is_given:
+            raise UsageError(
+                f"`character_coverage` and `model_type` need the kind {SENTENCEPIECE}."
+            )
+
+
 def train_subwords(
     lines: Iterable[str],
     prefix: Path,
-    size: int,
-    kind: str = SENTENCEPIECE,
+    config: SubwordTraining,
     *,
-    tags: Sequence[str] = (),
-    character_coverage: float | None = None,
-    model_type: str | None = None,
     source: Sequence[str] = (),
     overwrite: bool = False,
 ) -> tuple[TrainedSubwords, Signature]:
@@ -64,31 +100,23 @@ def train_subwords(
         lines: training text, tokenized for subword-nmt.
         prefix: prefix of the outputs PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt),
             and PREFIX.vocab.
-        size: vocabulary size including tags (sentencepiece), or number of merges (subword-nmt).
-        kind: `SENTENCEPIECE` or `SUBWORD_NMT`.
-        tags: tokens that are never segmented, such as ``<BT>``.
-        character_coverage: share of characters covered by the vocabulary, for sentencepiece
-            (default: 1).
-        model_type: ``bpe`` or ``unigram``, for sentencepiece (default: bpe).
+        config: options.
         source: names of the training files, for the signature.
         overwrite: whether to replace an existing model.
     """
-    _check_tags(tags)
-    package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
-    options: dict[str, Any] = {"tags": list(dict.fromkeys(tags))}
-    if kind == SENTENCEPIECE:
-        options["coverage"] = 1.0 if character_coverage is None else character_coverage
-        options["model_type"] = model_type or "bpe"
-    elif character_coverage is not None or model_type is not None:
-        raise UsageError(f"`character_coverage` and `model_type` need the kind {SENTENCEPIECE}.")
+    package = subword_nmt_model if config.kind == SUBWORD_NMT else sentencepiece_model
+    options: dict[str, Any] = {"tags": list(dict.fromkeys(config.tags))}
+    if config.kind == SENTENCEPIECE:
+        options["coverage"] = config.character_coverage or 1.0
+        options["model_type"] = config.model_type or "bpe"
     for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
         path = with_suffix(prefix, suffix)
         if path.exists() and not overwrite:
             raise UsageError(
                 f"{path} exists. Set `overwrite` to replace it, or choose another output."
             )
-    trained = package.train(lines, prefix, size, **options)
-    params = {"kind": kind, "lines": trained.lines, "size": size, **options}
+    trained = package.train(lines, prefix, config.size, **options)
+    params = {"kind": config.kind, "lines": trained.lines, "size": config.size, **options}
     signature = Signature("subwords", params, {"text": list(source)})
     write_signature(signature, trained.model)
     return trained, signature

@@ -25,11 +25,12 @@ def test_read_tune_and_apply(tmp_path: Path) -> None:
     nbest = rerank.NBest.read(tmp_path / "dev.nbest")
     assert nbest.features == ["good", "bad"]
     search = rerank.WeightSearch("grid", step=0.5)
-    tuned = rerank.tune(nbest, [REFERENCE], tokenize="none", search=search, folds=2)
+    config = rerank.TuningConfig(tokenize="none", folds=2)
+    tuned = rerank.tune(nbest, [REFERENCE], config, search=search)
     assert rerank.apply(nbest, tuned.weights) == REFERENCE
     assert tuned.scores["these weights"] == pytest.approx(100)
     assert tuned.parameters["search"] == "grid"
-    analysis = rerank.analyze(nbest, [REFERENCE], {"good": 1}, tokenize="none")
+    analysis = rerank.analyze(nbest, [REFERENCE], {"good": 1}, config)
     assert analysis.features["good"].alone == pytest.approx(100)
     assert analysis.weights == {"good": 1, "bad": 0}
 
@@ -40,7 +41,9 @@ def test_only_the_ratio_of_weights_selects_candidates(scale: float) -> None:
     assert rerank.apply(nbest, {"s": 2 * scale, "t": scale}) == ["a"]
     assert rerank.apply(nbest, {"s": 4 * scale, "t": scale}) == ["b"]
     assert rerank.apply(nbest, {"s": 3 * scale, "t": scale}) == ["b"], "a tie"
-    analysis = rerank.analyze(nbest, [["a"]], {"s": 2 * scale, "t": scale}, "chrf")
+    analysis = rerank.analyze(
+        nbest, [["a"]], {"s": 2 * scale, "t": scale}, rerank.TuningConfig("chrf")
+    )
     assert analysis.scores["these weights"] == 100
     assert analysis.weights == {"s": 2 * scale, "t": scale}
 
@@ -69,13 +72,11 @@ def test_wrong_requests_name_the_culprit() -> None:
         "'bad'": lambda: rerank.apply(nbest, {"good": 5e6, "bad": 1}),
         "nan": lambda: rerank.analyze(nbest, references, {"good": float("nan")}),
         "extra": lambda: rerank.analyze(nbest, references, {"good": 1, "extra": 2}),
-        "folds": lambda: rerank.tune(nbest, references, folds=2.5),  # type: ignore[arg-type]
-        "metric": lambda: rerank.tune(nbest, references, "ter", folds=0),
-        "features": lambda: rerank.tune(nbest, references, features=[]),
-        "no references": lambda: rerank.tune(nbest, [], folds=0),
+        "folds": lambda: rerank.TuningConfig(folds=1),
+        "features": lambda: rerank.TuningConfig(features=()),
+        "no references": lambda: rerank.tune(nbest, []),
         "reference 0": lambda: rerank.tune(nbest, [REFERENCE[:1]]),
         "step": lambda: rerank.WeightSearch("grid", step=0.3),
-        "method": lambda: rerank.WeightSearch("gird"),
         "no n-best lists": lambda: rerank.merge({}),
         "systems": lambda: rerank.post_ensemble([REFERENCE], Path("x.vec")),
     }
