@@ -110,10 +110,10 @@ def system_error(error: BaseException) -> OSError | None:
 
     On a full disk, torch raises a RuntimeError that is caused by an OSError.
     """
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__
-    return found
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

@@ -111,8 +111,8 @@ def _known(
             value = action.default
         elif not _is_of(action, value):
             raise DataError(
-                f"The option {group}.{name} of the checkpoint is {str(value)[:60]!r}; expected "
-                f"{_expected(action)}. Nothing was exported."
+                f"The option {group}.{name} of the checkpoint is {str(value)[:60]!r}, which is not "
+                "a value of this option. Nothing was exported."
             )
         kept[name] = value
     return kept
@@ -161,16 +161,6 @@ def _is_literal(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_literal, value))
     return value is None or isinstance(value, (bool, int, float))
-
-
-def _expected(action: argparse.Action) -> str:
-    if action.nargs == 0:
-        return "True or False"
-    if action.choices is not None:
-        return f"one of {', '.join(map(str, action.choices))}"
-    if action.type in (int, float):
-        return "a number"
-    return "a name, numbers, or a list of them"
 
 
 def _plain(value: Any) -> Any:

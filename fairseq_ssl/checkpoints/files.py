@@ -200,6 +200,16 @@ def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     }
 
 
+def weight_difference(weights: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> str | None:
+    """Return the first difference between the names and shapes of weights, or None."""
+    if missing := weights.keys() ^ others.keys():
+        return f"only one of them has the weight {min(missing)!r}"
+    for name, weight in weights.items():
+        if weight.shape != others[name].shape:
+            return f"{name!r} is of shape {tuple(weight.shape)} against {tuple(others[name].shape)}"
+    return None
+
+
 def model_options(state: State) -> dict[str, Any]:
     """Return the model options of a checkpoint, from `args` or `cfg`."""
     options = state.get("args") or (state.get("cfg") or {}).get("model")

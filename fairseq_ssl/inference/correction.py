@@ -174,7 +174,6 @@ class Corrector(loading.ConfiguredModel):
             models: a checkpoint, or several for an ensemble, which can be a list.
             options: fields of `CorrectionConfig`, such as `iterations`.
         """
-        loading.check_fields(CorrectionConfig, options)
         paths = models[0] if len(models) == 1 and isinstance(models[0], (list, tuple)) else models
         return cls(CorrectionConfig(tuple(cast("Sequence[str | Path]", paths)), **options))
 
@@ -190,36 +189,36 @@ class Corrector(loading.ConfiguredModel):
         """
         lines = line_list(lines, "the text")
         sentences = [self._segment(line) for line in lines]
-        flat = [sentence for some in sentences for sentence in some]
+        flat = [sentence for in_line in sentences for sentence in in_line]
         spelled = [self._spelling(sentence.tokens) for sentence in flat]
         corrections = self._tagger.correct(list(map(" ".join, spelled)), self.config.batch_size)
-        found = zip(flat, spelled, corrections, strict=True)
+        triples = zip(flat, spelled, corrections, strict=True)
         return [
-            self._corrected_line(line, list(islice(found, len(some))))
-            for line, some in zip(lines, sentences, strict=True)
+            self._corrected_line(line, list(islice(triples, len(in_line))))
+            for line, in_line in zip(lines, sentences, strict=True)
         ]
 
     def _corrected_line(
-        self, line: str, found: Sequence[tuple[Sentence, Sequence[str], Any]]
+        self, line: str, triples: Sequence[tuple[Sentence, Sequence[str], Any]]
     ) -> CorrectedLine:
         replaced: list[LineEdit] = []
         edits: list[Edit] = []
-        for sentence, spelled, correction in found:
+        for sentence, spelled, correction in triples:
             if list(correction.tokens) == sentence.tokens:
                 continue
             changes = token_edits(sentence.tokens, list(correction.tokens))
             replaced += line_edits(line, sentence, changes)
             typed = self._typed(sentence.tokens, correction.tokens, changes)
             probabilities = change_probabilities(
-                sentence.tokens, list(spelled), [one for one, _ in typed], correction.edits
+                sentence.tokens, list(spelled), [edit for edit, _ in typed], correction.edits
             )
             edits += [
-                _edit(line, sentence, *one, probability)
-                for one, probability in zip(typed, probabilities, strict=True)
+                _edit(line, sentence, edit, kind, probability)
+                for (edit, kind), probability in zip(typed, probabilities, strict=True)
             ]
         if self.config.tokenizer is None:
-            tokens = (correction.tokens for *_, correction in found)
-            return CorrectedLine(line, " ".join(" ".join(some) for some in tokens), tuple(edits))
+            texts = (" ".join(correction.tokens) for *_, correction in triples)
+            return CorrectedLine(line, " ".join(texts), tuple(edits))
         return CorrectedLine(line, apply_line_edits(line, replaced), tuple(edits))
 
     def _typed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from fairseq_ssl.inference.loading import (
     set_threads,
     torch_device,
 )
-from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses, option_words
+from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import is_worker
 from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
 from fairseq_ssl.io.outputs import build_once, is_done, write_signature
@@ -43,6 +43,9 @@ NOT_SUPPORTED = (
     *("max_tokens", "batch_size", "buffer_size", "bf16", "amp", "num_shards", "shard_id"),
 )
 """Options of fairseq-interactive that do not apply to the translation of blocks of sentences."""
+
+Hypotheses = list[str] | None
+"""Hypotheses of a sentence, best first. Empty if the search drops all; None if it failed."""
 
 
 class CTranslate2Decoder:
@@ -119,15 +122,19 @@ class CTranslate2Decoder:
             self.translator = self._translator()
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`.
+        """Return the hypotheses of each sentence.
 
         Sentences that are too long for the model have None.
+
+        Args:
+            sentences: tokens of each sentence.
+            ids: unique id of each sentence, which seeds noisy beam search.
         """
         config = self.config
         if any(len(tokens) > self.longest for tokens in sentences):
             fitting = [row for row, tokens in enumerate(sentences) if len(tokens) <= self.longest]
-            found = self.decode([sentences[row] for row in fitting], [ids[row] for row in fitting])
-            by_row = dict(zip(fitting, found, strict=True))
+            rows = self.decode([sentences[row] for row in fitting], [ids[row] for row in fitting])
+            by_row = dict(zip(fitting, rows, strict=True))
             return [by_row.get(row) for row in range(len(sentences))]
         search: dict[str, Any] = {"beam_size": config.beam}
         if config.sampling:
@@ -281,7 +288,7 @@ class FairseqDecoder:
         self.seed = int(seed)
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`.
+        """Return the hypotheses of each sentence, as in `CTranslate2Decoder.decode`.
 
         The random numbers of torch are the same before and after, for callers that train a model.
         """
@@ -440,3 +447,13 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
         if config.fluency_boost_data:
             options["fluency_boost_data"] = config.fluency_boost_data
     return options
+
+
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as command-line arguments. False omits an option."""
+    words = []
+    for name, value in options.items():
+        if value is not False:
+            option = f"--{name.replace('_', '-')}"
+            words.append(option if value is True else f"{option}={value}")
+    return words

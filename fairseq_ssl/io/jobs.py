@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
-from fairseq_ssl.io.executors import Executor, LocalExecutor, open_results
+from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.outputs import (
     ResumableFiles,
@@ -204,13 +204,13 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
     path = real_path(output)
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
-    for one in resolve_paths(inputs):
-        if one == path:
+    for source in resolve_paths(inputs):
+        if source == path:
             raise UsageError(f"{output} is an input. Choose another output.")
-        if one.parent == path.parent and one.name in names:
+        if source.parent == path.parent and source.name in names:
             raise UsageError(
-                f"{one.name} would be overwritten, since {output.name} needs a file of this name "
-                "next to it. Rename the file, or choose another output."
+                f"{source.name} would be overwritten, since {output.name} needs a file of this "
+                "name next to it. Rename the file, or choose another output."
             )
 
 
@@ -304,7 +304,8 @@ class TextInput:
             start, end = self._seek(file)
             begun = share_read(file) if self.position else 0.0
             blocks = byte_blocks(file, start, end, self.size, str(self))
-            for result in stack.enter_context(open_results(executor, function, blocks)):
+            # In Python 3.10, the generator would be closed by the garbage collector only.
+            for result in stack.enter_context(closing(executor.imap(function, blocks))):
                 share = share_read(file, begun) or None
                 if end is not None:
                     share = (result.end - start) / (end - start)

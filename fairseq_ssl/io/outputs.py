@@ -366,8 +366,8 @@ class ResumableFiles:
             self._save()  # the older state does not fit the new bytes, if this run is killed
         elif self.journal.exists():
             try:
-                found = parse_json(self.journal.read_text("utf-8"))
-                task, self._sizes, self.state = found["task"], found["sizes"], found["state"]
+                note = parse_json(self.journal.read_text("utf-8"))
+                task, self._sizes, self.state = note["task"], note["sizes"], note["state"]
                 kinds = [*map(type, self._sizes), type(task), type(self.state)]
                 if kinds != [int] * len(self.paths) + [dict, dict] or min(self._sizes) < 0:
                     raise ValueError
@@ -380,8 +380,9 @@ class ResumableFiles:
                 )
         for file, size in zip(self._files, self._sizes, strict=True):
             if file.tell() < size:
-                found = f"{file.name} has {file.tell()} bytes"
-                raise DataError(f"{found}. Expected {size} or more. {AGAIN}")
+                raise DataError(
+                    f"{file.name} has {file.tell()} bytes. Expected {size} or more. {AGAIN}"
+                )
             file.truncate(size)
             file.seek(size)
 
@@ -429,9 +430,9 @@ def complete(paths: Sequence[Path]) -> None:
 def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     """Return True if the files exist and the signature of the first one matches `task`."""
     with suppress(OSError, ValueError):
-        found = parse_json(signature_path(paths[0]).read_text("utf-8"))
+        stored = parse_json(signature_path(paths[0]).read_text("utf-8"))
         values = json.loads(json_text(task))
-        same = isinstance(found, dict) and all(found.get(key) == values[key] for key in values)
+        same = isinstance(stored, dict) and all(stored.get(key) == values[key] for key in values)
         return same and all(path.exists() for path in paths)
     return False
 

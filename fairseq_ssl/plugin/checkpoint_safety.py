@@ -189,7 +189,7 @@ def _patience_counter() -> Any:
     """Return the function in whose attributes fairseq-train counts, or None in other programs."""
     modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]
     functions = (getattr(module, "should_stop_early", None) for module in modules)
-    return next((one for one in functions if isinstance(one, FunctionType)), None)
+    return next((counter for counter in functions if isinstance(counter, FunctionType)), None)
 
 
 def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
