@@ -79,8 +79,12 @@ def library_errors(message: str) -> Iterator[None]:
     except BaseException as error:  # each package has its own exception types
         if not isinstance(error, Exception) and type(error).__module__ != RUST_PANICS:
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{message}: {reason}") from None
+        raise DataError(f"{message}: {first_line(error)}") from None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of the message of an exception, or its type without a message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def one_line(text: str) -> str:

@@ -85,11 +85,6 @@ def inference_config(
     return config
 
 
-def _named_values(options: Any) -> Any:
-    """Return the options of a Namespace as a dictionary. Other values are returned unchanged."""
-    return vars(options) if isinstance(options, argparse.Namespace) else options
-
-
 def _registered(registry: Mapping[str, Any], name: Any, default: str) -> str:
     return name if isinstance(name, str) and name in registry else default
 
@@ -244,10 +239,11 @@ def exported(
 
 def _criterion(state: State) -> dict[str, Any]:
     """Return the options of the criterion, also of checkpoints with `args` instead of `cfg`."""
-    options = _named_values((state.get("cfg") or {}).get("criterion"))
-    if isinstance(options, dict):
-        return options
-    options = dict(_named_values(state.get("args") or {}))
+    options = (state.get("cfg") or {}).get("criterion")
+    if options is not None:
+        return vars(options) if isinstance(options, argparse.Namespace) else options
+    options = state.get("args") or {}
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
     return {**options, "_name": options.get("criterion")}
 
 

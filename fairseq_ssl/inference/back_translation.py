@@ -13,7 +13,7 @@ from threading import Lock
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import UsageError, check_positive
+from fairseq_ssl.errors import UsageError, check_choice, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
 from fairseq_ssl.inference.loading import ConfiguredModel, model_params
 from fairseq_ssl.inference.translation import DecodingConfig
@@ -319,7 +319,7 @@ def back_translate_file(
         overwrite: whether to replace existing outputs.
         progress: called with the number of lines translated.
     """
-    _check_engine(engine)
+    check_choice("engine", engine, DECODERS)
     translations, stream = file_or_stream(output)
     if translations is None and (source_output or shard != (1, 1)):
         raise UsageError("`source_output` and `shard` need `output` to be a file.")
@@ -362,13 +362,8 @@ def needs_fairseq(config: DecodingConfig, engine: str) -> bool:
     return engine == "fairseq" or not (is_folder or Conversion.of(config).is_done())
 
 
-def _check_engine(engine: str) -> None:
-    if engine not in DECODERS:
-        raise UsageError(f"`engine` is {engine!r}. Expected {' or '.join(DECODERS)}.")
-
-
 def _prepare(config: DecodingConfig, engine: str) -> DecodingConfig:
-    _check_engine(engine)
+    check_choice("engine", engine, DECODERS)
     config = DECODERS[engine].prepare(config)
     return replace(config, model=tuple(Path(path).resolve() for path in config.model))
 

@@ -14,7 +14,7 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import require_checkpoints
 from fairseq_ssl.edits.alignment import change_probabilities, token_edits
 from fairseq_ssl.edits.decoding import CorrectionSearch
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError, check_choice, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
 from fairseq_ssl.io.executors import Executor, worker_number
@@ -84,8 +84,7 @@ class CorrectionConfig(CorrectionSearch):
         object.__setattr__(self, "weights", tuple(self.weights))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
-        if self.engine not in ENGINES:
-            raise UsageError(f"`engine` is {self.engine!r}. Expected {' or '.join(ENGINES)}.")
+        check_choice("engine", self.engine, ENGINES)
         if self.tokenizer not in (None, *TOKENIZERS):
             raise UsageError(
                 f"`tokenizer` is {self.tokenizer!r}. Expected {', '.join(TOKENIZERS)} or None."

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.ensembles import check_registered, load_models
 from fairseq_ssl.data.id_batches import padded_batches
-from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, UsageError, first_line, import_optional
 from fairseq_ssl.inference.loading import (
     TASKS,
     are_right_to_left,
@@ -153,7 +153,7 @@ class CTranslate2Decoder:
         except (RuntimeError, ValueError, MemoryError) as error:
             if not any(reason in str(error) for reason in TOO_LARGE):
                 raise DataError(
-                    f"CTranslate2 cannot decode with {config.model[0]}: {_first_line(error)}"
+                    f"CTranslate2 cannot decode with {config.model[0]}: {first_line(error)}"
                 ) from None
             return self._decode_halves(sentences, ids)
         return [[" ".join(tokens) for tokens in result.hypotheses] for result in results]
@@ -184,7 +184,7 @@ class CTranslate2Decoder:
             )
         except Exception as error:  # the C++ library raises many exception types
             raise DataError(
-                f"CTranslate2 cannot load {config.model[0]}: {_first_line(error)}. Export the "
+                f"CTranslate2 cannot load {config.model[0]}: {first_line(error)}. Export the "
                 "model again with fairseq-ssl export."
             ) from None
 
@@ -237,10 +237,6 @@ class Conversion:
         write_ctranslate2(to_stock(state), data, self.output, config.compute_type)
         params = {"checkpoint": str(self.checkpoint), **self._params()}
         write_signature(Signature("export", params), self.output)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _package() -> Any:
