@@ -223,10 +223,10 @@ def _tokens(
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
     missing = [name for name in names if name not in rows and not is_padding_entry(name)]
     if missing:
-        names = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
+        listed = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
         raise DataError(
             f"{len(missing)} of the dictionary's {len(symbols)} symbols are unknown to the "
-            f"language model in {folder}: {names}. Tokenize the text with the model's tokenizer, "
+            f"language model in {folder}: {listed}. Tokenize the text with the model's tokenizer, "
             "and binarize it with --srcdict and a dictionary of the model's symbols."
         )
     ids = [index for index, name in enumerate(names) if name in rows]

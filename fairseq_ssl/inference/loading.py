@@ -59,8 +59,7 @@ def check_weights(weights: Sequence[float], models: int) -> None:
     """Raise UsageError unless an ensemble of `models` models has equal (empty) or valid weights."""
     if weights and len(weights) != models:
         raise UsageError(
-            f"`weights` has {len(weights)} {'number' if len(weights) == 1 else 'numbers'} for "
-            f"{models} {'model' if models == 1 else 'models'}. Expected a number for each model."
+            f"`weights` has length {len(weights)}. Expected a number for each of {models} models."
         )
     if weights and not (min(weights) >= 0 < sum(weights) < math.inf):
         raise UsageError(f"`weights` is {tuple(weights)}. Expected 0 or more, a sum above 0.")

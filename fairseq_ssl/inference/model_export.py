@@ -65,8 +65,8 @@ def export(
             f"{output} exists. Set `overwrite` to replace it, or choose another output."
         )
     if to in TAGGER_FORMATS:
-        options = {"source_lang": source_lang, "target_lang": target_lang}
-        options = {name: value for name, value in options.items() if value}
+        languages = {"source_lang": source_lang, "target_lang": target_lang}
+        options = {name: value for name, value in languages.items() if value}
         options["data"] = str(data_dir or "")
         return _export_tagger(checkpoint, output, to, quantization, options)
     if to != "ctranslate2" and data_dir:

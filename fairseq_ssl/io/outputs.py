@@ -55,7 +55,6 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         yield
         return
     lock = path.with_name(f"{path.name}.lock")
-    created = [parent for parent in path.parents if not parent.exists()]
     while _held.setdefault(path, thread) != thread:
         if not wait:
             raise _busy(output)
@@ -71,9 +70,6 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
             os.close(descriptor)
     finally:
         del _held[path]
-        with suppress(OSError):  # remove created parents if they are empty
-            for parent in created:
-                parent.rmdir()
 
 
 @contextmanager
@@ -172,17 +168,10 @@ def signature_path(output: Path) -> Path:
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
     """Open and lock the lock file. Return its descriptor."""
-    attempts = 100
     with write_errors(output):
+        lock.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-            except FileNotFoundError:  # another run has just removed the folder
-                attempts -= 1
-                if not attempts:
-                    raise
-                continue
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             if os.fstat(descriptor).st_size:
                 os.close(descriptor)
                 raise UsageError(f"{lock} is not a lock. Rename it, or choose another output.")
