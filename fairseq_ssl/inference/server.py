@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
 import logging
 import re
 import resource
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairseq_ssl.errors import UsageError, import_optional
 from fairseq_ssl.inference.correction import CorrectedLine
-from fairseq_ssl.io.text_files import SURROGATE
+from fairseq_ssl.io.text_files import parse_json
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -325,14 +324,9 @@ class _Endpoints:
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
     """Return the lines of a request and the line end after each of them."""
     try:
-        content = json.loads(body.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise _RequestError(400, "The body is not UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise _RequestError(400, f"The body is not JSON: {error}.") from None
-    except (ValueError, RecursionError):
-        message = "The body is not valid JSON: too deep, or with a number of too many digits."
-        raise _RequestError(400, message) from None
+        content = parse_json(body)
+    except ValueError as error:
+        raise _RequestError(400, f"The body is not JSON in UTF-8: {error}.") from None
     if not isinstance(content, dict) or len(content) != 1:
         raise _RequestError(400, EXPECTED)
     (kind, value), *_ = content.items()
@@ -345,8 +339,6 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
             raise _RequestError(400, 'A string of "lines" has several lines. Expected one.')
     else:
         raise _RequestError(400, EXPECTED)
-    if any(map(SURROGATE.search, lines)):
-        raise _RequestError(400, "The text contains a surrogate without its pair.")
     length = sum(map(len, lines)) + len(lines) - 1
     if length > max_length:
         message = f"The text has {length:,} characters. Expected up to {max_length:,}."

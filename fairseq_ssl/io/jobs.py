@@ -18,7 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, OutputError, UsageError
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import file_fingerprint
@@ -29,6 +29,7 @@ from fairseq_ssl.io.outputs import (
     is_device,
     is_done,
     journal,
+    output_error,
     real_path,
 )
 from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
@@ -155,16 +156,9 @@ def _write(
             for chunk, state in chunks(files.state):
                 files.append(chunk, state)
             files.finish(signature())
-    except PermissionError as error:
-        named = f": {error.filename}" if error.filename else ""
-        raise DataError(f"{files.current} cannot be written: permission denied{named}.") from None
     except OSError as error:
-        named = f": {error.filename}" if error.filename else ""
-        resume = " to resume it" if files.journal.exists() else ""
-        raise DataError(
-            f"{files.current} could not be written: {error.strerror or error}{named}. Free some "
-            f"space, and run the same job again{resume}."
-        ) from None
+        resume = " Run the same job again to resume it." if files.journal.exists() else ""
+        raise OutputError(f"{output_error(files.current, error)}{resume}") from None
 
 
 def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
