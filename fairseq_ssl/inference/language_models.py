@@ -20,7 +20,6 @@ from fairseq_ssl.inference.loading import (
 from fairseq_ssl.inference.scoring import (
     Scored,
     ScoringConfig,
-    TokenLists,
     TokenPair,
     by_length,
     penalised,
@@ -52,7 +51,7 @@ class FairseqModels:
             words.bos(), words.eos(), words.pad(), words.unk(), int(self.loaded.task.mask_idx)
         )
 
-    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
+    def rows(self, sentences: Sequence[list[str]]) -> list[list[int]]:
         """Return the dictionary ids of each sentence, without start and end tokens."""
         return [token_ids(self.dictionary, sentence) for sentence in sentences]
 
@@ -115,7 +114,7 @@ class FolderModels:
             tokenizer.mask_token_id,
         )
 
-    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
+    def rows(self, sentences: Sequence[list[str]]) -> list[list[int]]:
         """Return the ids of each sentence, joined at spaces and segmented by the tokenizer."""
         if not sentences:
             return []

@@ -1,4 +1,4 @@
-"""Loading of models and ensembles from checkpoints, devices, and batches of ids."""
+"""Loading of models and ensembles from checkpoints, and devices."""
 
 from __future__ import annotations
 

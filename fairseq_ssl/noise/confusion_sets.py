@@ -98,11 +98,11 @@ class ConfusionFinder:
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
         """Return pairs of a word and its candidates. Skip words without candidates."""
         sets = []
-        for word, others in zip(words, self.checker.suggestions(words), strict=True):
+        for word, suggestions in zip(words, self.checker.suggestions(words), strict=True):
             allowed = [
-                other
-                for other in dict.fromkeys(others)
-                if other != word and other in self.vocabulary
+                suggestion
+                for suggestion in dict.fromkeys(suggestions)
+                if suggestion != word and suggestion in self.vocabulary
             ]
             if allowed:
                 sets.append((word, allowed[:MAX_CANDIDATES]))
