@@ -79,8 +79,12 @@ def library_errors(message: str) -> Iterator[None]:
     except BaseException as error:  # each package has its own exception types
         if not isinstance(error, Exception) and type(error).__module__ != RUST_PANICS:
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{message}: {reason}") from None
+        raise DataError(f"{message}: {first_line(error)}") from None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of the message of an exception, or its type without a message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def one_line(text: str) -> str:
@@ -110,10 +114,10 @@ def system_error(error: BaseException) -> OSError | None:
 
     On a full disk, torch raises a RuntimeError that is caused by an OSError.
     """
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__
-    return found
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

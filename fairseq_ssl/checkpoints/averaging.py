@@ -8,7 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.files import State, architecture, check_finite, read_checkpoint
+from fairseq_ssl.checkpoints.files import (
+    State,
+    architecture,
+    check_finite,
+    read_checkpoint,
+    weight_difference,
+)
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import path_list
 
@@ -39,8 +45,16 @@ def average(paths: Sequence[str | Path], moving: bool = False) -> State:
             newer = _read(path, moving)
             _check_same_model(paths[0], state, path, newer)
             state = newer
-        _add_weights(sums, state["model"])
-    state["model"] = _means(state["model"], sums, len(paths))
+        for name in names:
+            sums[name] = sums[name] + state["model"][name].double()
+    model = state["model"]
+    # A run that is resumed on a GPU stores copies of weights that were tied on a CPU.
+    for tied in ties(model):
+        shared = None
+        for name in filter(sums.__contains__, tied):
+            mean = (sums.pop(name) / len(paths)).to(model[name].dtype)
+            is_shared = shared is not None and torch.equal(mean, shared)
+            model[name] = shared = shared if is_shared else mean
     state.pop("last_optimizer_state", None)
     for key in ("ema", "ema_fp32_params"):
         (state.get("extra_state") or {}).pop(key, None)
@@ -62,21 +76,6 @@ def _read(path: Path, moving: bool) -> State:
     return state
 
 
-def _add_weights(sums: dict[str, Tensor], model: dict[str, Tensor]) -> None:
-    """Add the weights of a checkpoint to the sums.
-
-    Names share a sum as long as all checkpoints tie their weights. A run that is resumed on a GPU
-    stores copies of weights that were tied on a CPU.
-    """
-    for names in ties(model):
-        updated: dict[int, Tensor] = {}
-        for name in filter(sums.__contains__, names):
-            old = sums[name]
-            if id(old) not in updated:
-                updated[id(old)] = old + model[name].double()
-            sums[name] = updated[id(old)]
-
-
 def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
     """Return the names of all tensors, grouped by tensors that share memory (tied weights)."""
     groups: dict[TieKey, list[str]] = {}
@@ -87,37 +86,13 @@ def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
     return groups.values()
 
 
-def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dict[str, Tensor]:
-    """Return the weights of `model`, with the mean in place of each weight that has a sum.
-
-    Means have the dtype of the weight. Sums are removed one by one to save memory.
-    """
-    means: dict[int, Tensor] = {}
-    weights = {}
-    for name, weight in model.items():
-        if name in sums:
-            total = sums.pop(name)
-            if id(total) not in means:
-                means[id(total)] = (total / count).to(weight.dtype)
-            weight = means[id(total)]
-        weights[name] = weight
-    return weights
-
-
 def _check_same_model(first_path: Path, first: State, path: Path, state: State) -> None:
     """Raise DataError with the first difference if two checkpoints have different models."""
+    difference = weight_difference(state["model"], first["model"])
     if architecture(first) != architecture(state):
         difference = f"{architecture(state)!r} against {architecture(first)!r}"
-    elif first["model"].keys() != state["model"].keys():
-        name = min(first["model"].keys() ^ state["model"].keys())
-        difference = f"only one of them has the weight {name!r}"
-    else:
-        shapes = {name: tuple(tensor.shape) for name, tensor in first["model"].items()}
-        changed = [n for n, t in state["model"].items() if tuple(t.shape) != shapes[n]]
-        if not changed:
-            return
-        shape = tuple(state["model"][changed[0]].shape)
-        difference = f"{changed[0]!r} is of shape {shape} against {shapes[changed[0]]}"
+    if difference is None:
+        return
     raise DataError(
         f"{path} and {first_path} have different models: {difference}. Expected checkpoints of "
         "one training run."

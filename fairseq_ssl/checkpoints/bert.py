@@ -9,7 +9,6 @@ one row or the mean of two rows, so it includes the embedding of the token type 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_ssl.checkpoints.files import check_finite
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config
 from fairseq_ssl.checkpoints.pretrained import load_tokenizer, load_with_info
 from fairseq_ssl.errors import ConfigurationError, DataError
@@ -94,9 +94,6 @@ LAYER = {
 """Modules of a layer of the language model, and their names in the edit tagger."""
 
 WORDS = "embeddings.word_embeddings.weight"
-UNUSED = re.compile(r"(.*\.)?((pooler|seq_relationship)\..*|position_ids|token_type_ids)")
-"""Pattern of the names of weights that a masked language model does not use."""
-
 SHOWN = 5
 """Maximum number of symbols to list in an error message."""
 
@@ -226,10 +223,10 @@ def _tokens(
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
     missing = [name for name in names if name not in rows and not is_padding_entry(name)]
     if missing:
-        names = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
+        listed = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
         raise DataError(
             f"{len(missing)} of the dictionary's {len(symbols)} symbols are unknown to the "
-            f"language model in {folder}: {names}. Tokenize the text with the model's tokenizer, "
+            f"language model in {folder}: {listed}. Tokenize the text with the model's tokenizer, "
             "and binarize it with --srcdict and a dictionary of the model's symbols."
         )
     ids = [index for index, name in enumerate(names) if name in rows]
@@ -270,7 +267,7 @@ def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]
     """Load the weights in float32, by their names without the prefix of the model type.
 
     Raises:
-        DataError: if weights are missing, unknown, not finite or of other shapes.
+        DataError: if weights are missing, not finite or of other shapes.
     """
     model, info = load_with_info(folder, "AutoModelForMaskedLM")
     missing = set(info["missing_keys"])
@@ -284,19 +281,13 @@ def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]
             )
         has_head = False
     missing = {name for name in missing if name in head or not name.startswith(f"{kind.head}.")}
-    unknown = {name for name in info["unexpected_keys"] if not UNUSED.fullmatch(name)}
-    for names, problem in ((missing, "has no weight"), (unknown, "has the unknown weight")):
-        if names:
-            raise DataError(
-                f"{folder} {problem} {min(names)}. Expected a standard BERT or RoBERTa with the "
-                f"sizes in {CONFIG}."
-            )
+    if missing:
+        raise DataError(
+            f"{folder} has no weight {min(missing)}. Expected a standard BERT or RoBERTa with the "
+            f"sizes in {CONFIG}."
+        )
     state = model.float().state_dict()
-    for name, weight in state.items():
-        if not torch.isfinite(weight).all():
-            raise DataError(
-                f"{folder}: the weight {name} has infinite values or NaN. Copy the model again."
-            )
+    check_finite(state, folder)
     prefix = f"{model.base_model_prefix}."
     weights = {name.removeprefix(prefix): weight for name, weight in state.items()}
     if has_head and not torch.equal(model.get_output_embeddings().weight, weights[WORDS]):

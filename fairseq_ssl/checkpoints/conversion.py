@@ -85,11 +85,6 @@ def inference_config(
     return config
 
 
-def _named_values(options: Any) -> Any:
-    """Return the options of a Namespace as a dictionary. Other values are returned unchanged."""
-    return vars(options) if isinstance(options, argparse.Namespace) else options
-
-
 def _registered(registry: Mapping[str, Any], name: Any, default: str) -> str:
     return name if isinstance(name, str) and name in registry else default
 
@@ -111,8 +106,8 @@ def _known(
             value = action.default
         elif not _is_of(action, value):
             raise DataError(
-                f"The option {group}.{name} of the checkpoint is {str(value)[:60]!r}; expected "
-                f"{_expected(action)}. Nothing was exported."
+                f"The option {group}.{name} of the checkpoint is {str(value)[:60]!r}, which is not "
+                "a value of this option. Nothing was exported."
             )
         kept[name] = value
     return kept
@@ -161,16 +156,6 @@ def _is_literal(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_literal, value))
     return value is None or isinstance(value, (bool, int, float))
-
-
-def _expected(action: argparse.Action) -> str:
-    if action.nargs == 0:
-        return "True or False"
-    if action.choices is not None:
-        return f"one of {', '.join(map(str, action.choices))}"
-    if action.type in (int, float):
-        return "a number"
-    return "a name, numbers, or a list of them"
 
 
 def _plain(value: Any) -> Any:
@@ -254,10 +239,11 @@ def exported(
 
 def _criterion(state: State) -> dict[str, Any]:
     """Return the options of the criterion, also of checkpoints with `args` instead of `cfg`."""
-    options = _named_values((state.get("cfg") or {}).get("criterion"))
-    if isinstance(options, dict):
-        return options
-    options = dict(_named_values(state.get("args") or {}))
+    options = (state.get("cfg") or {}).get("criterion")
+    if options is not None:
+        return vars(options) if isinstance(options, argparse.Namespace) else options
+    options = state.get("args") or {}
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
     return {**options, "_name": options.get("criterion")}
 
 

@@ -69,7 +69,7 @@ def load_models(
     check_registered()
     require_checkpoints(paths)
     names = [str(path) for path in paths]
-    shown = ", ".join(names)
+    listed = ", ".join(names)
     data = options.get("data", getattr(task_config, "data", "their data"))
     try:
         with keep_torch_state():
@@ -80,13 +80,13 @@ def load_models(
     except FileNotFoundError as error:
         if not data:
             raise DataError(
-                f"{shown} cannot be loaded without the folder of its data. Only edit taggers that "
+                f"{listed} cannot be loaded without the folder of its data. Only edit taggers that "
                 "label words need no `data_dir`."
             ) from error
-        raise DataError(f"{data} is not the data of {shown}: {error}") from error
+        raise DataError(f"{data} is not the data of {listed}: {error}") from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
         _check_architectures(paths)
-        raise _loading_error(shown, data, error) from error
+        raise _loading_error(listed, data, error) from error
     return list(models), cfg, task
 
 

@@ -19,7 +19,7 @@ from torch.nn import Parameter
 
 from fairseq_ssl.checkpoints.safe_values import plain_globals, shortened
 from fairseq_ssl.checkpoints.stored_options import check_options
-from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError, first_line
 from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name, require_file
 
@@ -91,7 +91,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         with plain_globals():
             state = torch.load(source, weights_only=True, **options)
     except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
+        raise DataError(f"{path} cannot be read as a checkpoint: {first_line(error)}") from None
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
@@ -200,6 +200,16 @@ def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     }
 
 
+def weight_difference(weights: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> str | None:
+    """Return the first difference between the names and shapes of weights, or None."""
+    if missing := weights.keys() ^ others.keys():
+        return f"only one of them has the weight {min(missing)!r}"
+    for name, weight in weights.items():
+        if weight.shape != others[name].shape:
+            return f"{name!r} is of shape {tuple(weight.shape)} against {tuple(others[name].shape)}"
+    return None
+
+
 def model_options(state: State) -> dict[str, Any]:
     """Return the model options of a checkpoint, from `args` or `cfg`."""
     options = state.get("args") or (state.get("cfg") or {}).get("model")
@@ -229,10 +239,6 @@ def architecture(state: State) -> str:
     """Return the name of the architecture of a checkpoint."""
     options = model_options(state)
     return str(options.get("_name") or options.get("arch"))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 BINARIZED = re.compile(r"[^.]+\.(?P<source>[^.]+)-(?P<target>[^.]+)\.[^.]+\.idx")

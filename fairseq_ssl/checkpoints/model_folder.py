@@ -40,16 +40,15 @@ def write_checksums(folder: Path) -> None:
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
 
-def check_checksums(folder: Path) -> bool:
-    """Raise FormatError if a file does not match its checksum. Return False without checksums."""
+def check_checksums(folder: Path) -> None:
+    """Raise FormatError if a file does not match its checksum. Do nothing without checksums."""
     if not (folder / CHECKSUMS).exists():
-        return False
+        return
     for name, expected in read_json(folder / CHECKSUMS, dict).items():
         if Path(name).name != name or not (folder / name).is_file():
             raise FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which does not exist")
         if checksum(folder / name) != expected:
             raise FormatError(f"{name} does not match its checksum in {CHECKSUMS}")
-    return True
 
 
 def read_json(path: Path, kind: type) -> Any:

@@ -131,12 +131,12 @@ def _check_model(content: bytes, config: OnnxConfig, path: Path) -> None:
 def _check_interface(onnx: Any, graph: Any, config: OnnxConfig) -> None:
     """Raise FormatError unless the inputs and the outputs are those of an edit tagger."""
     weights = {tensor.name for tensor in graph.initializer}
-    inputs = [one for one in graph.input if one.name not in weights]
-    names = tuple(one.name for one in graph.output)
+    inputs = [value for value in graph.input if value.name not in weights]
+    names = tuple(value.name for value in graph.output)
     integer, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
-    types = [one.type.tensor_type.elem_type for one in (*inputs, *graph.output)]
+    types = [value.type.tensor_type.elem_type for value in (*inputs, *graph.output)]
     if (
-        tuple(one.name for one in inputs) != config.inputs
+        tuple(value.name for value in inputs) != config.inputs
         or names not in (OUTPUTS[:1], OUTPUTS)
         or types != [integer] * len(inputs) + [real] * len(names)
     ):

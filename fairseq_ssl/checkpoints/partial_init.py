@@ -13,19 +13,21 @@ from fairseq_ssl.checkpoints.files import (
     architecture,
     model_options,
     read_checkpoint,
+    weight_difference,
     weights_below,
 )
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, flag
 from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
-def symbols_of(path: Path | None, checkpoint: Path, flag: str) -> list[str]:
+def symbols_of(path: Path | None, checkpoint: Path, flag: str, embeddings: Tensor) -> list[str]:
     """Return the symbols of a checkpoint's dictionary by id, with fairseq's special symbols first.
 
     Args:
         path: dictionary file. None raises UsageError.
         checkpoint: the checkpoint, for error messages.
         flag: option of the dictionary, for error messages.
+        embeddings: embeddings of the checkpoint, of which there can be fewer than symbols.
     """
     if path is None:
         raise UsageError(f"Pass {flag} with the dictionary that {checkpoint} was trained with.")
@@ -33,7 +35,13 @@ def symbols_of(path: Path | None, checkpoint: Path, flag: str) -> list[str]:
         raise DataError(
             f"The dictionary {path} of {checkpoint} does not exist. Set {flag} to the file."
         )
-    return [*RESERVED, *(word for word, _ in read_entries(path))]
+    symbols = [*RESERVED, *(word for word, _ in read_entries(path))]
+    if len(symbols) < len(embeddings):
+        raise DataError(
+            f"The dictionary of {checkpoint} has {len(symbols)} symbols but its embeddings have "
+            f"{len(embeddings)} rows. Expected the dictionary of its training."
+        )
+    return symbols
 
 
 def rows_by_symbol(
@@ -89,12 +97,7 @@ def classifier_encoder_weights(
             f"{ENCODER_PREFIX}{wrong[0]}, which its options require. "
             "Use another checkpoint of the run."
         )
-    known = symbols_of(dictionary, path, "--classifier-encoder-dict")
-    if len(known) < len(weights[embedding]):
-        raise DataError(
-            f"The dictionary of {path} has {len(known)} symbols but its embeddings have "
-            f"{len(weights[embedding])} rows. Expected the dictionary of its training."
-        )
+    known = symbols_of(dictionary, path, "--classifier-encoder-dict", weights[embedding])
     rows, count = rows_by_symbol(weights[embedding], known, symbols, start[embedding])
     return {**{name: weights[name] for name in start}, embedding: rows}, count
 
@@ -147,12 +150,7 @@ def recurrent_encoder_weights(
             f"The classifier and the language model in {path} must agree on whether embeddings are "
             f"normalized. {change} --recurrent-normalize-embeddings."
         )
-    known = symbols_of(dictionary, path, "--classifier-lm-dict")
-    if len(known) != len(weights[DECODER_EMBEDDING]):
-        raise DataError(
-            f"The dictionary of {path} has {len(known)} symbols but its embeddings have "
-            f"{len(weights[DECODER_EMBEDDING])} rows. Expected the dictionary of its training."
-        )
+    known = symbols_of(dictionary, path, "--classifier-lm-dict", weights[DECODER_EMBEDDING])
     embedding, count = rows_by_symbol(
         weights[DECODER_EMBEDDING], known, symbols, start[DECODER_EMBEDDING]
     )
@@ -175,15 +173,7 @@ def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> 
     ours = {
         name: weight for name, weight in model.state_dict().items() if name.startswith(f"{side}.")
     }
-    missing = sorted(ours.keys() ^ known.keys())
-    other = [name for name in ours if name in known and ours[name].shape != known[name].shape]
-    if missing or other:
-        difference = (
-            f"only one of them has the weight {missing[0]!r}"
-            if missing
-            else f"{other[0]!r} is of shape {tuple(known[other[0]].shape)} there and of "
-            f"{tuple(ours[other[0]].shape)} here"
-        )
+    if difference := weight_difference(known, ours):
         raise DataError(
             f"The {side} of {path} does not match this model: {difference}. Train with the "
             "architecture, sizes and dictionary of that checkpoint."

@@ -187,22 +187,23 @@ def subword_segmenter(folder: Path) -> SubwordSegmenter:
     return segment
 
 
-def ends(found: Any) -> tuple[int, int]:
+def ends(tokenizer: Any) -> tuple[int, int]:
     """Return the ids of the start token and the end token of a tokenizer."""
-    first = found.bos_token_id if found.cls_token_id is None else found.cls_token_id
-    last = found.eos_token_id if found.sep_token_id is None else found.sep_token_id
+    first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
+    first = tokenizer.bos_token_id if first is None else first
+    last = tokenizer.eos_token_id if last is None else last
     if first is None or last is None:
         raise DataError(
-            f"The tokenizer in {found.name_or_path} has no start and end tokens. Expected a "
+            f"The tokenizer in {tokenizer.name_or_path} has no start and end tokens. Expected a "
             "tokenizer of a model such as BERT or RoBERTa."
         )
     return int(first), int(last)
 
 
-def longest(found: Any) -> int:
+def longest(model: Any) -> int:
     """Return the maximum number of tokens that a model reads, including start and end tokens."""
-    max_positions = int(getattr(found.config, "max_position_embeddings", 10**9))
-    embeddings = getattr(found.base_model, "embeddings", None)
+    max_positions = int(getattr(model.config, "max_position_embeddings", 10**9))
+    embeddings = getattr(model.base_model, "embeddings", None)
     positions = getattr(embeddings, "position_embeddings", None)
     padding = getattr(positions, "padding_idx", None)  # RoBERTa's positions start after it
     return max_positions - (0 if padding is None else padding + 1)

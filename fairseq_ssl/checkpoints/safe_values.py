@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairseq_ssl.errors import ConfigurationError, MissingPackageError
+from fairseq_ssl.errors import ConfigurationError
 
 MAX_LENGTH = 10_000
 """Maximum number of characters of an expression."""
@@ -66,12 +66,15 @@ def evaluate(source: str, *_namespaces: Any) -> Any:
 
 def shortened(value: Any) -> str:
     """Return the `repr` of a value. After 80 characters, it is truncated and ends in ``...``."""
-    shown = repr(value[:100] if isinstance(value, str) else value)
-    return shown if len(shown) <= 80 else f"{shown[:80]}..."
+    text = repr(value[:100] if isinstance(value, str) else value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _value(node: ast.expr, depth: int) -> Sized:
-    """Return the value of a node and its size. Raise ValueError or TypeError to reject it."""
+def _value(node: ast.expr | None, depth: int) -> Sized:
+    """Return the value of a node and its size. Raise ValueError or TypeError to reject it.
+
+    The node is None for the missing key of `{**other}`.
+    """
     if depth > MAX_DEPTH:
         raise ValueError
     if isinstance(node, ast.Constant):
@@ -80,7 +83,7 @@ def _value(node: ast.expr, depth: int) -> Sized:
         items, size = _items(node.elts, depth)
         return (items if isinstance(node, ast.List) else tuple(items)), size
     if isinstance(node, ast.Dict):
-        keys, key_size = _items((_key(key) for key in node.keys), depth)
+        keys, key_size = _items(node.keys, depth)
         values, size = _items(node.values, depth)
         return dict(zip(keys, values, strict=True)), key_size + size
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -92,16 +95,9 @@ def _value(node: ast.expr, depth: int) -> Sized:
     raise ValueError
 
 
-def _items(nodes: Iterable[ast.expr], depth: int) -> tuple[list[Any], int]:
+def _items(nodes: Iterable[ast.expr | None], depth: int) -> tuple[list[Any], int]:
     items = [_value(node, depth + 1) for node in nodes]
     return [value for value, _ in items], _check_size(1 + sum(size for _, size in items))
-
-
-def _key(node: ast.expr | None) -> ast.expr:
-    """Return the node of a key. Raise ValueError for `{**other}`, which has no key."""
-    if node is None:
-        raise ValueError
-    return node
 
 
 def _constant(value: Any) -> Any:
@@ -279,10 +275,6 @@ def plain_globals() -> Iterator[None]:
     do not apply inside this context, and are registered again at its end.
     """
     registry = torch.serialization
-    if not hasattr(registry, "add_safe_globals"):
-        raise MissingPackageError(
-            "torch>=2.6", "Reading checkpoints safely", "pip install -U torch"
-        )
     with _globals_lock:
         others = registry.get_safe_globals()
         registry.clear_safe_globals()
@@ -290,6 +282,6 @@ def plain_globals() -> Iterator[None]:
         try:
             yield
         finally:
-            added = [one for one in registry.get_safe_globals() if one not in PLAIN_GLOBALS]
+            added = [safe for safe in registry.get_safe_globals() if safe not in PLAIN_GLOBALS]
             registry.clear_safe_globals()
             registry.add_safe_globals([*others, *added])  # other threads can add types meanwhile

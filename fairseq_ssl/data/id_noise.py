@@ -20,10 +20,10 @@ from fairseq_ssl.noise.block_noise import (
     WITHIN_WORDS,
     NoiseSpec,
     build_noise,
-    noise_options,
     parse_noise,
 )
 from fairseq_ssl.noise.tokens import Unigrams
+from fairseq_ssl.options import options_of
 from fairseq_ssl.text.tokenization import MARKER
 
 
@@ -217,7 +217,7 @@ def describe_id_noises() -> str:
     descriptions = []
     for kind in ON_IDS:
         options = ", ".join(
-            f"{name}={field.default}" for name, field in noise_options(kind).items()
+            f"{name}={field.default}" for name, field in options_of(NOISES[kind]).items()
         )
         descriptions.append(f"{kind} ({options})")
     return "; ".join(descriptions)

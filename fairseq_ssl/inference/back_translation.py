@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.errors import UsageError, check_positive
+from fairseq_ssl.errors import UsageError, check_choice, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
 from fairseq_ssl.inference.loading import ConfiguredModel, model_params
-from fairseq_ssl.inference.translation import (
-    OUTPUT,
-    SOURCE_OUTPUT,
-    TRANSLATION_COUNTS,
-    BlockTranslator,
-    DecodingConfig,
-    process_decoder,
-)
-from fairseq_ssl.io.blocks import byte_blocks
-from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.inference.translation import DecodingConfig
+from fairseq_ssl.io.blocks import ByteBlock, byte_blocks
+from fairseq_ssl.io.executors import Executor, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
 from fairseq_ssl.io.jobs import (
+    BlockResult,
+    Fingerprints,
     ProgressFactory,
     TextInput,
     TextJob,
@@ -34,7 +31,7 @@ from fairseq_ssl.io.jobs import (
     fingerprints,
     silent_progress,
 )
-from fairseq_ssl.io.text_files import join_lines, optional_path
+from fairseq_ssl.io.text_files import compress_chunk, join_lines, optional_path
 from fairseq_ssl.signature import Signature, changed_options
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
@@ -56,6 +53,100 @@ _DECODING = Lock()
 """Held by a thread that decodes with fairseq or samples. Random seeds belong to the process."""
 
 
+OUTPUT, SOURCE_OUTPUT = "output", "source_output"
+TRANSLATION_COUNTS = (
+    "lines",
+    "blank",
+    "too_long",
+    "undecodable",
+    "failed",
+    "pairs",
+    "read",
+    "written",
+)
+"""Counts of a block, of lines unless noted: `read` and `written` count tokens."""
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the source text."""
+
+    data: bytes
+    start: int
+    """Offset of the first byte in the text."""
+    tokens: list[str]
+    problem: str
+    """Reason for not translating the line, a name in `TRANSLATION_COUNTS`, or ""."""
+
+
+@dataclass(frozen=True)
+class BlockTranslator:
+    """Function that translates the lines of a block.
+
+    Output lines match the input order, whatever the batching. A line that cannot be translated has
+    an empty translation. A line is omitted from all outputs if the search keeps no hypothesis for
+    it. Random numbers depend only on the seed and the position of the line or block in the text.
+    """
+
+    engine: str
+    config: DecodingConfig
+    outputs: tuple[str, ...] = (OUTPUT,)
+    compressed: tuple[bool, ...] = (False,)
+    files: Fingerprints = ()
+    """Fingerprints of the models. If they change, a process loads the models again."""
+
+    def __call__(self, block: ByteBlock) -> BlockResult:
+        """Translate a block with the decoder of this process."""
+        decoder = process_decoder(self.engine, self.config, worker_number(), self.files)
+        return self.translate(block, decoder)
+
+    def translate(
+        self, block: ByteBlock, decoder: FairseqDecoder | CTranslate2Decoder
+    ) -> BlockResult:
+        """Translate a block with `decoder`, which is seeded by the index of the block."""
+        lines = list(self._lines(block))
+        valid = [line for line in lines if not line.problem]
+        decoder.set_seed(self.config.seed * 1_000_003 + block.number)
+        decoded = decoder.decode([line.tokens for line in valid], [line.start for line in valid])
+        translations = {line.start: lines for line, lines in zip(valid, decoded, strict=True)}
+        counts = Counter(line.problem or "translated" for line in lines)
+        columns: dict[str, list[bytes]] = {OUTPUT: [], SOURCE_OUTPUT: []}
+        for line in lines:
+            hypotheses = translations.get(line.start)
+            counts["failed"] += not line.problem and hypotheses is None
+            counts["read"] += 0 if line.problem else len(line.tokens)
+            for text in [""] if hypotheses is None else hypotheses:
+                columns[OUTPUT].append(text.encode("utf-8"))
+                columns[SOURCE_OUTPUT].append(line.data)
+                counts["written"] += len(text.split())
+        counts.update(lines=len(lines), pairs=len(columns[OUTPUT]))
+        chunks = tuple(
+            compress_chunk(b"".join(line + b"\n" for line in columns[name]), compressed)
+            for name, compressed in zip(self.outputs, self.compressed, strict=True)
+        )
+        return BlockResult(chunks, block.end, counts)
+
+    def _lines(self, block: ByteBlock) -> Iterator[SourceLine]:
+        start = block.start
+        for data in block.data.removesuffix(b"\n").split(b"\n"):
+            try:
+                tokens = data.decode("utf-8").split()
+                is_long = len(tokens) > self.config.max_source_tokens
+                problem = "too_long" if is_long else "" if tokens else "blank"
+            except UnicodeDecodeError:
+                tokens, problem = [], "undecodable"
+            yield SourceLine(data, start, tokens, problem)
+            start += len(data) + 1
+
+
+@lru_cache(maxsize=1)
+def process_decoder(
+    engine: str, config: DecodingConfig, worker: int, files: Fingerprints
+) -> FairseqDecoder | CTranslate2Decoder:
+    """Return the decoder of this process. It is loaded once, and again if `files` change."""
+    return DECODERS[engine](config, worker)
+
+
 class TranslationModel(ConfiguredModel):
     """Translation model in memory, which returns one translation for each line."""
 
@@ -73,7 +164,7 @@ class TranslationModel(ConfiguredModel):
             )
         self.config = _prepare(replace(config, nbest=1), engine)
         self.engine = engine
-        self._translator = BlockTranslator(DECODERS[engine], self.config)
+        self._translator = BlockTranslator(engine, self.config)
         self._decoder = DECODERS[engine](self.config, 0)
         is_seeded = engine == "fairseq" or config.sampling
         self._lock: Lock | nullcontext[None] = _DECODING if is_seeded else nullcontext()
@@ -228,7 +319,7 @@ def back_translate_file(
         overwrite: whether to replace existing outputs.
         progress: called with the number of lines translated.
     """
-    _check_engine(engine)
+    check_choice("engine", engine, DECODERS)
     translations, stream = file_or_stream(output)
     if translations is None and (source_output or shard != (1, 1)):
         raise UsageError("`source_output` and `shard` need `output` to be a file.")
@@ -271,13 +362,8 @@ def needs_fairseq(config: DecodingConfig, engine: str) -> bool:
     return engine == "fairseq" or not (is_folder or Conversion.of(config).is_done())
 
 
-def _check_engine(engine: str) -> None:
-    if engine not in DECODERS:
-        raise UsageError(f"`engine` is {engine!r}. Expected {' or '.join(DECODERS)}.")
-
-
 def _prepare(config: DecodingConfig, engine: str) -> DecodingConfig:
-    _check_engine(engine)
+    check_choice("engine", engine, DECODERS)
     config = DECODERS[engine].prepare(config)
     return replace(config, model=tuple(Path(path).resolve() for path in config.model))
 
@@ -331,7 +417,7 @@ class _BackTranslationJob(TextJob):
         process_decoder.cache_clear()  # an earlier call could have loaded a file that changed
         config = _prepare(self.config, self.engine)
         return BlockTranslator(
-            DECODERS[self.engine],
+            self.engine,
             config,
             self.columns or (OUTPUT,),
             tuple(path.suffix == ".gz" for path in self.outputs) or (False,),

@@ -263,49 +263,33 @@ class TextClassifierPipeline:
         """
         best = logits.topk(2).indices
         windows: list[list[Window]] = [[] for _ in subwords]
-        weights = self.model.weights().tolist()
-        number = 0
+        weights = iter(self.model.weights().tolist())
         for group in self.model.groups:
             if not isinstance(group, Imitators):
                 return [()] * len(subwords)
             output = group(subwords)
             for size, scores in zip(group.windows, output.logits, strict=True):
                 leads = leads_lost(scores.double().softmax(-1), output.texts, output.counts, best)
-                self._add_windows(
-                    windows, leads * weights[number], output.texts, subwords, size, count
-                )
-                number += 1
-        order = [sorted(some, key=lambda window: -window.weight)[:count] for some in windows]
-        return [tuple(window for window in some if window.weight > 0) for some in order]
+                leads = leads * next(weights)
+                for text, tokens in enumerate(subwords):
+                    own = leads[output.texts == text]
+                    top = own.topk(min(count, len(own)))
+                    pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
+                    windows[text] += [
+                        Window(
+                            self._text(tokens[max(0, center - size) : center + size + 1]), weight
+                        )
+                        for weight, center in pairs
+                        if weight > 0
+                    ]
+        return [
+            tuple(sorted(in_text, key=lambda window: -window.weight)[:count]) for in_text in windows
+        ]
 
-    def _add_windows(
-        self,
-        windows: list[list[Window]],
-        weights: Tensor,
-        texts: Tensor,
-        subwords: Tensor,
-        size: int,
-        count: int,
-    ) -> None:
-        """Add the `count` windows with the largest weights of one imitator to `windows`.
-
-        Args:
-            windows: windows of each text.
-            weights: [windows], weight of each window of the imitator.
-            texts: [windows], index of the text of each window.
-            subwords: [texts, time], ids of the subwords.
-            size: number of subwords on each side of the center of a window.
-            count: maximum number of windows to add to each text.
-        """
+    def _text(self, subwords: Tensor) -> str:
         dictionary = self.task.piece_dictionary
-        for text, tokens in enumerate(subwords):
-            own = weights[texts == text]
-            top = own.topk(min(count, len(own)))
-            for weight, center in zip(top.values.tolist(), top.indices.tolist(), strict=True):
-                inside = tokens[max(0, center - size) : center + size + 1]
-                symbols = [dictionary[int(one)] for one in inside if one != dictionary.pad()]
-                shown = "".join(symbols).replace("\u2581", " ").strip()
-                windows[text].append(Window(shown, weight))
+        symbols = [dictionary[index] for index in subwords.tolist() if index != dictionary.pad()]
+        return "".join(symbols).replace("\u2581", " ").strip()
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
@@ -375,9 +359,9 @@ def label_split(
         "model": [str(classifier.path), *file_fingerprint(classifier.path)],
         "lines": [first, last],
     }
-    shown = {"split": split, "lines": f"{first}-{last}", "classes": classifier.task.classes}
-    shown["model_digest"] = content_digest(classifier.path)
-    signature = Signature("classify-label", shown, params)
+    parameters = {"split": split, "lines": f"{first}-{last}", "classes": classifier.task.classes}
+    parameters["model_digest"] = content_digest(classifier.path)
+    signature = Signature("classify-label", parameters, params)
 
     def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         done = int(state.get("done", 0))
@@ -433,10 +417,10 @@ def predict_split(
 
 
 def _lines(predictions: Iterable[Prediction], windows: int) -> Iterator[str]:
-    for one in predictions:
-        probabilities = (f"{label}={value:.4f}" for label, value in one.probabilities.items())
-        columns = [one.label, " ".join(probabilities)]
+    for prediction in predictions:
+        pairs = prediction.probabilities.items()
+        columns = [prediction.label, " ".join(f"{label}={value:.4f}" for label, value in pairs)]
         if windows:
-            shown = (f"{window.text} ({window.weight:.3f})" for window in one.windows)
-            columns.append(" | ".join(shown))
+            texts = (f"{window.text} ({window.weight:.3f})" for window in prediction.windows)
+            columns.append(" | ".join(texts))
         yield "\t".join(columns)

@@ -15,7 +15,7 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import require_checkpoints
 from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.edits.decoding import CorrectionSearch
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError, check_choice, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
 from fairseq_ssl.io.executors import Executor, worker_number
@@ -110,8 +110,7 @@ class CorrectionConfig(CorrectionSearch):
         object.__setattr__(self, "weights", tuple(self.weights))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
-        if self.engine not in ENGINES:
-            raise UsageError(f"`engine` is {self.engine!r}. Expected {' or '.join(ENGINES)}.")
+        check_choice("engine", self.engine, ENGINES)
         loading.check_weights(self.weights, len(self.models))
         if self.device != "cpu" and self.engine == "onnx":
             raise UsageError(f"`device` is {self.device!r}. The engine onnx needs cpu.")
@@ -197,7 +196,6 @@ class Corrector(loading.ConfiguredModel):
             models: a checkpoint, or several for an ensemble, which can be a list.
             options: fields of `CorrectionConfig`, such as `iterations`.
         """
-        loading.check_fields(CorrectionConfig, options)
         paths = models[0] if len(models) == 1 and isinstance(models[0], (list, tuple)) else models
         return cls(CorrectionConfig(tuple(cast("Sequence[str | Path]", paths)), **options))
 
@@ -213,36 +211,36 @@ class Corrector(loading.ConfiguredModel):
         """
         lines = line_list(lines, "the text")
         sentences = [self._segment(line) for line in lines]
-        flat = [sentence for some in sentences for sentence in some]
+        flat = [sentence for in_line in sentences for sentence in in_line]
         spelled = [self._spelling(sentence.tokens) for sentence in flat]
         corrections = self._tagger.correct(list(map(" ".join, spelled)), self.config.batch_size)
-        found = zip(flat, spelled, corrections, strict=True)
+        triples = zip(flat, spelled, corrections, strict=True)
         return [
-            self._corrected_line(line, list(islice(found, len(some))))
-            for line, some in zip(lines, sentences, strict=True)
+            self._corrected_line(line, list(islice(triples, len(in_line))))
+            for line, in_line in zip(lines, sentences, strict=True)
         ]
 
     def _corrected_line(
-        self, line: str, found: Sequence[tuple[Sentence, Sequence[str], Any]]
+        self, line: str, triples: Sequence[tuple[Sentence, Sequence[str], Any]]
     ) -> CorrectedLine:
         replaced: list[LineEdit] = []
         edits: list[Edit] = []
-        for sentence, spelled, correction in found:
+        for sentence, spelled, correction in triples:
             if list(correction.tokens) == sentence.tokens:
                 continue
             changes = token_edits(sentence.tokens, list(correction.tokens))
             replaced += line_edits(line, sentence, changes)
             typed = self._typed(sentence.tokens, correction.tokens, changes)
             probabilities = change_probabilities(
-                sentence.tokens, list(spelled), [one for one, _ in typed], correction.edits
+                sentence.tokens, list(spelled), [edit for edit, _ in typed], correction.edits
             )
             edits += [
-                _edit(line, sentence, *one, probability)
-                for one, probability in zip(typed, probabilities, strict=True)
+                _edit(line, sentence, edit, kind, probability)
+                for (edit, kind), probability in zip(typed, probabilities, strict=True)
             ]
         if self.config.tokenizer is None:
-            tokens = (correction.tokens for *_, correction in found)
-            return CorrectedLine(line, " ".join(" ".join(some) for some in tokens), tuple(edits))
+            texts = (" ".join(correction.tokens) for *_, correction in triples)
+            return CorrectedLine(line, " ".join(texts), tuple(edits))
         return CorrectedLine(line, apply_line_edits(line, replaced), tuple(edits))
 
     def _typed(

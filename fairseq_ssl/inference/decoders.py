@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.ensembles import check_registered, load_models
 from fairseq_ssl.data.id_batches import padded_batches
-from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.errors import DataError, UsageError, first_line, import_optional
 from fairseq_ssl.inference.loading import (
     TASKS,
     are_right_to_left,
@@ -22,7 +22,7 @@ from fairseq_ssl.inference.loading import (
     set_threads,
     torch_device,
 )
-from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses, option_words
+from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import is_worker
 from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
 from fairseq_ssl.io.outputs import build_once, is_done, write_signature
@@ -43,6 +43,9 @@ NOT_SUPPORTED = (
     *("max_tokens", "batch_size", "buffer_size", "bf16", "amp", "num_shards", "shard_id"),
 )
 """Options of fairseq-interactive that do not apply to the translation of blocks of sentences."""
+
+Hypotheses = list[str] | None
+"""Hypotheses of a sentence, best first. Empty if the search drops all; None if it failed."""
 
 
 class CTranslate2Decoder:
@@ -119,15 +122,19 @@ class CTranslate2Decoder:
             self.translator = self._translator()
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`.
+        """Return the hypotheses of each sentence.
 
         Sentences that are too long for the model have None.
+
+        Args:
+            sentences: tokens of each sentence.
+            ids: unique id of each sentence, which seeds noisy beam search.
         """
         config = self.config
         if any(len(tokens) > self.longest for tokens in sentences):
             fitting = [row for row, tokens in enumerate(sentences) if len(tokens) <= self.longest]
-            found = self.decode([sentences[row] for row in fitting], [ids[row] for row in fitting])
-            by_row = dict(zip(fitting, found, strict=True))
+            rows = self.decode([sentences[row] for row in fitting], [ids[row] for row in fitting])
+            by_row = dict(zip(fitting, rows, strict=True))
             return [by_row.get(row) for row in range(len(sentences))]
         search: dict[str, Any] = {"beam_size": config.beam}
         if config.sampling:
@@ -146,7 +153,7 @@ class CTranslate2Decoder:
         except (RuntimeError, ValueError, MemoryError) as error:
             if not any(reason in str(error) for reason in TOO_LARGE):
                 raise DataError(
-                    f"CTranslate2 cannot decode with {config.model[0]}: {_first_line(error)}"
+                    f"CTranslate2 cannot decode with {config.model[0]}: {first_line(error)}"
                 ) from None
             return self._decode_halves(sentences, ids)
         return [[" ".join(tokens) for tokens in result.hypotheses] for result in results]
@@ -177,7 +184,7 @@ class CTranslate2Decoder:
             )
         except Exception as error:  # the C++ library raises many exception types
             raise DataError(
-                f"CTranslate2 cannot load {config.model[0]}: {_first_line(error)}. Export the "
+                f"CTranslate2 cannot load {config.model[0]}: {first_line(error)}. Export the "
                 "model again with fairseq-ssl export."
             ) from None
 
@@ -232,10 +239,6 @@ class Conversion:
         write_signature(Signature("export", params), self.output)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 def _package() -> Any:
     return import_optional("ctranslate2", "The engine ctranslate2", "ctranslate2")
 
@@ -281,7 +284,7 @@ class FairseqDecoder:
         self.seed = int(seed)
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`.
+        """Return the hypotheses of each sentence, as in `CTranslate2Decoder.decode`.
 
         The random numbers of torch are the same before and after, for callers that train a model.
         """
@@ -440,3 +443,13 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
         if config.fluency_boost_data:
             options["fluency_boost_data"] = config.fluency_boost_data
     return options
+
+
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as command-line arguments. False omits an option."""
+    words = []
+    for name, value in options.items():
+        if value is not False:
+            option = f"--{name.replace('_', '-')}"
+            words.append(option if value is True else f"{option}={value}")
+    return words

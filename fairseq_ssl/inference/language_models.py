@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from fairseq_ssl.inference.loading import (
 from fairseq_ssl.inference.scoring import (
     Scored,
     ScoringConfig,
-    TokenLists,
     TokenPair,
     by_length,
     penalised,
@@ -41,47 +40,6 @@ class Special(NamedTuple):
     mask: int
 
 
-class MaskedModels(Protocol):
-    """One masked language model, or an ensemble with the same vocabulary."""
-
-    special: Special
-    loaded: LoadedModels
-
-    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
-        """Return the ids of each sentence, without start and end tokens."""
-
-    def longest(self) -> int:
-        """Return the maximum number of tokens of a sentence, including start and end."""
-
-    def states(self, block: Any) -> Any:
-        """Return the last hidden states [rows, time, dim] of the first model.
-
-        Args:
-            block: ids [rows, time] of sentences with start and end tokens.
-        """
-
-    def scores(self, model: Any, block: Any, masked: Any) -> Any:
-        """Return logits [tokens, symbols] for the masked tokens.
-
-        Args:
-            model: one of the models.
-            block: ids [rows, time] of sentences with start and end tokens.
-            masked: [rows, time], True for the tokens to score.
-        """
-
-
-def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
-    """Load the masked language models: folders with transformers, files with fairseq."""
-    folders = [Path(path).is_dir() for path in scoring.models]
-    if any(folders) and not all(folders):
-        raise UsageError(
-            "Some masked models are folders of transformers and some are checkpoints of fairseq. "
-            "The models of an ensemble must have the same vocabulary. Score with each kind "
-            "separately."
-        )
-    return FolderModels(scoring, worker) if any(folders) else FairseqModels(scoring, worker)
-
-
 class FairseqModels:
     """Masked language models of fairseq's masked_lm task."""
 
@@ -93,7 +51,7 @@ class FairseqModels:
             words.bos(), words.eos(), words.pad(), words.unk(), int(self.loaded.task.mask_idx)
         )
 
-    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
+    def rows(self, sentences: Sequence[list[str]]) -> list[list[int]]:
         """Return the dictionary ids of each sentence, without start and end tokens."""
         return [token_ids(self.dictionary, sentence) for sentence in sentences]
 
@@ -102,11 +60,21 @@ class FairseqModels:
         return self.loaded.longest()
 
     def states(self, block: Any) -> Any:
-        """Return the last hidden states [rows, time, dim] of the first model."""
+        """Return the last hidden states [rows, time, dim] of the first model.
+
+        Args:
+            block: ids [rows, time] of sentences with start and end tokens.
+        """
         return self.loaded.models[0](block, features_only=True)[0]
 
     def scores(self, model: Any, block: Any, masked: Any) -> Any:
-        """Return logits [tokens, symbols] for the masked tokens."""
+        """Return logits [tokens, symbols] for the masked tokens.
+
+        Args:
+            model: one of the models.
+            block: ids [rows, time] of sentences with start and end tokens.
+            masked: [rows, time], True for the tokens to score.
+        """
         return model(block, masked_tokens=masked)[0]
 
 
@@ -146,7 +114,7 @@ class FolderModels:
             tokenizer.mask_token_id,
         )
 
-    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
+    def rows(self, sentences: Sequence[list[str]]) -> list[list[int]]:
         """Return the ids of each sentence, joined at spaces and segmented by the tokenizer."""
         if not sentences:
             return []
@@ -172,6 +140,21 @@ class FolderModels:
 
     def _attention_mask(self, block: Any) -> Any:
         return block.ne(self.special.pad).long()
+
+
+MaskedModels = FairseqModels | FolderModels
+
+
+def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
+    """Load the masked language models: folders with transformers, files with fairseq."""
+    folders = [Path(path).is_dir() for path in scoring.models]
+    if any(folders) and not all(folders):
+        raise UsageError(
+            "Some masked models are folders of transformers and some are checkpoints of fairseq. "
+            "The models of an ensemble must have the same vocabulary. Score with each kind "
+            "separately."
+        )
+    return FolderModels(scoring, worker) if any(folders) else FairseqModels(scoring, worker)
 
 
 class MaskedStates:
@@ -255,13 +238,13 @@ class LanguageModelScorer:
         previous[:, 0] = self.begin
         lengths = torch.tensor([len(row) + 1 for row in rows], device=self.loaded.device)
         is_padding = torch.arange(target.size(1), device=lengths.device) >= lengths[:, None]
-        each = []
+        by_model = []
         with torch.inference_mode():
             for model in self.loaded.models:
                 output = model(previous, src_lengths=lengths)
                 scores = model.get_normalized_probs(output, True, {"target": target})
-                each.append(scores.gather(-1, target[..., None])[..., 0].float())
-            tokens = self.loaded.average(each).masked_fill(is_padding, 0.0).double()
+                by_model.append(scores.gather(-1, target[..., None])[..., 0].float())
+            tokens = self.loaded.average(by_model).masked_fill(is_padding, 0.0).double()
             end = tokens.gather(1, lengths[:, None] - 1)[:, 0]
             return (tokens.sum(1) - end).cpu().numpy(), end.cpu().numpy()
 
@@ -328,13 +311,13 @@ class MaskedModelScorer:
         masked.scatter_(1, torch.from_numpy(where).to(device)[:, None] + 1, True)
         tokens = block[masked]
         block = block.masked_fill(masked, special.mask)
-        each = []
+        by_model = []
         with torch.inference_mode():
             for model in self.masked.loaded.models:
                 scores = self.masked.scores(model, block, masked).float()
                 logits = scores.gather(1, tokens[:, None])[:, 0]
-                each.append(logits - scores.logsumexp(1))
-            return self.masked.loaded.average(each).double().cpu().numpy()
+                by_model.append(logits - scores.logsumexp(1))
+            return self.masked.loaded.average(by_model).double().cpu().numpy()
 
 
 def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:

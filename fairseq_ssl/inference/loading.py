@@ -1,21 +1,16 @@
-"""Loading of models and ensembles from checkpoints, devices, and batches of ids."""
+"""Loading of models and ensembles from checkpoints, and devices."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.checkpoints.ensembles import load_models
-from fairseq_ssl.errors import (
-    ConfigurationError,
-    DataError,
-    UsageError,
-    nearest,
-)
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
 from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
@@ -64,8 +59,7 @@ def check_weights(weights: Sequence[float], models: int) -> None:
     """Raise UsageError unless an ensemble of `models` models has equal (empty) or valid weights."""
     if weights and len(weights) != models:
         raise UsageError(
-            f"`weights` has {len(weights)} {'number' if len(weights) == 1 else 'numbers'} for "
-            f"{models} {'model' if models == 1 else 'models'}. Expected a number for each model."
+            f"`weights` has length {len(weights)}. Expected a number for each of {models} models."
         )
     if weights and not (min(weights) >= 0 < sum(weights) < math.inf):
         raise UsageError(f"`weights` is {tuple(weights)}. Expected 0 or more, a sum above 0.")
@@ -80,14 +74,6 @@ def require_one_direction(model: Any, path: str | Path) -> None:
             f"{path} is not a translation model of one direction. Choose another checkpoint. If "
             "the model translates in both directions, export one of them."
         )
-
-
-def check_fields(config: type, options: Iterable[str]) -> None:
-    """Raise TypeError for an option that is not a field of the dataclass `config`."""
-    known = [field.name for field in fields(config)]
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{config.__name__} has no field {name!r}.{nearest(name, known)}")
 
 
 class ConfiguredModel:
@@ -191,13 +177,13 @@ class LoadedModels:
     task: Any
     device: Any
 
-    def average(self, each: Sequence[Any]) -> Any:
+    def average(self, by_model: Sequence[Any]) -> Any:
         """Average probabilities over the models. Inputs and result are log-probabilities."""
         import torch
 
-        if len(each) == 1:
-            return each[0]
-        return torch.logsumexp(torch.stack(list(each)), 0) - math.log(len(each))
+        if len(by_model) == 1:
+            return by_model[0]
+        return torch.logsumexp(torch.stack(list(by_model)), 0) - math.log(len(by_model))
 
     def longest(self, side: int = 0) -> int:
         """Return the maximum number of tokens of a sentence that fits into all models.
@@ -262,7 +248,8 @@ def are_right_to_left(models: Iterable[str | Path]) -> bool:
     """
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
-    directions = {bool(task_options(read_checkpoint(one)).get("right_to_left")) for one in models}
+    options = [task_options(read_checkpoint(path)) for path in models]
+    directions = {bool(task.get("right_to_left")) for task in options}
     if len(directions) > 1:
         raise UsageError(
             "Some of the models decode from right to left and some from left to right. Use each "
@@ -293,7 +280,7 @@ def max_source_length(models: Iterable[Any]) -> float:
     from fairseq.modules import LearnedPositionalEmbedding
 
     modules = [module for model in models for module in model.modules()]
-    encoders = [one.encoder for one in modules if isinstance(one, FairseqEncoderDecoderModel)]
+    encoders = [part.encoder for part in modules if isinstance(part, FairseqEncoderDecoderModel)]
     limits = [
         encoder.max_positions()
         for encoder in encoders

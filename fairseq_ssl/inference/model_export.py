@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from fairseq_ssl.checkpoints.files import (
 from fairseq_ssl.errors import UsageError, check_choice
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.outputs import write_signature
-from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
 
 TAGGER_FORMATS = ("onnx", "huggingface")
@@ -66,10 +66,9 @@ def export(
         )
     if to in TAGGER_FORMATS:
         languages = {"source_lang": source_lang, "target_lang": target_lang}
-        folder = optional_path(data_dir)
-        return _export_tagger(
-            checkpoint, output, to, data_dir=folder, quantization=quantization, **languages
-        )
+        options = {name: value for name, value in languages.items() if value}
+        options["data"] = str(data_dir or "")
+        return _export_tagger(checkpoint, output, to, quantization, options)
     if to != "ctranslate2" and data_dir:
         raise UsageError(f"`data_dir` needs `to` ctranslate2, onnx or huggingface, not {to}.")
     if to != "ctranslate2" and quantization != "float32":
@@ -94,16 +93,9 @@ def export(
 
 
 def _export_tagger(
-    checkpoint: Path,
-    output: Path,
-    to: str,
-    *,
-    data_dir: Path | None = None,
-    source_lang: str | None = None,
-    target_lang: str | None = None,
-    quantization: str = "float32",
+    checkpoint: Path, output: Path, to: str, quantization: str, options: Mapping[str, str]
 ) -> Signature:
-    """Convert a checkpoint of an edit tagger to a folder. The arguments are those of `export`."""
+    """Convert a checkpoint of an edit tagger to a folder. `options` are those of its task."""
     from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
     from fairseq_ssl.generation.tagger_export import QUANTIZATIONS, quiet, write_onnx
 
@@ -118,10 +110,6 @@ def _export_tagger(
             f"{checkpoint} has the architecture {arch!r}. The conversion to {to} is for edit "
             "taggers."
         )
-    languages = {"source_lang": source_lang, "target_lang": target_lang}
-    options = {"data": str(data_dir or "")} | {
-        name: value for name, value in languages.items() if value
-    }
     with quiet(logging.INFO):
         (model, *_), cfg, task = load_models([checkpoint], **options)
     model.float().eval().prepare_for_inference_(cfg)

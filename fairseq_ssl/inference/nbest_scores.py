@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -45,6 +46,8 @@ from fairseq_ssl.io.text_files import (
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -174,12 +177,21 @@ class _NBestJob(TextJob):
         self, function: Callable[[Any], BlockResult]
     ) -> Iterator[tuple[BlockResult, float | None]]:
         """Yield the result of each block. Raise DataError if too many tokens are unknown."""
+        sentences = 0
         for block in self.executor.imap(function, self._blocks()):
+            sentences = max(sentences, block.counts.pop("sentences"))
             counts = self.totals + block.counts
             if counts["tokens"] >= CHECKED_TOKENS:
                 _check_tokens(counts)
             yield block, block.share
         _check_tokens(self.totals)
+        source = self.files["source"]
+        lines = sum(1 for _ in read_lines(source)) if source else 0
+        if sentences < lines:
+            logger.warning(
+                f"{source} has {lines} lines, but the list has {sentences} sentences. Check that "
+                "it is the source of this list."
+            )
 
     def _blocks(self) -> Iterator[RowBlock]:
         text = self.text
@@ -239,6 +251,7 @@ class NBestScorer:
         counts = Counter(
             lines=len(lines), tokens=scored.tokens, unknown=scored.unknown, cut=scored.cut
         )
+        counts["sentences"] = 1 + max(number for number, _ in candidates)
         return BlockResult((output,), block.ends[0], counts, block.share or None)
 
     def _pairs(

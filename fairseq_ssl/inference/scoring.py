@@ -59,8 +59,7 @@ TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "ma
 MAX_PENALTY = 20
 """Maximum exponent of a length. Higher powers exceed the range of floats."""
 
-TokenLists = list[str]
-TokenPair = tuple[TokenLists, TokenLists]
+TokenPair = tuple[list[str], list[str]]
 """Tokens of a source and of its translation. Language models score only the translation."""
 
 

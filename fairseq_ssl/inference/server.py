@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
 import logging
 import re
 import resource
@@ -19,7 +18,7 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairseq_ssl.errors import UsageError, import_optional
 from fairseq_ssl.inference.correction import CorrectedLine
-from fairseq_ssl.io.text_files import SURROGATE
+from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.options import check, option
 
 if TYPE_CHECKING:
@@ -203,8 +202,8 @@ def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None)
         ],
         exception_handlers={
             _RequestError: endpoints.failed,
-            404: endpoints.not_found,
-            405: endpoints.wrong_method,
+            404: endpoints.rejected,
+            405: endpoints.rejected,
         },
         lifespan=endpoints.lifespan,
     )
@@ -294,15 +293,12 @@ class _Endpoints:
         return body
 
     async def _corrected(self, request: Request, lines: list[str]) -> list[CorrectedLine]:
-        """Return the corrected lines. Stop if the client disconnects or no batch is corrected."""
+        """Return the corrected lines. Stop if the client disconnects."""
         corrected = asyncio.ensure_future(self._batcher.correct(lines))
         disconnected = asyncio.ensure_future(request.receive())
-        ends = {corrected, disconnected, self._batches}
         try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({corrected, disconnected}, return_when=asyncio.FIRST_COMPLETED)
             if not corrected.done():
-                if self._batches.done():
-                    raise _RequestError(500, STOPPED)
                 raise _RequestError(400, DISCONNECTED)
             return corrected.result()
         finally:
@@ -314,14 +310,9 @@ class _Endpoints:
         assert isinstance(error, _RequestError)
         return self._error(error.status, str(error), error.headers)
 
-    async def not_found(self, request: Request, error: Exception) -> Response:
-        """Return the response for an unknown path."""
-        return self._error(404, "Not found. Expected /correct, /healthz or /.")
-
-    async def wrong_method(self, request: Request, error: Any) -> Response:
-        """Return the response for a method that a path does not have."""
-        allowed = ", ".join(sorted(error.headers["Allow"].split(", ")))
-        return self._error(405, f"Method not allowed. Expected {allowed}.", {"Allow": allowed})
+    async def rejected(self, request: Request, error: Any) -> Response:
+        """Return the response for an unknown path, or a method that a path does not have."""
+        return self._error(error.status_code, error.detail, error.headers)
 
     def _error(self, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
         return self._json({"error": message}, status, headers)
@@ -337,14 +328,9 @@ class _Endpoints:
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
     """Return the lines of a request and the line end after each of them."""
     try:
-        content = json.loads(body.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise _RequestError(400, "The body is not UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise _RequestError(400, f"The body is not JSON: {error}.") from None
-    except (ValueError, RecursionError):
-        message = "The body is not valid JSON: too deep, or with a number of too many digits."
-        raise _RequestError(400, message) from None
+        content = parse_json(body)
+    except ValueError as error:
+        raise _RequestError(400, f"The body is not JSON in UTF-8: {error}.") from None
     if not isinstance(content, dict) or len(content) != 1:
         raise _RequestError(400, EXPECTED)
     (kind, value), *_ = content.items()
@@ -357,8 +343,6 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
             raise _RequestError(400, 'A string of "lines" has several lines. Expected one.')
     else:
         raise _RequestError(400, EXPECTED)
-    if any(map(SURROGATE.search, lines)):
-        raise _RequestError(400, "The text contains a surrogate without its pair.")
     length = sum(map(len, lines)) + len(lines) - 1
     if length > max_length:
         message = f"The text has {length:,} characters. Expected up to {max_length:,}."
@@ -385,9 +369,6 @@ class _Part:
 
     lines: list[str]
     corrected: asyncio.Future[list[CorrectedLine]]
-
-
-Compute = Callable[[list[str]], Awaitable[list[CorrectedLine]]]
 
 
 @dataclass
@@ -440,30 +421,38 @@ class RequestBatcher:
         """Correct batches until the task of this method is canceled."""
         with ThreadPoolExecutor(1, thread_name_prefix="corrector") as thread:
             loop = asyncio.get_running_loop()
-
-            def compute(lines: list[str]) -> Awaitable[list[CorrectedLine]]:
-                return loop.run_in_executor(thread, self._correct_all, lines)
-
             while True:
                 self._begin = None
                 await self._has_parts.wait()
                 await asyncio.sleep(self.delay)
                 batch = self._next_batch()
-                self._begin = time.monotonic()
-                if not await self._complete(batch, compute):
-                    for part in batch:
-                        self._begin = time.monotonic()
-                        await self._complete([part], compute)
+                results = await loop.run_in_executor(thread, self._correct_all, batch)
+                for part, corrected in zip(batch, results, strict=True):
+                    if part.corrected.done():  # the client has disconnected
+                        continue
+                    if corrected is None:
+                        message = "The correction of this text failed."
+                        part.corrected.set_exception(_RequestError(500, message))
+                    else:
+                        part.corrected.set_result(corrected)
 
-    def _correct_all(self, lines: list[str]) -> list[CorrectedLine]:
-        """Return a corrected line for each line. Each failure is a RuntimeError without text."""
+    def _correct_all(self, batch: Sequence[_Part]) -> list[list[CorrectedLine] | None]:
+        """Return the corrected lines of each part; None for a part that cannot be corrected.
+
+        Parts that fail together are corrected one by one.
+        """
+        self._begin = time.monotonic()
         try:
-            corrected = self.compute(lines)
-            if len(corrected) != len(lines):
-                raise ValueError(f"There are {len(corrected)} results for {len(lines)} lines.")
+            corrected = iter(self.compute([line for part in batch for line in part.lines]))
+            return [list(islice(corrected, len(part.lines))) for part in batch]
         except BaseException as error:  # the exception of a panic in Rust is not an `Exception`
-            raise RuntimeError(_place(error)) from None
-        return corrected
+            if len(batch) > 1:
+                return [
+                    None if part.corrected.done() else self._correct_all([part])[0]
+                    for part in batch
+                ]
+            logger.error("A request failed: %s", _place(error))
+            return [None]
 
     def _next_batch(self) -> list[_Part]:
         """Remove parts that fit into a batch from the queue, and parts without a client."""
@@ -479,30 +468,6 @@ class RequestBatcher:
             self._parts.popleft()
         self._has_parts.clear()
         return batch
-
-    async def _complete(self, batch: Sequence[_Part], compute: Compute) -> bool:
-        """Correct the parts whose clients wait. Return False if several parts fail together."""
-        batch = [part for part in batch if not part.corrected.done()]
-        lines = [line for part in batch for line in part.lines]
-        failure = None
-        corrected: list[CorrectedLine] = []
-        try:
-            corrected = await compute(lines) if lines else []
-        except RuntimeError as error:
-            if len(batch) > 1:
-                return False
-            logger.error("A request failed: %s", error)
-            failure = _RequestError(500, "The correction of this text failed.")
-        done = iter(corrected)
-        for part in batch:
-            own = list(islice(done, len(part.lines)))
-            if part.corrected.done():  # the client has disconnected
-                continue
-            if failure:
-                part.corrected.set_exception(failure)
-            else:
-                part.corrected.set_result(own)
-        return True
 
 
 def _place(error: BaseException) -> str:

@@ -1,22 +1,15 @@
-"""Translation of blocks of lines: search options, decoders, and outputs aligned with the input."""
+"""Search options of translation models."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
 
 from fairseq_ssl.errors import UsageError, check_positive
 from fairseq_ssl.inference.scoring import MAX_PENALTY
-from fairseq_ssl.io.blocks import ByteBlock
-from fairseq_ssl.io.executors import worker_number
-from fairseq_ssl.io.jobs import BlockResult, Fingerprints
-from fairseq_ssl.io.text_files import compress_chunk, convert_fields
+from fairseq_ssl.io.text_files import convert_fields
 from fairseq_ssl.options import check, option
 
 MAX_SOURCE_TOKENS = 10_000
@@ -129,132 +122,3 @@ class DecodingConfig:
             raise UsageError(
                 f"`nbest` is {self.nbest}, more than `beam` ({self.beam}). Increase `beam`."
             )
-
-
-Hypotheses = list[str] | None
-"""Hypotheses of a sentence, best first. Empty if the search drops all; None if it failed."""
-
-
-class Decoder(Protocol):
-    """Interface of decoders."""
-
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence.
-
-        Args:
-            sentences: tokens of each sentence.
-            ids: unique id of each sentence, which seeds noisy beam search.
-        """
-
-    def set_seed(self, seed: int) -> None:
-        """Seed sampling for the next sentences."""
-
-
-DecoderLoader = Callable[[DecodingConfig, int], Decoder]
-"""Loads a decoder, given the config and the index of the process, which selects the GPU."""
-
-
-OUTPUT, SOURCE_OUTPUT = "output", "source_output"
-TRANSLATION_COUNTS = (
-    "lines",
-    "blank",
-    "too_long",
-    "undecodable",
-    "failed",
-    "pairs",
-    "read",
-    "written",
-)
-"""Counts of a block, of lines unless noted: `read` and `written` count tokens."""
-
-
-@dataclass(frozen=True)
-class SourceLine:
-    """A line of the source text."""
-
-    data: bytes
-    start: int
-    """Offset of the first byte in the text."""
-    tokens: list[str]
-    problem: str = ""
-    """Reason for not translating the line, a name in `TRANSLATION_COUNTS`, or ""."""
-
-
-@dataclass(frozen=True)
-class BlockTranslator:
-    """Function that translates the lines of a block.
-
-    Output lines match the input order, whatever the batching. A line that cannot be translated has
-    an empty translation. A line is omitted from all outputs if the search keeps no hypothesis for
-    it. Random numbers depend only on the seed and the position of the line or block in the text.
-    """
-
-    load: DecoderLoader
-    config: DecodingConfig
-    outputs: tuple[str, ...] = (OUTPUT,)
-    compressed: tuple[bool, ...] = (False,)
-    files: Fingerprints = ()
-    """Fingerprints of the models. If they change, a process loads the models again."""
-
-    def __call__(self, block: ByteBlock) -> BlockResult:
-        """Translate a block with the decoder of this process."""
-        decoder = process_decoder(self.load, self.config, worker_number(), self.files)
-        return self.translate(block, decoder)
-
-    def translate(self, block: ByteBlock, decoder: Decoder) -> BlockResult:
-        """Translate a block with `decoder`, which is seeded by the index of the block."""
-        lines = self._lines(block)
-        valid = [line for line in lines if not line.problem]
-        decoder.set_seed(self.config.seed * 1_000_003 + block.number)
-        decoded = decoder.decode([line.tokens for line in valid], [line.start for line in valid])
-        translations = {line.start: one for line, one in zip(valid, decoded, strict=True)}
-        counts = Counter(line.problem or "translated" for line in lines)
-        columns: dict[str, list[bytes]] = {OUTPUT: [], SOURCE_OUTPUT: []}
-        for line in lines:
-            hypotheses = translations.get(line.start)
-            counts["failed"] += not line.problem and hypotheses is None
-            counts["read"] += 0 if line.problem else len(line.tokens)
-            for text in [""] if hypotheses is None else hypotheses:
-                columns[OUTPUT].append(text.encode("utf-8"))
-                columns[SOURCE_OUTPUT].append(line.data)
-                counts["written"] += len(text.split())
-        counts.update(lines=len(lines), pairs=len(columns[OUTPUT]))
-        chunks = tuple(
-            compress_chunk(b"".join(line + b"\n" for line in columns[name]), compressed)
-            for name, compressed in zip(self.outputs, self.compressed, strict=True)
-        )
-        return BlockResult(chunks, block.end, counts)
-
-    def _lines(self, block: ByteBlock) -> list[SourceLine]:
-        lines, start = [], block.start
-        for data in block.data.removesuffix(b"\n").split(b"\n"):
-            lines.append(self._line(data, start))
-            start += len(data) + 1
-        return lines
-
-    def _line(self, data: bytes, start: int) -> SourceLine:
-        try:
-            tokens = data.decode("utf-8").split()
-        except UnicodeDecodeError:
-            return SourceLine(data, start, [], "undecodable")
-        if len(tokens) > self.config.max_source_tokens:
-            return SourceLine(data, start, tokens, "too_long")
-        return SourceLine(data, start, tokens, "" if tokens else "blank")
-
-
-@lru_cache(maxsize=1)
-def process_decoder(
-    load: DecoderLoader, config: DecodingConfig, worker: int, files: Fingerprints
-) -> Decoder:
-    """Return the decoder of this process. It is loaded once, and again if `files` change."""
-    return load(config, worker)
-
-
-def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as command-line arguments. False omits an option."""
-    words = []
-    for name, value in options.items():
-        if value is not False:
-            option = f"--{name.replace('_', '-')}"
-            words.append(option if value is True else f"{option}={value}")
-    return words

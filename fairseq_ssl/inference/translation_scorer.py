@@ -98,7 +98,7 @@ class TranslationScorer:
         is_padding = torch.arange(target.size(1), device=device) >= ends[:, None]
         previous = target.roll(1, 1)
         previous[:, 0] = self.target.eos()
-        each = []
+        by_model = []
         with torch.inference_mode():
             for model in self.loaded.models:
                 encoded = model.encoder(tokens, src_lengths=lengths)
@@ -108,6 +108,6 @@ class TranslationScorer:
                 scores = model.get_normalized_probs(output, True, {"target": target})
                 # The columns of a model that copies are not the ids of the data.
                 columns = model.get_targets({"target": target}, output)
-                each.append(scores.gather(-1, columns[..., None])[..., 0].float())
-            tokens = self.loaded.average(each)
+                by_model.append(scores.gather(-1, columns[..., None])[..., 0].float())
+            tokens = self.loaded.average(by_model)
             return tokens.masked_fill(is_padding, 0.0).double().sum(1).cpu().numpy()

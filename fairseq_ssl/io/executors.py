@@ -14,10 +14,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import DataError, check_positive, import_optional
@@ -58,30 +56,14 @@ Handle = TypeVar("Handle")
 class Executor(Protocol):
     """Maps a function over items, possibly with several processes."""
 
-    def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def imap(
+        self, work: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Generator[Result, None, None]:
         """Yield the result of `work` for each item, in order.
 
         `work` must be picklable, and is sent to each process once. Items are read as needed, so
-        that memory does not grow with their number.
+        that memory does not grow with their number. Closing the generator ends the processes.
         """
-
-
-@contextmanager
-def open_results(
-    executor: Executor, work: Callable[[Item], Result], items: Iterable[Item]
-) -> Iterator[Iterator[Result]]:
-    """Provide the results of `executor.imap`, and end its processes at the end of the block.
-
-    For generators with a `with` block around the results. In Python 3.10, a generator that is
-    deleted within a context manager is part of a reference cycle. The processes would end only when
-    the garbage collector runs, after the files that they write to have been deleted.
-    """
-    results = executor.imap(work, items)
-    try:
-        yield results
-    finally:
-        if isinstance(results, Generator):
-            results.close()
 
 
 def imap_in_order(
@@ -142,7 +124,9 @@ class LocalExecutor:
     def __post_init__(self) -> None:
         check_positive("jobs", self.jobs)
 
-    def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def imap(
+        self, work: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Generator[Result, None, None]:
         """Yield the result of `work` for each item, in order.
 
         After an error or Ctrl-C, wait for the items that the processes have begun.
@@ -170,7 +154,8 @@ class LocalExecutor:
                 process.terminate()
             raise
         except BrokenProcessPool:
-            hint = "" if done else _spawn_hint(context)
+            is_first = not done and context.get_start_method() == "spawn"
+            hint = " In a script, call this function below `if __name__ == '__main__':`." * is_first
             raise DataError(
                 "A worker process was killed, possibly because memory was full. Run the same "
                 f"command again. Use fewer `jobs` to need less memory.{hint}"
@@ -188,21 +173,6 @@ def _context() -> multiprocessing.context.BaseContext:
     """
     threads = threading.active_count() > 1 or "torch" in sys.modules
     return multiprocessing.get_context("spawn" if threads else "fork")
-
-
-def _spawn_hint(context: multiprocessing.context.BaseContext) -> str:
-    """Return advice for scripts, which spawned processes import; empty for forked processes."""
-    if context.get_start_method() == "fork":
-        return ""
-    if not Path(getattr(sys.modules["__main__"], "__file__", None) or "").is_file():
-        return (
-            " Classes and functions of a notebook cannot be used with several `jobs`. Move them to "
-            "a module, or use one job."
-        )
-    return (
-        " If this is a script, save it as a file and call this function below "
-        "`if __name__ == '__main__':`, since new processes import the script."
-    )
 
 
 def _initialize_worker(
@@ -262,7 +232,9 @@ class RayExecutor:
     initializer: Initializer | None = None
     """Called before each item, for example `fairseq_ssl.register` to load fairseq models."""
 
-    def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def imap(
+        self, work: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Generator[Result, None, None]:
         """Yield the result of `work` for each item, in order."""
         ray = self._connected()
         sent = ray.put(work)

@@ -24,7 +24,8 @@ def file_fingerprint(path: str | Path) -> list[int]:
         raise DataError(f"{path} does not exist.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    return [sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)]
+    times = (stat.st_mtime_ns for stat in stats)
+    return [sum(stat.st_size for stat in stats), max(times, default=0)]
 
 
 def content_digest(*paths: str | Path) -> str:

@@ -11,17 +11,16 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
-from numbers import Integral
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, OutputError, UsageError
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
-from fairseq_ssl.io.executors import Executor, LocalExecutor, open_results
+from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.outputs import (
     ResumableFiles,
@@ -30,6 +29,7 @@ from fairseq_ssl.io.outputs import (
     is_device,
     is_done,
     journal,
+    output_error,
     real_path,
 )
 from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
@@ -156,16 +156,9 @@ def _write(
             for chunk, state in chunks(files.state):
                 files.append(chunk, state)
             files.finish(signature())
-    except PermissionError as error:
-        named = f": {error.filename}" if error.filename else ""
-        raise DataError(f"{files.current} cannot be written: permission denied{named}.") from None
     except OSError as error:
-        named = f": {error.filename}" if error.filename else ""
-        resume = " to resume it" if files.journal.exists() else ""
-        raise DataError(
-            f"{files.current} could not be written: {error.strerror or error}{named}. Free some "
-            f"space, and run the same job again{resume}."
-        ) from None
+        resume = " Run the same job again to resume it." if files.journal.exists() else ""
+        raise OutputError(f"{output_error(files.current, error)}{resume}") from None
 
 
 def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
@@ -204,13 +197,13 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
     path = real_path(output)
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
-    for one in resolve_paths(inputs):
-        if one == path:
+    for source in resolve_paths(inputs):
+        if source == path:
             raise UsageError(f"{output} is an input. Choose another output.")
-        if one.parent == path.parent and one.name in names:
+        if source.parent == path.parent and source.name in names:
             raise UsageError(
-                f"{one.name} would be overwritten, since {output.name} needs a file of this name "
-                "next to it. Rename the file, or choose another output."
+                f"{source.name} would be overwritten, since {output.name} needs a file of this "
+                "name next to it. Rename the file, or choose another output."
             )
 
 
@@ -226,8 +219,7 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 def check_shard(shard: tuple[int, int]) -> None:
     """Raise UsageError unless the index of a shard is from 1 to the number of shards."""
     index, total = shard
-    are_integers = all(isinstance(number, Integral) for number in shard)
-    if not are_integers or not 1 <= index <= total:
+    if not 1 <= index <= total:
         raise UsageError(f"`shard` is {shard}. Expected (i, n), with i from 1 to n.")
 
 
@@ -304,7 +296,8 @@ class TextInput:
             start, end = self._seek(file)
             begun = share_read(file) if self.position else 0.0
             blocks = byte_blocks(file, start, end, self.size, str(self))
-            for result in stack.enter_context(open_results(executor, function, blocks)):
+            # In Python 3.10, the generator would be closed by the garbage collector only.
+            for result in stack.enter_context(closing(executor.imap(function, blocks))):
                 share = share_read(file, begun) or None
                 if end is not None:
                     share = (result.end - start) / (end - start)

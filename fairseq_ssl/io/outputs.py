@@ -55,7 +55,6 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         yield
         return
     lock = path.with_name(f"{path.name}.lock")
-    created = [parent for parent in path.parents if not parent.exists()]
     while _held.setdefault(path, thread) != thread:
         if not wait:
             raise _busy(output)
@@ -71,9 +70,6 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
             os.close(descriptor)
     finally:
         del _held[path]
-        with suppress(OSError):  # remove created parents if they are empty
-            for parent in created:
-                parent.rmdir()
 
 
 @contextmanager
@@ -172,17 +168,10 @@ def signature_path(output: Path) -> Path:
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
     """Open and lock the lock file. Return its descriptor."""
-    attempts = 100
     with write_errors(output):
+        lock.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-            except FileNotFoundError:  # another run has just removed the folder
-                attempts -= 1
-                if not attempts:
-                    raise
-                continue
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             if os.fstat(descriptor).st_size:
                 os.close(descriptor)
                 raise UsageError(f"{lock} is not a lock. Rename it, or choose another output.")
@@ -366,8 +355,8 @@ class ResumableFiles:
             self._save()  # the older state does not fit the new bytes, if this run is killed
         elif self.journal.exists():
             try:
-                found = parse_json(self.journal.read_text("utf-8"))
-                task, self._sizes, self.state = found["task"], found["sizes"], found["state"]
+                note = parse_json(self.journal.read_text("utf-8"))
+                task, self._sizes, self.state = note["task"], note["sizes"], note["state"]
                 kinds = [*map(type, self._sizes), type(task), type(self.state)]
                 if kinds != [int] * len(self.paths) + [dict, dict] or min(self._sizes) < 0:
                     raise ValueError
@@ -380,8 +369,9 @@ class ResumableFiles:
                 )
         for file, size in zip(self._files, self._sizes, strict=True):
             if file.tell() < size:
-                found = f"{file.name} has {file.tell()} bytes"
-                raise DataError(f"{found}. Expected {size} or more. {AGAIN}")
+                raise DataError(
+                    f"{file.name} has {file.tell()} bytes. Expected {size} or more. {AGAIN}"
+                )
             file.truncate(size)
             file.seek(size)
 
@@ -429,9 +419,9 @@ def complete(paths: Sequence[Path]) -> None:
 def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     """Return True if the files exist and the signature of the first one matches `task`."""
     with suppress(OSError, ValueError):
-        found = parse_json(signature_path(paths[0]).read_text("utf-8"))
+        stored = parse_json(signature_path(paths[0]).read_text("utf-8"))
         values = json.loads(json_text(task))
-        same = isinstance(found, dict) and all(found.get(key) == values[key] for key in values)
+        same = isinstance(stored, dict) and all(stored.get(key) == values[key] for key in values)
         return same and all(path.exists() for path in paths)
     return False
 

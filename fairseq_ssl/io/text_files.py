@@ -146,9 +146,9 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
                 f"it: iconv -f {encoding} -t UTF-8 FILE > NEW"
             )
     has_mark, is_windows = head.startswith(codecs.BOM_UTF8), head.endswith(b"\r\n")
-    found = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line ends (CRLF)"] * is_windows
-    if found:
-        log.warning("%s: removed %s", name, " and ".join(found))
+    removed = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line ends (CRLF)"] * is_windows
+    if removed:
+        log.warning("%s: removed %s", name, " and ".join(removed))
     elif start is not None:
         file.seek(start)
         return file
@@ -345,9 +345,9 @@ def require_file(path: str | Path, expected: str) -> None:
     """Raise DataError unless a path is a regular file. `expected` says what it should be."""
     path = Path(path)
     if not path.is_file():
-        found = "is a folder" if path.is_dir() else "is a device or a pipe"
-        found = found if path.exists() else "does not exist"
-        raise DataError(f"{path} {found}. Expected {expected}.")
+        kind = "is a folder" if path.is_dir() else "is a device or a pipe"
+        problem = kind if path.exists() else "does not exist"
+        raise DataError(f"{path} {problem}. Expected {expected}.")
 
 
 def read_document(path: str | Path) -> bytes:
@@ -441,12 +441,12 @@ def parse_json(text: str | bytes) -> Any:
     """
     text = text if isinstance(text, str) else text.decode("utf-8-sig")
     try:
-        found = json.loads(text, parse_int=_integer)
+        content = json.loads(text, parse_int=_integer)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if "\\ud" in text.lower():
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
-    return found
+        json.dumps(content, ensure_ascii=False).encode("utf-8")
+    return content
 
 
 def _integer(digits: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class NoiseSpec:
         """
         values = {
             name: self.options.get(name, field.default)
-            for name, field in noise_options(self.kind).items()
+            for name, field in options_of(NOISES[self.kind]).items()
             if name in self.options or not isinstance(field.default, str)
         }
         return ":".join([self.kind, *(f"{name}={value}" for name, value in values.items())])
@@ -88,11 +88,6 @@ def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noi
 def describe_noises() -> str:
     """Return a list of all noises and their options, for a help text."""
     return specs.describe_registry(NOISES)
-
-
-def noise_options(kind: str) -> dict[str, Field[Any]]:
-    """Return the dataclass fields of the options of a noise, by name."""
-    return options_of(NOISES[kind])
 
 
 MAX_TOKENS = 10_000

@@ -142,19 +142,14 @@ class WordTable:
 
     def to_lines(self, block: TokenBatch) -> list[str]:
         """Return one string per line of a batch, with the words joined by spaces."""
-        return join_words(self.strings(block.tokens), block.lengths)
+        words = self.strings(block.tokens)
+        spans = zip(block.lengths.tolist(), block.ends.tolist(), strict=True)
+        return [" ".join(words[end - length : end]) for length, end in spans]
 
     def _extend(self, other: ByteWords) -> NDArray[np.int64]:
         first = len(self.words.starts)
         self.words = self.words.and_those_of(other)
         return np.arange(first, first + len(other.starts))
-
-
-def join_words(words: list[str], lengths: NDArray[np.int64]) -> list[str]:
-    """Return lines of `lengths[i]` of the words, joined by spaces."""
-    ends = np.cumsum(lengths).tolist()
-    spans = zip(lengths.tolist(), ends, strict=True)
-    return [" ".join(words[end - length : end]) for length, end in spans]
 
 
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:

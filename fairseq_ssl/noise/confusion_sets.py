@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
@@ -97,15 +97,16 @@ class ConfusionFinder:
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
         """Return pairs of a word and its candidates. Skip words without candidates."""
-        suggested = zip(words, self.checker.suggestions(words), strict=True)
-        sets = ((word, self._select(word, others)) for word, others in suggested)
-        return [(word, others) for word, others in sets if others]
-
-    def _select(self, word: str, others: Sequence[str]) -> list[str]:
-        kept = (
-            other for other in dict.fromkeys(others) if other != word and other in self.vocabulary
-        )
-        return list(islice(kept, MAX_CANDIDATES))
+        sets = []
+        for word, suggestions in zip(words, self.checker.suggestions(words), strict=True):
+            allowed = [
+                suggestion
+                for suggestion in dict.fromkeys(suggestions)
+                if suggestion != word and suggestion in self.vocabulary
+            ]
+            if allowed:
+                sets.append((word, allowed[:MAX_CANDIDATES]))
+        return sets
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:

@@ -16,7 +16,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, unchanged
 from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
-from fairseq_ssl.noise.learner_errors import ERROR_KINDS, LearnerErrors, VerbForms
+from fairseq_ssl.noise.learner_errors import ERROR_KINDS, LearnerErrors, verb_forms
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.options import option
 
@@ -51,7 +51,6 @@ class LearnerNoise:
     listed: bool = option(False, "errors only at words of the learner error counts")
     measured: bool = option(False, "number and kinds of errors from the learner error counts")
     table: WordTable = field(default_factory=WordTable)
-    forms: VerbForms = field(init=False, repr=False, compare=False, default_factory=VerbForms)
 
     def __post_init__(self) -> None:
         if not (any(self._counted.errors) and any(self._shares)):
@@ -101,7 +100,7 @@ class LearnerNoise:
     @cached_property
     def _fits(self) -> Mapping[int, Callable[[str], Any]]:
         """Predicates of the words that an error applies to. Other errors apply to all words."""
-        fits: dict[int, Callable[[str], Any]] = {VERB: self.forms.__getitem__}
+        fits: dict[int, Callable[[str], Any]] = {VERB: verb_forms}
         if self.listed:
             fits[APPEND] = self.learner_errors.missing.__contains__
             fits[REPLACE] = self._written.__contains__
@@ -163,7 +162,7 @@ class LearnerNoise:
         """Apply the verb and replace errors to `tokens` in place."""
         verbs, replaced = kind == VERB, kind == REPLACE
         for at, part in zip(place[verbs].tolist(), share[verbs].tolist(), strict=True):
-            forms = self.forms[tokens[at]]
+            forms = verb_forms(tokens[at])
             tokens[at] = forms[int(part * len(forms))]
         if not self.listed:
             tokens[place[replaced]] = self._spurious_words(share[replaced])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,25 +18,16 @@ from fairseq_ssl.io.text_files import checked_pairs, json_text, read_json
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
 
-MAX_FORMS = 1_000_000
-"""Max number of words in the cache of `VerbForms`."""
+_inflection = lru_cache(maxsize=1)(Inflection)
 
 
-class VerbForms(dict[str, tuple[str, ...]]):
-    """The other forms of a verb, looked up by word; empty if the word is not a verb.
+@lru_cache(maxsize=1_000_000)
+def verb_forms(word: str) -> tuple[str, ...]:
+    """Return the other forms of a verb, empty if the word is not a verb.
 
     A form of two verbs ("saw") gets the forms of both. See `Inflection`.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._inflection = Inflection()
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        if len(self) >= MAX_FORMS:
-            self.clear()
-        forms = self[word] = tuple(self._inflection.verb_forms(word))
-        return forms
+    return tuple(_inflection().verb_forms(word))
 
 
 ERROR_KINDS = ("append", "verb", "replace", "delete")
@@ -120,7 +112,6 @@ class LearnerErrorCounter:
     def __init__(self) -> None:
         distance = import_optional("rapidfuzz.distance", "Comparing lines", "noise")
         self._operations = distance.Levenshtein.opcodes
-        self._forms = VerbForms()
         self._deleted: Counter[str] = Counter()
         self._missing: Counter[str] = Counter()
         self._replaced: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -170,7 +161,7 @@ class LearnerErrorCounter:
         only if there is a single word on each side.
         """
         replaced = min(len(written), len(correct))
-        verbs = sum(not set(written).isdisjoint(self._forms[word]) for word in correct)
+        verbs = sum(not set(written).isdisjoint(verb_forms(word)) for word in correct)
         self._kinds["verb"] += min(verbs, replaced)
         self._kinds["replace"] += replaced - min(verbs, replaced)
         self._kinds["delete"] += len(written) - replaced

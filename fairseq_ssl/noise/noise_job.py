@@ -113,8 +113,9 @@ class NoiseResources:
                 read_confusion_sets(sets) if isinstance(sets, str | Path) else dict(sets)
             )
         if (errors := self.learner_errors) is not None:
-            is_file = isinstance(errors, str | Path)
-            loaded["learner_errors"] = LearnerErrors.read(errors) if is_file else errors
+            loaded["learner_errors"] = (
+                LearnerErrors.read(errors) if isinstance(errors, str | Path) else errors
+            )
         loaded["table"] = WordTable([*drawn, self.mask_token])
         loaded["mask_token"] = len(drawn)
         return loaded

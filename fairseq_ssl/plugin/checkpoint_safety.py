@@ -26,7 +26,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 from fairseq_ssl.checkpoints.files import check_finite, load_checkpoint
 from fairseq_ssl.checkpoints.safe_values import evaluate
 from fairseq_ssl.checkpoints.stored_options import check_evaluated, remember_data
-from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.errors import DataError, FairseqSslError, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ def _patience_counter() -> Any:
     """Return the function in whose attributes fairseq-train counts, or None in other programs."""
     modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]
     functions = (getattr(module, "should_stop_early", None) for module in modules)
-    return next((one for one in functions if isinstance(one, FunctionType)), None)
+    return next((counter for counter in functions if isinstance(counter, FunctionType)), None)
 
 
 def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
@@ -228,9 +228,9 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
         except (FairseqSslError, OSError):
             raise
         except Exception as error:  # malformed options or optimizer history
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            kind, reason = type(error).__name__, first_line(error)
             raise DataError(
-                f"{path} is not a readable fairseq checkpoint: {type(error).__name__}: {reason}"
+                f"{path} is not a readable fairseq checkpoint: {kind}: {reason}"
             ) from error
         if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])

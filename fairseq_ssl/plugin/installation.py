@@ -106,23 +106,17 @@ def _accelerator() -> Finding:
 
 
 def _safe_loading() -> Finding:
+    source = Path(_home("fairseq")) / "checkpoint_utils.py"
+    version = tuple(int(part) for part in (_version("torch") or "0.0").split(".")[:2])
+    problem = ""
     if os.environ.get(UNSAFE_LOADING):
         problem = f"{UNSAFE_LOADING} is set: unset it, checkpoints load without it"
-        return Finding("checkpoints", "can run code when loaded", problem)
-    if _uses_unsafe_loading():
+    elif source.is_file() and "weights_only=False" in source.read_text(encoding="utf-8"):
         problem = "this fairseq sets weights_only=False: install fairseq-fixed 0.12.3.1"
-        return Finding("checkpoints", "can run code when loaded", problem)
-    version = tuple(int(part) for part in (_version("torch") or "0.0").split(".")[:2])
-    if version < (2, 6):
+    elif version < (2, 6):
         problem = "torch before 2.6 loads pickles without protection: pip install -U torch"
-        return Finding("checkpoints", "can run code when loaded", problem)
-    return Finding("checkpoints", "loaded with weights_only=True")
-
-
-def _uses_unsafe_loading() -> bool:
-    """Return True if fairseq loads checkpoints with weights_only=False, as its main branch does."""
-    source = Path(_home("fairseq")) / "checkpoint_utils.py"
-    return source.is_file() and "weights_only=False" in source.read_text(encoding="utf-8")
+    fact = "can run code when loaded" if problem else "loaded with weights_only=True"
+    return Finding("checkpoints", fact, problem)
 
 
 def _registration() -> Finding:

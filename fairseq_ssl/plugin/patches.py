@@ -9,7 +9,6 @@ import functools
 import gc
 import importlib.util
 import inspect
-import logging
 import os
 import queue
 import time
@@ -22,8 +21,6 @@ from weakref import WeakSet
 import numpy as np
 
 from fairseq_ssl.plugin import checkpoint_safety
-
-logger = logging.getLogger(__name__)
 
 
 def apply_patches() -> None:
@@ -60,7 +57,6 @@ def apply_patches() -> None:
     _replace(AMPOptimizer, "step", _unscale_once)
     _replace(options, "parse_args_and_arch", _allow_bfloat16_on_gpus)
     _replace(FairseqTask, "train_step", _autocast_on_cpus)
-    _replace(EMA, "__init__", _warn_about_half_precision)
     _replace(EMA, "_step_internal", _average_tied_weights_once)
     _replace(Trainer, "load_checkpoint", checkpoint_safety.check_loaded_state)
     _replace(Trainer, "save_checkpoint", checkpoint_safety.store_progress)
@@ -187,7 +183,7 @@ def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def clip_grad_norm_(params: Any, max_norm: Any, aggregate_norm_fn: Any = None) -> Any:
         params = [params] if isinstance(params, torch.Tensor) else list(params)
-        gradients = [each.grad.detach() for each in params if each.grad is not None]
+        gradients = [weight.grad.detach() for weight in params if weight.grad is not None]
         if not gradients or gradients[0].device.type != "cpu":
             return stock(params, max_norm, aggregate_norm_fn)
         norm = stock(params, 0.0, aggregate_norm_fn).cpu()
@@ -275,29 +271,15 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
     return train_step
 
 
-def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Warn if --store-ema averages in half precision, which rounds small changes to 0."""
-
-    def init(self: Any, model: Any, config: Any, *args: Any, **options: Any) -> None:
-        stock(self, model, config, *args, **options)
-        if not config.ema_fp32 and any(each.element_size() < 4 for each in model.parameters()):
-            logger.warning(
-                "--store-ema averages the weights in half precision. An update changes the average "
-                f"by only {1 - config.ema_decay:g} of the difference, most of which is lost to "
-                "rounding. Add --ema-fp32."
-            )
-
-    return init
-
-
 def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Average a tied weight once per step, not once per name. Copy integers, on which EMA fails."""
     from fairseq_ssl.checkpoints.averaging import ties
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
-        state = {name: one for name, one in new_model.state_dict().items() if type(one) is not dict}
+        state = new_model.state_dict()
+        state = {name: value for name, value in state.items() if type(value) is not dict}
         weights = {names[0]: state[names[0]] for names in ties(state)}
-        self.skip_keys |= {name for name, one in weights.items() if not one.is_floating_point()}
+        self.skip_keys |= {name for name, w in weights.items() if not w.is_floating_point()}
         return stock(self, SimpleNamespace(state_dict=lambda: weights), updates)
 
     return _step_internal
@@ -430,4 +412,5 @@ def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _is_training_split(task: Any, dataset: Any) -> bool:
     """Return True if the name of `dataset` in `task` starts with ``train`` or --train-subset."""
     prefixes = ("train", getattr(task.cfg, "train_subset", None) or "train")
-    return any(dataset is one and name.startswith(prefixes) for name, one in task.datasets.items())
+    splits = task.datasets.items()
+    return any(split is dataset and name.startswith(prefixes) for name, split in splits)

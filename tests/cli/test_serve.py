@@ -434,22 +434,6 @@ async def answers_of(app: Any, use: Callable[[httpx.AsyncClient], Awaitable[Any]
         return await use(client)
 
 
-def test_health_is_503_if_no_request_would_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def stop(batcher: RequestBatcher) -> None:
-        await batcher._has_parts.wait()
-        raise MemoryError("secret")
-
-    async def use(client: httpx.AsyncClient) -> list[httpx.Response]:
-        requests = [client.post("/correct", json={"text": "a"}) for _ in range(2)]
-        healthy = await client.get("/healthz")
-        return [healthy, *await asyncio.gather(*requests), await client.get("/healthz")]
-
-    monkeypatch.setattr(RequestBatcher, "run", stop)
-    found = asyncio.run(answers_of(correction_app(NoCorrector()), use))
-    assert [answer.status_code for answer in found] == [200, 500, 500, 503]
-    assert all(answer.json().keys() == {"error"} for answer in found[1:])
-
-
 def test_health_is_503_if_a_batch_takes_too_long() -> None:
     class Stuck:
         def correct(self, lines: Any) -> Any:

@@ -27,12 +27,12 @@ from fairseq_ssl.inference import (
     ScoringConfig,
     back_translate,
     back_translate_file,
+    back_translation,
     correction,
     load_model,
     loading,
     nbest_scores,
     score_nbest_file,
-    translation,
 )
 from fairseq_ssl.inference.decoders import FairseqDecoder
 from fairseq_ssl.io import executors
@@ -229,7 +229,7 @@ def test_files_are_processed_by_the_current_checkpoint(
     """Also by a process that is kept after a run, on a Ray cluster."""
     data, text, output = folder / "data", folder / "mono", tmp_path / "out"
     (tmp_path / "list").write_text("0 ||| u v ||| s= -1 ||| -1\n")
-    caches = (translation.process_decoder, nbest_scores._scorer, correction._corrector)
+    caches = (back_translation.process_decoder, nbest_scores._scorer, correction._corrector)
     for cache in caches:
         cache.cache_clear()
         if is_kept:

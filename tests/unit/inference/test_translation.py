@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairseq_ssl.inference.translation import (
+from fairseq_ssl.inference.back_translation import (
+    DECODERS,
     OUTPUT,
     SOURCE_OUTPUT,
     BlockTranslator,
-    Decoder,
-    DecodingConfig,
-    Hypotheses,
 )
+from fairseq_ssl.inference.decoders import Hypotheses
+from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import ByteBlock
 
 
@@ -43,12 +43,14 @@ class ReversingDecoder:
 DECODER = ReversingDecoder()
 
 
-def load(config: DecodingConfig, worker: int) -> Decoder:
-    return DECODER
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine ``fake``."""
+    monkeypatch.setitem(DECODERS, "fake", lambda config, worker: DECODER)
 
 
 CONFIG = DecodingConfig(("model.pt",), seed=3, max_source_tokens=4)
-TRANSLATOR = BlockTranslator(load, CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
+TRANSLATOR = BlockTranslator("fake", CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
 
 
 def test_outputs_match_the_input_order() -> None:

@@ -10,14 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.executors import LocalExecutor, open_results
+from fairseq_ssl.io.executors import LocalExecutor
 
 
 def squared(number: int) -> int:
@@ -67,7 +67,7 @@ def test_processes_end_before_an_outer_block() -> None:
             running.append(len(multiprocessing.active_children()))
 
     def results() -> Iterator[int]:
-        with files(), open_results(LocalExecutor(2), squared, range(20)) as found:
+        with files(), closing(LocalExecutor(2).imap(squared, range(20))) as found:
             for result in found:
                 yield -result  # not `yield from`, which would close `found`
 

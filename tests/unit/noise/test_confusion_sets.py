@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -40,6 +41,9 @@ class Parrot:
             yield ["their", "there", "their", "Lon don", word, "then", "oov"]
 
 
+PARROT: Any = Parrot()
+
+
 def test_words_of_two_letters_or_more_get_a_set() -> None:
     counts = {"the": 5, "a": 9, "I": 9, "don't": 3, "x2": 9, "--": 9, "日本": 3, "rare": 2, "a.": 4}
     known = known_words({**counts, "thei\0": 9}, 3)
@@ -54,11 +58,11 @@ def test_words_of_two_letters_or_more_get_a_set() -> None:
 def test_suggestions_are_filtered() -> None:
     words = ["then", "oov"]
     among = frozenset(["their", "there", "then"])
-    assert ConfusionFinder(Parrot(), among)(words) == [
+    assert ConfusionFinder(PARROT, among)(words) == [
         ("then", ["their", "there"]),
         ("oov", ["their", "there", "then"]),
     ]
-    assert ConfusionFinder(Parrot(), frozenset(["then"]))(words) == [("oov", ["then"])]
+    assert ConfusionFinder(PARROT, frozenset(["then"]))(words) == [("oov", ["then"])]
 
 
 WORD = st.text(min_size=1).filter(lambda word: word.split() == [word] and "\0" not in word)
@@ -103,7 +107,7 @@ def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None
     assert (summary.words, summary.sets, summary.confusions) == (5, 4, 10)
     with pytest.raises(UsageError, match="Set `overwrite`"):
         build_confusion_sets_file([tmp_path / "text"], output)
-    assert build_confusion_sets({"then": 1}, checker=Parrot()) == {}
+    assert build_confusion_sets({"then": 1}, checker=PARROT) == {}
 
 
 FAKE = ROOT / "tests/unit/noise/fake_aspell.py"

@@ -17,7 +17,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.batch import NoisedBatch, Random
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import APPEND, DELETE, REPLACE, VERB, LearnerNoise
-from fairseq_ssl.noise.learner_errors import LearnerErrors
+from fairseq_ssl.noise.learner_errors import LearnerErrors, verb_forms
 
 WORDS = LearnerErrors(
     deleted={"SPUR": 6, "IOUS": 3, "rare": 1},
@@ -50,7 +50,7 @@ def slow(noise: LearnerNoise, line: list[str], draws: Random) -> tuple[list[str]
             words.insert(at, spurious(other))
             origin.insert(at, -1)
         elif kind == VERB:
-            forms = noise.forms[words[at]]
+            forms = verb_forms(words[at])
             words[at] = forms[int(other * len(forms))]
         elif kind == REPLACE and noise.listed:
             written = WORDS.replaced[words[at]]
@@ -72,7 +72,7 @@ def settle(noise: LearnerNoise, words: list[str], kind: int, place: float) -> tu
         fitting = [
             at
             for at, word in enumerate(words)
-            if (attempt == VERB and noise.forms[word])
+            if (attempt == VERB and verb_forms(word))
             or (attempt != VERB and (not noise.listed or word in listed[attempt]))
         ]
         if fitting:

@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.noise import learner_errors
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner_errors import (
     ERROR_KINDS,
     MAX_GRAM_TOKENS,
     LearnerErrorCounter,
     LearnerErrors,
-    VerbForms,
+    verb_forms,
 )
 from fairseq_ssl.signature import Signature
 from tests.conftest import run_command
@@ -146,25 +145,16 @@ puts put putting
 def test_forms_of_common_words() -> None:
     for row in FORMS.strip().splitlines():
         word, *others = row.split()
-        assert VerbForms()[word] == tuple(others)
+        assert verb_forms(word) == tuple(others)
     for word in ("the", "I", "'s", "n't", "2nd", "<mask>", ".", "日本"):
-        assert VerbForms()[word] == ()
-
-
-def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner_errors, "MAX_FORMS", 10)
-    forms = VerbForms()
-    for i in range(35):
-        assert forms["x" * (i + 1)] == ()
-        assert forms["goes"] == ("go", "going", "gone", "went")
-    assert len(forms) <= 10
+        assert verb_forms(word) == ()
 
 
 LEFT_OUT = """
 import sys
-from fairseq_ssl.noise.learner_errors import VerbForms
+from fairseq_ssl.noise.learner_errors import verb_forms
 
-assert VerbForms()["goes"]
+assert verb_forms("goes")
 assert not {"spacy", "torch"} & set(sys.modules)
 import spacy
 """

@@ -244,24 +244,6 @@ def test_ema_copies_integers(fp32: bool) -> None:
     assert found["running_mean"][0].item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "fp32", "message"),
-    [
-        (torch.half, False, "changes the average by only 0.0005 of .* Add --ema-fp32"),
-        (torch.bfloat16, False, "--ema-fp32"),
-        (torch.half, True, ""),
-        (torch.float, False, ""),
-    ],
-)
-def test_ema_in_half_precision_is_warned_about(
-    dtype: torch.dtype, fp32: bool, message: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    options = {"ema_decay": 0.9995, "ema_fp32": fp32, "ema_seed_model": None}
-    EMA(torch.nn.Linear(2, 2).to(dtype), Namespace(**options))
-    assert bool(caplog.text) == bool(message)
-    assert re.search(message, caplog.text)
-
-
 @pytest.mark.parametrize("extra", [None, {"ema": 1, "ema_fp32_params": 2, "val_loss": 3}])
 def test_loaded_ema_state_is_released(extra: Any) -> None:
     trainer = SimpleNamespace(task=None)
