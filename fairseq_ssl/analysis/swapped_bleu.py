@@ -26,7 +26,7 @@ from fairseq_ssl.analysis.trained_models import (
     line_of,
     translate,
 )
-from fairseq_ssl.data.binarized import IdSeparator
+from fairseq_ssl.data.binarized import join_ids, split_ids
 from fairseq_ssl.data.two_view_dataset import sample_lines
 from fairseq_ssl.errors import DataError, check_integer, check_positive
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
@@ -176,9 +176,8 @@ def swap(tokens: Tensor, mark: int) -> Tensor:
         tokens: ids [time] of X_1, ..., X_n and </s>.
         mark: id of the separator.
     """
-    between = IdSeparator("", mark)
-    sentences = between.split(tokens[:-1].numpy())
-    swapped = torch.from_numpy(between.join(first_to_end(sentences)))
+    sentences = split_ids(tokens[:-1].numpy(), mark)
+    swapped = torch.from_numpy(join_ids(first_to_end(sentences), mark))
     return torch.cat([swapped, tokens[-1:]])
 
 

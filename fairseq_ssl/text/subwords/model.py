@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.fingerprints import file_fingerprint
@@ -21,7 +21,6 @@ from fairseq_ssl.text.subwords import (
     TrainedSubwords,
     sentencepiece_model,
     subword_nmt_model,
-    with_suffix,
 )
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
@@ -34,16 +33,6 @@ MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 MAX_SHOWN = 5
 """Max number of symbols in a warning."""
 logger = logging.getLogger(__name__)
-
-
-class SubwordModel(Protocol):
-    """Interface of subword models."""
-
-    def cut(self, text: str) -> list[str]:
-        """Segment a text into subwords."""
-
-    def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield the subwords of the vocabulary with their counts."""
 
 
 def train_subwords(
@@ -82,7 +71,7 @@ def train_subwords(
     elif character_coverage is not None or model_type is not None:
         raise UsageError(f"`character_coverage` and `model_type` need the kind {SENTENCEPIECE}.")
     for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
-        path = with_suffix(prefix, suffix)
+        path = Path(f"{prefix}{suffix}")
         if path.exists() and not overwrite:
             raise UsageError(
                 f"{path} exists. Set `overwrite` to replace it, or choose another output."
@@ -139,7 +128,7 @@ def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[
         yield f"{tag} 1"
 
 
-def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
+def _load_model(path: Path, tags: Sequence[str]) -> SentencepieceModel | SubwordNmtModel:
     if path.suffix != sentencepiece_model.SUFFIX:
         return SubwordNmtModel(path, tags)
     model, signature = SentencepieceModel(path, tags), signature_path(path)
@@ -170,7 +159,7 @@ def model_file(model: str | Path) -> Path:
     model = Path(model)
     if model.is_file():
         return model
-    paths = [path for suffix in MODEL_SUFFIXES if (path := with_suffix(model, suffix)).is_file()]
+    paths = [path for suffix in MODEL_SUFFIXES if (path := Path(f"{model}{suffix}")).is_file()]
     if len(paths) > 1:
         raise UsageError(f"Both {paths[0]} and {paths[1]} exist. Pass one of them.")
     if not paths:
