@@ -19,13 +19,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
-    from fairseq_ssl.analysis.length_bleu import score_by_length
-    from fairseq_ssl.analysis.results import AnalysisResult
-    from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
-    from fairseq_ssl.analysis.swapped_bleu import score_swapped
-    from fairseq_ssl.analysis.token_wins import compare_gold_tokens
-    from fairseq_ssl.analysis.trained_models import BleuOptions, SearchOptions
+    from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence as tune_edit_confidence
+    from fairseq_ssl.analysis.length_bleu import score_by_length as score_by_length
+    from fairseq_ssl.analysis.results import AnalysisResult as AnalysisResult
+    from fairseq_ssl.analysis.shift_similarity import (
+        compare_shifted_states as compare_shifted_states,
+    )
+    from fairseq_ssl.analysis.swapped_bleu import score_swapped as score_swapped
+    from fairseq_ssl.analysis.token_wins import compare_gold_tokens as compare_gold_tokens
+    from fairseq_ssl.analysis.trained_models import BleuOptions as BleuOptions
+    from fairseq_ssl.analysis.trained_models import SearchOptions as SearchOptions
 
 MODULES = {
     "AnalysisResult": "results",
@@ -39,16 +42,7 @@ MODULES = {
 }
 """Module of each public name. Modules are imported on use, since most import torch and fairseq."""
 
-__all__ = [
-    "AnalysisResult",
-    "BleuOptions",
-    "SearchOptions",
-    "compare_gold_tokens",
-    "compare_shifted_states",
-    "score_by_length",
-    "score_swapped",
-    "tune_edit_confidence",
-]
+__all__ = list(MODULES)
 
 
 def __getattr__(name: str) -> Any:

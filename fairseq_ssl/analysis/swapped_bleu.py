@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +102,11 @@ def score_swapped(
         run: dict[str, Any] = {"checkpoint": str(path), "lines": len(chosen)}
         for kind in KEYS[:2]:
             report = progress(f"{path}, {kind}", "lines", len(chosen))
-            first = first_sentences(
+            lines_of_first, miscounted = first_sentences(
                 *(trained, dataset, chosen, separator, options, report), swapped=kind == "swapped"
             )
-            result = bleu(list(map(plain, first.lines)), references, tokenize)
-            run |= {kind: round(result.score, 2), f"{kind}_miscounted": first.miscounted}
+            result = bleu(list(map(plain, lines_of_first)), references, tokenize)
+            run |= {kind: round(result.score, 2), f"{kind}_miscounted": miscounted}
             run["sacrebleu"] = result.signature
         return {**run, "drop": round(run["original"] - run["swapped"], 2)}
 
@@ -128,15 +128,6 @@ def score_swapped(
     return SwappedBleu(Signature("swapped-bleu", parameters), {"models": models})
 
 
-@dataclass(frozen=True)
-class FirstSentences:
-    """Translations of the first sentence of each line."""
-
-    lines: list[str]
-    miscounted: int
-    """Number of outputs whose number of sentences differs from the source."""
-
-
 def first_sentences(
     trained: TrainedModels,
     dataset: Any,
@@ -146,8 +137,10 @@ def first_sentences(
     done: Callable[[int], object],
     *,
     swapped: bool,
-) -> FirstSentences:
+) -> tuple[list[str], int]:
     """Translate the lines with indices `chosen`. Return the translation of X_1 from each output.
+
+    Also return the number of outputs whose number of sentences differs from the source.
 
     With `swapped`, the source is X_2, ..., X_n, X_1, and the last part of the output is returned.
     """
@@ -166,7 +159,7 @@ def first_sentences(
     sentences = [split_sentences(line, separator) for line in lines]
     counts = [int(source.eq(mark).sum()) + 1 for source in sources]
     miscounted = sum(len(parts) != count for parts, count in zip(sentences, counts, strict=True))
-    return FirstSentences([parts[-1 if swapped else 0] for parts in sentences], miscounted)
+    return [parts[-1 if swapped else 0] for parts in sentences], miscounted
 
 
 def swap(tokens: Tensor, mark: int) -> Tensor:
