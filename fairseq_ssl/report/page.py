@@ -23,6 +23,7 @@ from fairseq_ssl.report.score_files import (
     metric_direction,
 )
 from fairseq_ssl.report.sentences import Sentences
+from fairseq_ssl.text.m2 import main_type
 
 SIGNIFICANT = 0.05
 NO_VALUE = '<td><span class="faint">n/a</span></td>'
@@ -253,7 +254,7 @@ def _texts(sentences: Sentences) -> list[str]:
 def _errors(sentences: Sentences) -> list[str]:
     if sentences.errors is None:
         return []
-    types, main = sentences.types(), sentences.main_types()
+    types, main = sentences.types(), sentences.types(main_type)
     outcomes = [
         (f"{outcome} {system}", f"{outcome} by {name}")
         for outcome in ("missed", "corrected")

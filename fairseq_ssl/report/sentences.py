@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,6 @@ class GoldError:
     correction: str
     by: list[int] = field(default_factory=list)
     """Indices of the systems that corrected the error."""
-
-    @property
-    def main_type(self) -> str:
-        """Type without the operation, such as `NOUN` for `R:NOUN`."""
-        return main_type(self.type)
 
 
 def gold_errors(
@@ -87,7 +82,7 @@ def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[s
     all_errors = [error for line_errors in errors for error in line_errors]
     by_type: dict[str, list[GoldError]] = {}
     for error in all_errors:
-        by_type.setdefault(error.main_type, []).append(error)
+        by_type.setdefault(main_type(error.type), []).append(error)
     rows = sorted(by_type.items(), key=lambda item: (-len(item[1]), item[0]))
     if len(rows) > 1:
         rows.insert(0, ("all", all_errors))
@@ -159,17 +154,10 @@ class Sentences:
             return REFERENCE if len(self.references) == 1 else f"{REFERENCE} 1"
         return self.systems[0]
 
-    def types(self) -> Counter[str]:
-        """Return the number of sentences with each type of error."""
-        return Counter(
-            kind for errors in self.errors or () for kind in {error.type for error in errors}
-        )
-
-    def main_types(self) -> Counter[str]:
-        """Return the number of sentences with each type of error, ignoring the operation."""
-        return Counter(
-            kind for errors in self.errors or () for kind in {error.main_type for error in errors}
-        )
+    def types(self, category: Callable[[str], str] = str) -> Counter[str]:
+        """Return the number of sentences with errors of each type, or category of types."""
+        kinds = ({category(error.type) for error in errors} for errors in self.errors or ())
+        return Counter(kind for sentence in kinds for kind in sentence)
 
     def _is_corrected(self) -> bool:
         """Return True if the first output shares most words with the source, as corrections do."""
