@@ -19,18 +19,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.analysis.configs import (
-        LengthBleuConfig,
-        ShiftSimilarityConfig,
-        SwappedBleuConfig,
-        TokenWinsConfig,
+    from fairseq_ssl.analysis.configs import LengthBleuConfig as LengthBleuConfig
+    from fairseq_ssl.analysis.configs import ShiftSimilarityConfig as ShiftSimilarityConfig
+    from fairseq_ssl.analysis.configs import SwappedBleuConfig as SwappedBleuConfig
+    from fairseq_ssl.analysis.configs import TokenWinsConfig as TokenWinsConfig
+    from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence as tune_edit_confidence
+    from fairseq_ssl.analysis.length_bleu import score_by_length as score_by_length
+    from fairseq_ssl.analysis.results import AnalysisResult as AnalysisResult
+    from fairseq_ssl.analysis.shift_similarity import (
+        compare_shifted_states as compare_shifted_states,
     )
-    from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
-    from fairseq_ssl.analysis.length_bleu import score_by_length
-    from fairseq_ssl.analysis.results import AnalysisResult
-    from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
-    from fairseq_ssl.analysis.swapped_bleu import score_swapped
-    from fairseq_ssl.analysis.token_wins import compare_gold_tokens
+    from fairseq_ssl.analysis.swapped_bleu import score_swapped as score_swapped
+    from fairseq_ssl.analysis.token_wins import compare_gold_tokens as compare_gold_tokens
 
 MODULES = {
     "AnalysisResult": "results",
@@ -46,18 +46,7 @@ MODULES = {
 }
 """Module of each public name. Modules are imported on use, since most import torch and fairseq."""
 
-__all__ = [
-    "AnalysisResult",
-    "LengthBleuConfig",
-    "ShiftSimilarityConfig",
-    "SwappedBleuConfig",
-    "TokenWinsConfig",
-    "compare_gold_tokens",
-    "compare_shifted_states",
-    "score_by_length",
-    "score_swapped",
-    "tune_edit_confidence",
-]
+__all__ = list(MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -57,9 +57,9 @@ def label_pairs(extractor: LabelExtractor, pairs: Iterable[tuple[str, str]]) -> 
     labels: list[int] = []
     for source, target in pairs:
         tokens = source.split()
-        found = extractor(tokens, target.split())
-        ids = [KEEP_ID] * (len(tokens) + 1) if found is None else list(found.ids)
-        for position in [0] if found is None else [change.position for change in found.lost]:
+        extracted = extractor(tokens, target.split())
+        ids = [KEEP_ID] * (len(tokens) + 1) if extracted is None else list(extracted.ids)
+        for position in [0] if extracted is None else [edit.position for edit in extracted.lost]:
             ids[position] = NO_LABEL
         labels += ids
     return np.array(labels, np.int64)
@@ -97,7 +97,7 @@ class EditSearch:
         biases = product(keep, delete)
         counted = [search.count_bins(bins, sentence_bins, *both) for both in biases]
         shape = [len(grid[name]) for name in names]
-        return GridCounts(*(np.stack(one).reshape(shape) for one in zip(*counted, strict=True)))
+        return GridCounts(*(np.stack(field).reshape(shape) for field in zip(*counted, strict=True)))
 
     def scores(self, counts: GridCounts, metric: str) -> NDArray[np.float64]:
         """Return the scores of all combinations of options in percent, 100 for 0 of 0."""
@@ -117,7 +117,7 @@ class EditSearch:
         values = np.array(list(product(*grid.values())))
         effort = np.count_nonzero(values, axis=1), np.abs(values).sum(1).round(6)
         order = np.lexsort((*effort[::-1], -self.scores(counts, metric).ravel()))
-        keys = np.stack([one.ravel() for one in counts], 1)[order]
+        keys = np.stack([field.ravel() for field in counts], 1)[order]
         _, first = np.unique(keys, axis=0, return_index=True)
         chosen = values[order[np.sort(first)[:number]]]
         return [dict(zip(grid, row, strict=True)) for row in chosen.tolist()]
@@ -180,9 +180,9 @@ class _ActivePositions(NamedTuple):
         np.maximum.at(first, self.sentence[~is_gold], reached[~is_gold])
         correct = np.where(is_correct, reached, 0)[is_gold]
         np.minimum.at(last, self.sentence[is_gold], correct)
-        some = first < last
-        changes = _count_bins(first[some], sentence_bins[some], size)
-        changes -= _count_bins(last[some], sentence_bins[some], size)
+        is_exact = first < last
+        changes = _count_bins(first[is_exact], sentence_bins[is_exact], size)
+        changes -= _count_bins(last[is_exact], sentence_bins[is_exact], size)
         exact: Ids = changes.cumsum(0)[:-1]
         return exact
 

@@ -104,8 +104,8 @@ class StoredCandidates:
                 self.known[keys[index]] = EditCandidates(*candidates)
             if report is not None:
                 report(len(which))
-        found = zip(*(self.known[key] for key in keys), strict=True)
-        return EditCandidates(*map(np.concatenate, found))
+        fields = zip(*(self.known[key] for key in keys), strict=True)
+        return EditCandidates(*map(np.concatenate, fields))
 
 
 def _split(values: Any, like: Spans) -> list[Any]:
@@ -140,7 +140,7 @@ def tune_edit_confidence(
     tuner = _Tuner(load_tagger(config), sources, targets, config.batch_size)
     options = tuner.search(metric, progress)
     report = progress("edits tune", "decodings", len(options))
-    trials = [Trial(one, tuner.decode(one)) for one in counted(options, report)]
+    trials = [Trial(choice, tuner.decode(choice)) for choice in counted(options, report)]
     best = max(trials, key=lambda trial: trial.scores[metric])
     params = {
         **{"metric": metric, "weights": ",".join(map(str, config.weights)) or "equal"},
@@ -189,15 +189,15 @@ class _Tuner:
         candidates = stored(text, corrector.device, report)
         sides = (map(corrector.tokenize, side) for side in (self.sources, self.targets))
         gold = label_pairs(LabelExtractor(task.edits), zip(*sides, strict=True))
-        found = EditSearch(candidates, text.starts, gold).best(metric, DECODINGS)
+        best = EditSearch(candidates, text.starts, gold).best(metric, DECODINGS)
         default = dict.fromkeys(GRID, 0.0)
-        return [default, *(options for options in found if options != default)]
+        return [default, *(options for options in best if options != default)]
 
     def decode(self, options: DecodingOptions) -> Mapping[str, float]:
         """Correct the sentences in all rounds with decoding options, and return the scores."""
         generator = self._generator()
         generator.settings = replace(generator.settings, **options)
-        texts = (one.text for one in self.corrector.correct(self.sources, CHUNK))
+        texts = (line.text for line in self.corrector.correct(self.sources, CHUNK))
         return agreement(zip(self.sources, texts, self.targets, strict=True)).scores
 
     def _generator(self) -> Any:

@@ -103,13 +103,13 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
         name: [scores and scores.mean for scores in column]
         for name, column in zip(table.columns, columns, strict=True)
     }
-    deviations: dict[str, Sequence[float]] = {
+    stds: dict[str, Sequence[float]] = {
         name: [scores.std if scores else 0.0 for scores in column]
         for name, column in zip(table.columns, columns, strict=True)
     }
-    seeds = bool(np.any(list(deviations.values())))
+    seeds = bool(np.any(list(stds.values())))
     with figure(path, width=max(6.0, 0.9 * len(rows))) as (ax,):
-        grouped_bars(ax, list(rows), bars, deviations if seeds else None)
+        grouped_bars(ax, list(rows), bars, stds if seeds else None)
         ax.tick_params(axis="x", rotation=30)
         ax.set_ylabel(table.unit)
 
@@ -127,12 +127,12 @@ def draw_features(analysis: FeatureAnalysis, metric: str, path: Path) -> None:
     }
     values = [value for row in bars.values() for value in row if value is not None]
     lines = ("first candidates", "these weights")
-    shown = [*values, *(scores[name] for name in lines)]
-    margin = 0.1 * max(max(shown) - min(shown), 0.1)
+    heights = [*values, *(scores[name] for name in lines)]
+    margin = 0.1 * max(max(heights) - min(heights), 0.1)
     with figure(path, width=max(6.0, 1.2 * len(names))) as (ax,):
         grouped_bars(ax, names, bars)
         for name, style in zip(lines, (":", "--"), strict=True):
             ax.axhline(scores[name], color="black", linestyle=style, linewidth=0.8, label=name)
-        ax.set_ylim(min(shown) - margin, max(shown) + margin)
+        ax.set_ylim(min(heights) - margin, max(heights) + margin)
         ax.set_ylabel(metric.upper() if metric == "bleu" else metric.replace("chrf", "chrF"))
         legend_above(ax, columns=4)

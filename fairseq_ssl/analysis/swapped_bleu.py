@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from fairseq_ssl.analysis.trained_models import (
     line_of,
     translate,
 )
-from fairseq_ssl.data.binarized import IdSeparator
+from fairseq_ssl.data.binarized import join_ids, split_ids
 from fairseq_ssl.data.two_view_dataset import sample_lines
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
@@ -90,11 +89,11 @@ def score_swapped(
         run: dict[str, Any] = {"checkpoint": str(path), "lines": len(chosen)}
         for kind in KEYS[:2]:
             report = progress(f"{path}, {kind}", "lines", len(chosen))
-            first = first_sentences(
+            lines_of_first, miscounted = first_sentences(
                 *(trained, dataset, chosen, config, report), swapped=kind == "swapped"
             )
-            result = bleu(list(map(plain, first.lines)), references, config.tokenize)
-            run |= {kind: round(result.score, 2), f"{kind}_miscounted": first.miscounted}
+            result = bleu(list(map(plain, lines_of_first)), references, config.tokenize)
+            run |= {kind: round(result.score, 2), f"{kind}_miscounted": miscounted}
             run["sacrebleu"] = result.signature
         return {**run, "drop": round(run["original"] - run["swapped"], 2)}
 
@@ -114,15 +113,6 @@ def score_swapped(
     return SwappedBleu(Signature("swapped-bleu", parameters), {"models": models})
 
 
-@dataclass(frozen=True)
-class FirstSentences:
-    """Translations of the first sentence of each line."""
-
-    lines: list[str]
-    miscounted: int
-    """Number of outputs whose number of sentences differs from the source."""
-
-
 def first_sentences(
     trained: TrainedModels,
     dataset: Any,
@@ -131,8 +121,10 @@ def first_sentences(
     done: Callable[[int], object],
     *,
     swapped: bool,
-) -> FirstSentences:
+) -> tuple[list[str], int]:
     """Translate the lines with indices `chosen`. Return the translation of X_1 from each output.
+
+    Also return the number of outputs whose number of sentences differs from the source.
 
     With `swapped`, the source is X_2, ..., X_n, X_1, and the last part of the output is returned.
     """
@@ -151,7 +143,7 @@ def first_sentences(
     sentences = [split_sentences(line, separator) for line in lines]
     counts = [int(source.eq(mark).sum()) + 1 for source in sources]
     miscounted = sum(len(parts) != count for parts, count in zip(sentences, counts, strict=True))
-    return FirstSentences([parts[-1 if swapped else 0] for parts in sentences], miscounted)
+    return [parts[-1 if swapped else 0] for parts in sentences], miscounted
 
 
 def swap(tokens: Tensor, mark: int) -> Tensor:
@@ -161,9 +153,8 @@ def swap(tokens: Tensor, mark: int) -> Tensor:
         tokens: ids [time] of X_1, ..., X_n and </s>.
         mark: id of the separator.
     """
-    between = IdSeparator("", mark)
-    sentences = between.split(tokens[:-1].numpy())
-    swapped = torch.from_numpy(between.join(first_to_end(sentences)))
+    sentences = split_ids(tokens[:-1].numpy(), mark)
+    swapped = torch.from_numpy(join_ids(first_to_end(sentences), mark))
     return torch.cat([swapped, tokens[-1:]])
 
 

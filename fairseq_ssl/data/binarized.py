@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fairseq_ssl.text.parallel_folder import (
     ParallelFolder,
     SentencePair,
     Separator,
+    Separators,
     Split,
     choose_languages,
     files_of,
@@ -108,21 +110,16 @@ NAME = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class IdSeparator(Separator[IdArray]):
-    """A separator id between the sentences of a group."""
+def join_ids(sentences: Sequence[IdArray], separator: int) -> IdArray:
+    """Concatenate sentences with a separator id between them."""
+    return np.concatenate(interleave(sentences, np.array([separator])))
 
-    id: int
 
-    def join(self, sentences: Sequence[IdArray]) -> IdArray:
-        """Concatenate sentences with the separator."""
-        return np.concatenate(interleave(sentences, np.array([self.id])))
-
-    def split(self, group: IdArray) -> list[IdArray]:
-        """Split a group into views of its sentences."""
-        separators = np.flatnonzero(group == self.id).tolist()
-        starts, ends = [0, *(index + 1 for index in separators)], [*separators, len(group)]
-        return [group[start:end] for start, end in zip(starts, ends, strict=True)]
+def split_ids(group: IdArray, separator: int) -> list[IdArray]:
+    """Split joined sentences into views of them."""
+    separators = np.flatnonzero(group == separator).tolist()
+    starts, ends = [0, *(index + 1 for index in separators)], [*separators, len(group)]
+    return [group[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 class IdFile:
@@ -231,14 +228,15 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         """Return the length of a sentence, its number of ids."""
         return len(sentence)
 
-    def separators(self, token: str) -> tuple[IdSeparator, IdSeparator]:
+    def separators(self, token: str) -> Separators[IdArray]:
         """Return the separator of each side.
 
         In a dictionary that lacks `token`, its id is the size of the dictionary.
         """
+        ids = (w.index(token) if token in w else len(w) for w in self._dictionaries)
         source, target = (
-            IdSeparator(token, words.index(token) if token in words else len(words))
-            for words in self._dictionaries
+            Separator(token, partial(join_ids, separator=id), partial(split_ids, separator=id))
+            for id in ids
         )
         return source, target
 

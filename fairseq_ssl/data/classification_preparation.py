@@ -30,9 +30,9 @@ from fairseq_ssl.text.labeled_text import (
     LabeledText,
     PreparationConfig,
     duplicate_key,
-    is_in_share,
+    fraction_below,
+    is_in_fraction,
     read_labeled_text,
-    share_up_to,
     take_balanced,
     word_view,
 )
@@ -107,8 +107,8 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
         texts, size = splits["train"], getattr(config, f"{name}_size") or 0
         if 0 < size < 1:
             below += size
-            splits[name] = [one for one in texts if is_in_share(one.text, below)]
-            splits["train"] = [one for one in texts if not is_in_share(one.text, below)]
+            splits[name] = [one for one in texts if is_in_fraction(one.text, below)]
+            splits["train"] = [one for one in texts if not is_in_fraction(one.text, below)]
         elif size:
             if size >= len(texts):
                 raise DataError(
@@ -116,7 +116,7 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
                     f"for training and {name}. Expected a smaller number."
                 )
             splits[name], splits["train"] = take_balanced(texts, int(size))
-            below = max((share_up_to(one.text) for one in splits[name]), default=0.0)
+            below = max((fraction_below(one.text) for one in splits[name]), default=0.0)
     splits["rest_texts"] = []
     if config.train_lines is not None:
         if config.train_lines > len(splits["train"]):

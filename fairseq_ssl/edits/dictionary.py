@@ -124,20 +124,34 @@ class EditDictionary:
                 f"{name} is not an edit dictionary: its first line is not {HEADER!r}. Create one "
                 "with: fairseq-ssl edits dictionary"
             )
-        entries = _Entries()
+        max_ngram: int | None = None
+        grams: dict[Gram, int] = {}
+        transforms: dict[Transform, frozenset[str]] = {}
         for number, line in enumerate(lines, 2):
+            kind, *words = line.split(" ")
             try:
-                entries.add(line)
+                if kind == "longest" and len(words) == 1 and max_ngram is None:
+                    max_ngram = _number(words[0], 1)
+                elif kind == "gram" and len(words) == 2 and max_ngram is not None:
+                    grams[parse_gram(words[0])] = _number(words[1], 0)
+                elif (
+                    kind == "transform" and words and (transform := parse_label(words[0]).transform)
+                ):
+                    transforms[transform] = frozenset(parse_gram(word)[0] for word in words[1:])
+                else:
+                    raise DataError(
+                        f"{line!r} is not an entry. Expected one line such as 'longest 2', then "
+                        "lines such as 'gram of_the 12' and 'transform SUFFIX_+s a I'."
+                    )
             except DataError as error:
                 raise DataError(f"{name}:{number}: {error}") from None
-        if entries.max_ngram is None:
+        if max_ngram is None:
             raise DataError(
                 f"{name} does not set the max length of q-grams. Expected a second line such as: "
                 "longest 2"
             )
-        transforms = Transforms(tuple(entries.transforms), tuple(entries.transforms.values()))
-        counts = tuple(entries.grams.values())
-        return cls(tuple(entries.grams), counts, entries.max_ngram, transforms)
+        table = Transforms(tuple(transforms), tuple(transforms.values()))
+        return cls(tuple(grams), tuple(grams.values()), max_ngram, table)
 
     def _lines(self) -> Iterator[str]:
         yield HEADER
@@ -147,48 +161,6 @@ class EditDictionary:
         names = self.names[self.first_transform :]
         for name, spared in zip(names, self.transforms.spared, strict=True):
             yield " ".join(["transform", name, *sorted(gram_name((word,)) for word in spared)])
-
-
-class _Entries:
-    """Parser of the lines of a dictionary file after the header."""
-
-    def __init__(self) -> None:
-        self.max_ngram: int | None = None
-        self.grams: dict[Gram, int] = {}
-        self.transforms: dict[Transform, frozenset[str]] = {}
-
-    def add(self, line: str) -> None:
-        """Parse a line. Raise DataError if it is invalid or repeats an entry."""
-        kind, *words = line.split(" ")
-        if kind == "longest" and len(words) == 1 and self.max_ngram is None:
-            self.max_ngram = _number(words[0], 1)
-        elif kind == "gram" and len(words) == 2 and self.max_ngram is not None:
-            self._add_gram(parse_gram(words[0]), _number(words[1], 0), self.max_ngram)
-        elif kind == "transform" and words:
-            self._add_transform(parse_label(words[0]), words[1:])
-        else:
-            raise DataError(
-                f"{line!r} is not an entry. Expected one line such as 'longest 2', then lines "
-                "such as 'gram of_the 12' and 'transform SUFFIX_+s a I'."
-            )
-
-    def _add_gram(self, gram: Gram, count: int, max_ngram: int) -> None:
-        if len(gram) > max_ngram:
-            raise DataError(
-                f"{gram_name(gram)} has {len(gram)} tokens. Expected {max_ngram} or fewer."
-            )
-        if gram in self.grams:
-            raise DataError(f"{gram_name(gram)} is listed twice.")
-        self.grams[gram] = count
-
-    def _add_transform(self, label: Label, spared: list[str]) -> None:
-        if label.transform is None:
-            raise DataError(
-                f"{label} is not a transform. Expected a label such as SUFFIX_+s or CASE_lower."
-            )
-        if label.transform in self.transforms:
-            raise DataError(f"{label} is listed twice.")
-        self.transforms[label.transform] = frozenset(parse_gram(word)[0] for word in spared)
 
 
 def _number(word: str, minimum: int) -> int:

@@ -16,14 +16,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.metrics.bleu import Bleu, Chrf
-    from fairseq_ssl.metrics.classifier_scores import Accuracy
-    from fairseq_ssl.metrics.errant import Errant
-    from fairseq_ssl.metrics.gleu import Gleu
-    from fairseq_ssl.metrics.maxmatch.scores import MaxMatch
-    from fairseq_ssl.metrics.metric import MetricScore, paired_bootstrap
-    from fairseq_ssl.metrics.rouge import Rouge
-    from fairseq_ssl.metrics.tables import score_systems
+    from fairseq_ssl.metrics.bleu import Bleu as Bleu
+    from fairseq_ssl.metrics.bleu import Chrf as Chrf
+    from fairseq_ssl.metrics.classifier_scores import Accuracy as Accuracy
+    from fairseq_ssl.metrics.errant import Errant as Errant
+    from fairseq_ssl.metrics.gleu import Gleu as Gleu
+    from fairseq_ssl.metrics.maxmatch.scores import MaxMatch as MaxMatch
+    from fairseq_ssl.metrics.metric import MetricScore as MetricScore
+    from fairseq_ssl.metrics.metric import paired_bootstrap as paired_bootstrap
+    from fairseq_ssl.metrics.rouge import Rouge as Rouge
+    from fairseq_ssl.metrics.tables import score_systems as score_systems
 
 MODULES = {
     "Accuracy": "classifier_scores",
@@ -39,18 +41,7 @@ MODULES = {
 }
 """Module of each public name. Modules are imported on use, so that commands start faster."""
 
-__all__ = [
-    "Accuracy",
-    "Bleu",
-    "Chrf",
-    "Errant",
-    "Gleu",
-    "MaxMatch",
-    "MetricScore",
-    "Rouge",
-    "paired_bootstrap",
-    "score_systems",
-]
+__all__ = list(MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,6 @@ from fairseq_ssl.metrics.metric import (
     check_hypotheses,
     check_lengths,
     f_scores,
-    read_gold,
     text_label,
     text_lines,
 )
@@ -181,8 +180,7 @@ class Errant(EditMetric):
         jobs: int = 1,
         progress: ProgressFactory = silent_progress,
     ) -> None:
-        super().__init__(beta, jobs, progress)
-        self._label, self.gold = read_gold(gold)
+        super().__init__(gold, beta, jobs, progress)
         self._model = None if untyped else model
         self._is_extracting = False
 
@@ -265,8 +263,7 @@ class Errant(EditMetric):
 
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters: beta, annotators, and the source of the edits."""
-        annotators = max(len(sentence.annotators) for sentence in self.gold)
-        parameters = {**super().parameters(), "annotators": annotators}
+        parameters = super().parameters()
         if not self._is_extracting:
             return {**parameters, "edits": "from m2"}
         edits = self._model or "blank pipeline, untyped"

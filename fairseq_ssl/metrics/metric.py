@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive
 from fairseq_ssl.io.executors import LocalExecutor
-from fairseq_ssl.io.jobs import ProgressFactory
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import check_strings, line_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, read_m2
@@ -284,26 +284,38 @@ class EditMetric(Metric):
     """Base class of metrics that compute an F score of edits.
 
     Args:
+        gold: path of an M2 file, or its sentences
         beta: weight of recall relative to precision, above 0, up to `MAX_BETA`
         jobs: number of processes, 1 or more
         progress: called with the number of sentences done
     """
 
-    def __init__(self, beta: float, jobs: int, progress: ProgressFactory) -> None:
+    def __init__(
+        self,
+        gold: str | Path | Iterable[M2Sentence],
+        beta: float = 0.5,
+        jobs: int = 1,
+        progress: ProgressFactory = silent_progress,
+    ) -> None:
         if not 0 < beta <= MAX_BETA:
             raise UsageError(f"`beta` is {beta}. Expected a number above 0, up to {MAX_BETA:,}.")
         self.name = f"F_{beta:g}"
         self.beta = beta
         self._jobs = jobs
         self._progress = progress
+        self._label = "the gold edits"
+        if isinstance(gold, str | Path):
+            self._label, gold = str(gold), read_m2(gold)
+        self.gold = list(gold)
 
     def corpus_score(self, hypotheses: Sequence[str]) -> MetricScore:
         """Score a corpus with one hypothesis per gold sentence."""
         return MetricScore(self.name, self.values(self.statistics(hypotheses)))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters by name. Subclasses add theirs to ``beta``."""
-        return {"beta": self.beta}
+        """Return the signature's parameters by name. Subclasses add theirs to these."""
+        annotators = max(len(sentence.annotators) for sentence in self.gold)
+        return {"beta": self.beta, "annotators": annotators}
 
     def _named(self, scores: Sequence[float]) -> dict[str, float]:
         """Return precision, recall and F, 0 to 1, as percentages by name."""
@@ -379,13 +391,6 @@ def f_scores(
     recall = correct / gold if gold else 1.0
     below = beta * beta * precision + recall
     return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
-
-
-def read_gold(gold: str | Path | Iterable[M2Sentence]) -> tuple[str, list[M2Sentence]]:
-    """Return the name of the gold data for messages, and its sentences."""
-    if isinstance(gold, str | Path):
-        return str(gold), list(read_m2(Path(gold)))
-    return "the gold edits", list(gold)
 
 
 def text_label(text: object, default: str) -> str:

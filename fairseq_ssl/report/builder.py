@@ -98,7 +98,9 @@ def write_report(
     comparison = comparison or Comparison()
     files = collect_files(folders)
     outputs = system_files(systems or {})
-    name_of_set = test_set or _default_set([*files.sets(), *(one.test_set for one in files.scores)])
+    name_of_set = test_set or _default_set(
+        [*files.sets(), *(score.test_set for score in files.scores)]
+    )
     for name, paths in outputs.items():
         files.outputs.setdefault((name, name_of_set or ""), []).extend(paths)
     if files.is_empty():
@@ -107,7 +109,9 @@ def write_report(
             f"There are no outputs, scores or figures{where}. Expected folders with the outputs "
             "SYSTEM.SEED/SET.txt of a recipe, or output files of systems, with their names."
         )
-    _check_output(output, files, comparison)
+    texts = [comparison.source, comparison.gold, *comparison.references]
+    texts += [path for paths in files.outputs.values() for path in paths]
+    check_beside(Path(output), map(optional_path, texts))
     chosen = _choose_set(files, test_set, comparison)
     parameters: dict[str, Any] = {"systems": len(files.names())}
     sentences = None
@@ -131,13 +135,6 @@ def write_report(
     with atomic_lines(output) as file:
         file.write(page.html())
     return signature
-
-
-def _check_output(output: str | Path, files: ReportFiles, comparison: Comparison) -> None:
-    """Raise UsageError if the page would replace one of the texts that it shows."""
-    texts = [comparison.source, comparison.gold, *comparison.references]
-    texts += [path for paths in files.outputs.values() for path in paths]
-    check_beside(Path(output), map(optional_path, texts))
 
 
 def _default_set(names: Sequence[str]) -> str | None:
@@ -285,12 +282,12 @@ def _compare(
         values = [metric.values(rows)[metric.compared] for rows in statistics[name]]
         return sum(values) / len(values)
 
-    other = baseline or max(statistics, key=mean)
+    reference = baseline or max(statistics, key=mean)
     differences = {
-        name: bootstrap_statistics(seeds, statistics[other], metric.total_score)
+        name: bootstrap_statistics(seeds, statistics[reference], metric.total_score)
         for name, seeds in statistics.items()
-        if name != other
+        if name != reference
     }
     of = "" if metric.compared == metric.name else f", {metric.compared},"
     best = "" if baseline else " (best system)"
-    return ScoreComparison(f"{title}{of} against {other}{best}", differences)
+    return ScoreComparison(f"{title}{of} against {reference}{best}", differences)

@@ -23,6 +23,7 @@ from fairseq_ssl.report.score_files import (
     metric_direction,
 )
 from fairseq_ssl.report.sentences import Sentences
+from fairseq_ssl.text.m2 import main_type
 
 SIGNIFICANT = 0.05
 NO_VALUE = '<td><span class="faint">n/a</span></td>'
@@ -204,11 +205,11 @@ def _wide(label: str, content: str) -> str:
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of HTML cells. The first cell of each row is the row heading."""
-    first, *others = header
+    first, *columns = header
     corner = f'<th scope="col">{first}</th>' if first else "<td></td>"
-    head = corner + "".join(f'<th scope="col">{cell}</th>' for cell in others)
+    head = corner + "".join(f'<th scope="col">{cell}</th>' for cell in columns)
     body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(others)}</tr>' for first, *others in rows
+        f'<tr><th scope="row">{heading}</th>{"".join(cells)}</tr>' for heading, *cells in rows
     )
     return f'<table class="sorted"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
@@ -226,31 +227,17 @@ MAX_ALWAYS_SHOWN = 2
 
 def sentences_html(sentences: Sentences) -> str:
     """Return the section with the filter form and the elements that the script fills."""
-    return "\n".join(
-        [
-            '<section aria-labelledby="sentences"><h2 id="sentences">Sentences</h2>',
-            "<noscript><p>Enable JavaScript to show the sentences.</p></noscript>",
-            '<form id="filter" role="search" aria-labelledby="sentences">',
-            *_texts(sentences),
-            *_errors(sentences),
-            *_orders(sentences),
-            _select(
-                "Changes against", "against", _sides("nothing", sentences), sentences.against()
-            ),
-            '<button type="reset">Clear</button>',
-            *_shown(sentences),
-            "</form>",
-            _note(sentences),
-            '<p id="status" role="status"></p>',
-            '<nav class="pages" aria-label="Pages"><button type="button" data-turn="-1">Previous'
-            '</button><label>Page <input id="page" type="number" min="1" value="1"></label>'
-            '<span id="of"></span><button type="button" data-turn="1">Next</button></nav>',
-            '<ol id="list"></ol>',
-            '<nav class="pages" aria-label="Pages, bottom"><button type="button" data-turn="-1">'
-            'Previous</button><span class="place"></span><button type="button" data-turn="1">Next'
-            "</button></nav></section>",
-        ]
-    )
+    against = _sides("nothing", sentences)
+    fields = [
+        *_texts(sentences),
+        *_errors(sentences),
+        *_orders(sentences),
+        _select("Changes against", "against", against, sentences.against()),
+        '<button type="reset">Clear</button>',
+        *_hidden_systems(sentences),
+    ]
+    section = Template(_asset("page.sentences.html"))
+    return section.substitute(fields="\n".join(fields), note=_note(sentences)).rstrip("\n")
 
 
 def _texts(sentences: Sentences) -> list[str]:
@@ -267,7 +254,7 @@ def _texts(sentences: Sentences) -> list[str]:
 def _errors(sentences: Sentences) -> list[str]:
     if sentences.errors is None:
         return []
-    types, main = sentences.types(), sentences.main_types()
+    types, main = sentences.types(), sentences.types(main_type)
     outcomes = [
         (f"{outcome} {system}", f"{outcome} by {name}")
         for outcome in ("missed", "corrected")
@@ -296,7 +283,7 @@ def _orders(sentences: Sentences) -> list[str]:
     return fields
 
 
-def _shown(sentences: Sentences) -> list[str]:
+def _hidden_systems(sentences: Sentences) -> list[str]:
     """Return checkboxes that hide systems, or [] for up to `MAX_ALWAYS_SHOWN` systems."""
     if len(sentences.systems) <= MAX_ALWAYS_SHOWN:
         return []

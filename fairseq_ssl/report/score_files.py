@@ -122,9 +122,9 @@ def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
         for system, scores in _items(content.get("systems"))
         if isinstance(scores, dict) and isinstance(scores.get("against"), dict)
     }
-    for baseline in dict.fromkeys(str(one.get("baseline")) for one in against.values()):
-        others = {name: one for name, one in against.items() if one.get("baseline") == baseline}
-        if differences := _parse_differences(others):
+    for baseline in dict.fromkeys(str(row.get("baseline")) for row in against.values()):
+        compared = {name: row for name, row in against.items() if row.get("baseline") == baseline}
+        if differences := _parse_differences(compared):
             yield ScoreComparison(
                 f"{name}: error against {baseline}", differences, lower_is_better=True
             )
@@ -159,33 +159,25 @@ def _is_number(value: Any) -> bool:
     return is_number and isfinite(value) and abs(value) < LARGEST
 
 
-def _seed_range(content: Any) -> SeedRange | None:
-    """Parse the scores of several seeds, written by `score` or `classify score`.
-
-    Return None for other JSON.
-    """
-    if not isinstance(content, dict):
-        return None
-    values = content.get("seeds", content.get("values"))
-    if not (isinstance(values, list) and values and all(map(_is_number, values))):
-        return None
-    return SeedRange([float(value) for value in values])
-
-
 def _seed_ranges(columns: Any) -> dict[str, SeedRange]:
-    ranges = {name: _seed_range(content) for name, content in _items(columns)}
-    return {name: scores for name, scores in ranges.items() if scores}
+    """Parse the scores of several seeds by column, written by `score` or `classify score`."""
+    ranges = {}
+    for name, content in _items(columns):
+        seeds = _items(content) and content.get("seeds", content.get("values"))
+        if isinstance(seeds, list) and seeds and all(map(_is_number, seeds)):
+            ranges[name] = SeedRange(list(map(float, seeds)))
+    return ranges
 
 
 def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
     differences = {}
-    for system, one in _items(content):
-        if not isinstance(one, dict):
+    for system, row in _items(content):
+        if not isinstance(row, dict):
             continue
-        interval = one.get("interval", [one.get("low"), one.get("high")])
+        interval = row.get("interval", [row.get("low"), row.get("high")])
         if not isinstance(interval, list) or len(interval) != 2:
             continue
-        numbers = [one.get("difference"), *interval, one.get("p")]
+        numbers = [row.get("difference"), *interval, row.get("p")]
         if all(map(_is_number, numbers)):
             differences[system] = BootstrapResult(*map(float, numbers))
     return differences
@@ -250,28 +242,28 @@ def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
     by_folder = [_collect_folder(folder) for folder in folders]
     names = Counter(
         name
-        for found in by_folder
-        for name in {*found.names(), *found.breakdowns, *(one.title for one in found.comparisons)}
+        for part in by_folder
+        for name in {*part.names(), *part.breakdowns, *(row.title for row in part.comparisons)}
     )
     files = ReportFiles()
-    for folder, found in zip(_folder_names(folders), by_folder, strict=True):
+    for folder, part in zip(_folder_names(folders), by_folder, strict=True):
 
         def unique_name(system: str, folder: str = folder) -> str:
             return system if names[system] == 1 else f"{folder}/{system}"
 
-        files.scores += [replace(score, system=unique_name(score.system)) for score in found.scores]
+        files.scores += [replace(score, system=unique_name(score.system)) for score in part.scores]
         files.outputs |= {
             (unique_name(system), test_set): paths
-            for (system, test_set), paths in found.outputs.items()
+            for (system, test_set), paths in part.outputs.items()
         }
-        files.analyses |= {f"{folder}/{name}": data for name, data in found.analyses.items()}
-        files.figures |= {f"{folder}/{name}": path for name, path in found.figures.items()}
-        files.breakdowns |= {unique_name(name): one for name, one in found.breakdowns.items()}
+        files.analyses |= {f"{folder}/{name}": data for name, data in part.analyses.items()}
+        files.figures |= {f"{folder}/{name}": path for name, path in part.figures.items()}
+        files.breakdowns |= {unique_name(name): table for name, table in part.breakdowns.items()}
         files.comparisons += [
-            replace(one, title=unique_name(one.title)) for one in found.comparisons
+            replace(row, title=unique_name(row.title)) for row in part.comparisons
         ]
-        files.left_out += found.left_out
-        files.links += found.links
+        files.left_out += part.left_out
+        files.links += part.links
     return files
 
 
@@ -307,8 +299,8 @@ def _collect_folder(folder: Path) -> ReportFiles:
         )
     root = folder.resolve()
     paths: list[Path] = []
-    found = (path for pattern in ("*", "*/*") for path in folder.glob(pattern))
-    for path in sorted(found, key=lambda path: (*parse_run_name(path.parent), path)):
+    every = (path for pattern in ("*", "*/*") for path in folder.glob(pattern))
+    for path in sorted(every, key=lambda path: (*parse_run_name(path.parent), path)):
         if path.is_file() and not path.name.startswith("."):
             is_inside = path.resolve().is_relative_to(root)
             (paths if is_inside else files.links).append(path)

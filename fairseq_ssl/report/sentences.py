@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,6 @@ class GoldError:
     correction: str
     by: list[int] = field(default_factory=list)
     """Indices of the systems that corrected the error."""
-
-    @property
-    def main_type(self) -> str:
-        """Type without the operation, such as `NOUN` for `R:NOUN`."""
-        return main_type(self.type)
 
 
 def gold_errors(
@@ -75,7 +70,9 @@ def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
         annotators = annotators[:1]
     try:
-        return [[apply_m2_edits(one, number, name) for one in gold] for number in annotators]
+        return [
+            [apply_m2_edits(sentence, number, name) for sentence in gold] for number in annotators
+        ]
     except DataError:  # edits overlap; scores do not need to apply them
         return []
 
@@ -85,13 +82,13 @@ def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[s
     all_errors = [error for line_errors in errors for error in line_errors]
     by_type: dict[str, list[GoldError]] = {}
     for error in all_errors:
-        by_type.setdefault(error.main_type, []).append(error)
+        by_type.setdefault(main_type(error.type), []).append(error)
     rows = sorted(by_type.items(), key=lambda item: (-len(item[1]), item[0]))
     if len(rows) > 1:
         rows.insert(0, ("all", all_errors))
     return {
         f"{kind} ({len(of_kind)})": {
-            name: SeedRange([100 * sum(system in one.by for one in of_kind) / len(of_kind)])
+            name: SeedRange([100 * sum(system in error.by for error in of_kind) / len(of_kind)])
             for system, name in enumerate(systems)
         }
         for kind, of_kind in rows
@@ -132,7 +129,7 @@ class Sentences:
             raise DataError(f"{names[0]} is empty. Expected at least one line.")
         parts = [*zip(map(str, names), self.outputs, strict=True)]
         parts += [("the source", self.source)] if self.source is not None else []
-        parts += [("a reference", one) for one in self.references]
+        parts += [("a reference", lines) for lines in self.references]
         for name, lines in parts:
             if len(lines) != expected:
                 raise DataError(
@@ -157,17 +154,10 @@ class Sentences:
             return REFERENCE if len(self.references) == 1 else f"{REFERENCE} 1"
         return self.systems[0]
 
-    def types(self) -> Counter[str]:
-        """Return the number of sentences with each type of error."""
-        return Counter(
-            kind for errors in self.errors or () for kind in {one.type for one in errors}
-        )
-
-    def main_types(self) -> Counter[str]:
-        """Return the number of sentences with each type of error, ignoring the operation."""
-        return Counter(
-            kind for errors in self.errors or () for kind in {one.main_type for one in errors}
-        )
+    def types(self, category: Callable[[str], str] = str) -> Counter[str]:
+        """Return the number of sentences with errors of each type, or category of types."""
+        kinds = ({category(error.type) for error in errors} for errors in self.errors or ())
+        return Counter(kind for sentence in kinds for kind in sentence)
 
     def _is_corrected(self) -> bool:
         """Return True if the first output shares most words with the source, as corrections do."""
@@ -183,13 +173,13 @@ class Sentences:
         """Return the sides and the errors as JSON types, for the script of the page."""
         texts = [self.source] if self.source is not None else []
         texts += self.references
-        source, others = self.languages
+        source, target = self.languages
         sides: list[dict[str, Any]] = [
-            {"name": name, "lang": source if name == SOURCE else others, "lines": lines}
+            {"name": name, "lang": source if name == SOURCE else target, "lines": lines}
             for name, lines in zip(self.sides(), texts, strict=True)
         ]
         for system, (name, lines) in enumerate(zip(self.systems, self.outputs, strict=True)):
-            sides.append({"name": name, "lang": others, "lines": lines, "system": system})
+            sides.append({"name": name, "lang": target, "lines": lines, "system": system})
             if self.scores is not None:
                 sides[-1]["scores"] = self.scores[system]
         if self.errors is None:

@@ -43,7 +43,6 @@ class Candidates:
         lists: Sequence[Sequence[Mapping[str, float]]],
         names: Sequence[str] | None = None,
         file: str = "the list",
-        first: int = 1,
     ) -> Candidates:
         """Collect the scores, scaled and rounded. Raise DataError if a score is missing.
 
@@ -51,12 +50,11 @@ class Candidates:
             lists: scores of the candidates of each sentence, one or more candidates
             names: names of the features (default: all scores of the first candidate)
             file: name of the list in messages
-            first: line number of the first candidate in messages
         """
         features = tuple(lists[0][0] if names is None else names)
         if not features:
-            raise DataError(f"{file}:{first} has no score. Expected one or more.")
-        block = score_block(lists, features, file, first)
+            raise DataError(f"{file}:1 has no score. Expected one or more.")
+        block = score_block(lists, features, file, 1)
         sizes = np.array(list(map(len, lists)), np.intp)
         return cls(features, _round_scores(block, features, file), sizes)
 
@@ -104,15 +102,13 @@ def named_weights(names: Sequence[str], weights: Weights) -> dict[str, float]:
 
 
 def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[float]:
-    """Return the scores in the order of `names`. Raise DataError for missing or infinite scores."""
+    """Return the scores in the order of `names`. Raise DataError for missing scores."""
     for name in names:
         if name not in scores:
             raise DataError(
                 f"{where} has no score {name!r}.{nearest(name, scores)} Every candidate needs "
                 "every score. Score the complete list with each model."
             )
-        if not math.isfinite(scores[name]):
-            raise DataError(f"{where} has {name}= {scores[name]}. Expected a finite number.")
     return [scores[name] for name in names]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import checked_lines, read_lines
+from fairseq_ssl.text.postprocessing import parse_generated_lines
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import LineRewriter
 
@@ -262,18 +263,10 @@ def parse_generated(
         right_to_left: reverse the tokens, for models that generate from right to left
     """
     groups: dict[int, list[Candidate]] = {}
-    for number, line in enumerate(lines, 1):
-        printed = re.fullmatch(r"H-(\d+)\t([^\t]+)\t(.*)\n?", line)
-        if printed is None:
-            if re.match(r"H-\d", line):
-                raise DataError(f"{name}:{number} is truncated. Expected H-index, score, tokens.")
-            continue
-        index = parse_integer(printed[1])
-        if index is None:
-            raise DataError(f"{name}:{number} has an index of too many digits.")
-        tokens = printed[3].split(" ")
+    for place, index, base_2, text in parse_generated_lines(lines, "H", name):
+        tokens = text.split(" ")
         text = rewrite(" ".join(reversed(tokens) if right_to_left else tokens))
-        value = math.log(2) * _parse_number(printed[2], "the score", f"{name}:{number}")
+        value = math.log(2) * _parse_number(base_2, "the score", place)
         groups.setdefault(index, []).append(Candidate(text, {score: value}, value))
     if not groups:
         raise DataError(

@@ -17,16 +17,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.text.m2 import M2Edit, M2Sentence, read_m2
-    from fairseq_ssl.text.subwords.model import subword_encoder
-    from fairseq_ssl.text.tokenization import (
-        detruecaser,
-        moses_detokenizer,
-        moses_tokenizer,
-        train_truecaser,
-        truecaser,
-    )
-    from fairseq_ssl.text.vocabulary import read_counts
+    from fairseq_ssl.text.m2 import M2Edit as M2Edit
+    from fairseq_ssl.text.m2 import M2Sentence as M2Sentence
+    from fairseq_ssl.text.m2 import read_m2 as read_m2
+    from fairseq_ssl.text.subwords.model import subword_encoder as subword_encoder
+    from fairseq_ssl.text.tokenization import detruecaser as detruecaser
+    from fairseq_ssl.text.tokenization import moses_detokenizer as moses_detokenizer
+    from fairseq_ssl.text.tokenization import moses_tokenizer as moses_tokenizer
+    from fairseq_ssl.text.tokenization import train_truecaser as train_truecaser
+    from fairseq_ssl.text.tokenization import truecaser as truecaser
+    from fairseq_ssl.text.vocabulary import read_counts as read_counts
 
 MODULES = {
     "M2Edit": "m2",
@@ -42,18 +42,7 @@ MODULES = {
 }
 """Module of each public name. Modules are imported on use, so that commands start faster."""
 
-__all__ = [
-    "M2Edit",
-    "M2Sentence",
-    "detruecaser",
-    "moses_detokenizer",
-    "moses_tokenizer",
-    "read_counts",
-    "read_m2",
-    "subword_encoder",
-    "train_truecaser",
-    "truecaser",
-]
+__all__ = list(MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -32,13 +32,13 @@ class Inflection:
 
     def verb_forms(self, word: str) -> list[str]:
         """Return the other forms of all verbs that have the form `word`, in alphabetical order."""
-        found = {
+        forms_of_word = {
             form
             for inflections in self._inflections(word, ("VERB", "AUX"))
             for forms in inflections.values()
             for form in forms
         }
-        return [match_case(word, form) for form in sorted(found - {word.lower()})]
+        return [match_case(word, form) for form in sorted(forms_of_word - {word.lower()})]
 
     def verb(self, word: str, tag: str) -> str | None:
         """Return the form of a verb with a Penn Treebank tag, or None if there is no other form.

@@ -151,16 +151,16 @@ def duplicate_key(text: str) -> bytes:
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 
-def is_in_share(text: str, share: float) -> bool:
-    """Return True if a text is in a random share of all texts, 0 to 1, selected by its hash.
+def is_in_fraction(text: str, fraction: float) -> bool:
+    """Return True if a text is in a random fraction of all texts, 0 to 1, selected by its hash.
 
-    Duplicates are all in the share or all outside. Smaller shares are subsets of larger ones.
+    Duplicates are all inside or all outside. Smaller fractions are subsets of larger ones.
     """
-    return _hash_number(text) < share * 2**64
+    return _hash_number(text) < fraction * 2**64
 
 
-def share_up_to(text: str) -> float:
-    """Return the share of all texts, 0 to 1, that have a lower hash than a text."""
+def fraction_below(text: str) -> float:
+    """Return the fraction of all texts, 0 to 1, that have a lower hash than a text."""
     return _hash_number(text) / 2**64
 
 
@@ -176,17 +176,17 @@ def take_balanced(
     Both lists keep the order of the texts. Duplicates are selected together.
     A group of duplicates is skipped if it would exceed `count`.
     """
-    groups = Counter(duplicate_key(one.text) for one in texts)
+    groups = Counter(duplicate_key(example.text) for example in texts)
     selected: set[bytes] = set()
     missing = count
     for key in sorted(groups):
         if groups[key] <= missing:
             selected.add(key)
             missing -= groups[key]
-    is_selected = [duplicate_key(one.text) in selected for one in texts]
+    is_selected = [duplicate_key(example.text) in selected for example in texts]
     return (
-        [one for one, inside in zip(texts, is_selected, strict=True) if inside],
-        [one for one, inside in zip(texts, is_selected, strict=True) if not inside],
+        [example for example, inside in zip(texts, is_selected, strict=True) if inside],
+        [example for example, inside in zip(texts, is_selected, strict=True) if not inside],
     )
 
 
@@ -215,12 +215,7 @@ def _all_marks() -> str:
     return "".join(filter(_is_mark, map(chr, range(sys.maxunicode + 1))))
 
 
-def split_spaces(text: str) -> list[str]:
-    """Split a tokenized text at spaces."""
-    return text.split()
-
-
-CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": split_spaces}
+CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": str.split}
 
 
 def word_view(lines: Iterable[str], cut: Segmenter) -> Iterator[str]:

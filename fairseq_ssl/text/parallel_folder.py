@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Generic, TypeVar, cast
@@ -56,18 +57,14 @@ SUBSETS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
-class Separator(ABC, Generic[S]):
+class Separator(Generic[S]):
     """Separator token between joined sentences, in the format of one side of a corpus."""
 
     token: str
-
-    @abstractmethod
-    def join(self, sentences: Sequence[S]) -> S:
-        """Join sentences, with the separator between them."""
-
-    @abstractmethod
-    def split(self, group: S) -> list[S]:
-        """Split joined sentences at the separators."""
+    join: Callable[[Sequence[S]], S]
+    """Function that joins sentences, with the separator between them."""
+    split: Callable[[S], list[S]]
+    """Function that splits joined sentences at the separators."""
 
 
 Separators = tuple[Separator[S], Separator[S]]
@@ -180,18 +177,6 @@ def choose_languages(
 NAME = re.compile(r"(?P<split>.+?)\.(?P<language>[^.]+)(\.gz)?")
 
 
-class TextSeparator(Separator[str]):
-    """Separator token between the sentences of a line of text."""
-
-    def join(self, sentences: Sequence[str]) -> str:
-        """Join sentences into a line."""
-        return join_sentences(sentences, self.token)
-
-    def split(self, group: str) -> list[str]:
-        """Split a line into sentences."""
-        return split_sentences(group, self.token)
-
-
 class TextSplit(Split[str]):
     """A split stored as two parallel text files."""
 
@@ -228,9 +213,10 @@ class TextFolder(ParallelFolder[str]):
         """Return the number of tokens separated by whitespace."""
         return len(sentence.split())
 
-    def separators(self, token: str) -> tuple[TextSeparator, TextSeparator]:
+    def separators(self, token: str) -> Separators[str]:
         """Return the same separator for both sides."""
-        return TextSeparator(token), TextSeparator(token)
+        join, split = (partial(work, separator=token) for work in (join_sentences, split_sentences))
+        return (Separator(token, join, split),) * 2
 
     def _both_files(self, split: str, files: dict[str, Path]) -> tuple[Path, Path]:
         for language, other in (self.languages, self.languages[::-1]):

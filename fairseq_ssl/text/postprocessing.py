@@ -22,26 +22,36 @@ from fairseq_ssl.text.tokenization import (
 )
 
 
-def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text") -> Iterator[str]:
-    """Return the texts of one kind in the output of fairseq-generate, in the order of the data.
-
-    Only the first text of each sentence is returned.
+def parse_generated_lines(
+    lines: Iterable[str], field: str, name: str
+) -> Iterator[tuple[str, int, str, str]]:
+    """Yield the place, index, score and text of each line of one kind.
 
     Args:
         lines: output of fairseq-generate.
-        field: prefix of the lines, such as S, T or H.
+        field: prefix of the lines, such as S, T or H. Lines of H have a score.
         name: name of the file in messages.
     """
-    texts: dict[int, str] = {}
-    score = r"[^\t]+\t" if field == "H" else ""
+    score = r"([^\t]+)\t" if field == "H" else "()"
     for number, line in enumerate(lines, 1):
         if not re.match(rf"{field}-\d", line):
             continue
         match = re.fullmatch(rf"{field}-(\d{{1,{MAX_DIGITS}}})\t{score}(.*)\n?", line)
         if match is None:
-            what = "index, score, tokens" if score else "index, tokens"
+            what = "index, score, tokens" if field == "H" else "index, tokens"
             raise DataError(f"{name}:{number} is truncated. Expected {field}-{what}.")
-        texts.setdefault(int(match[1]), match[2])
+        yield f"{name}:{number}", int(match[1]), match[2], match[3]
+
+
+def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text") -> Iterator[str]:
+    """Return the texts of one kind in the output of fairseq-generate, in the order of the data.
+
+    Only the first text of each sentence is returned. For the arguments see
+    `parse_generated_lines`.
+    """
+    texts: dict[int, str] = {}
+    for _, index, _, text in parse_generated_lines(lines, field, name):
+        texts.setdefault(index, text)
     if not texts:
         raise DataError(
             f"There is no line that begins with {field}-0 in {name}. Expected the output of "

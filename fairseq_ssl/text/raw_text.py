@@ -113,8 +113,8 @@ class LineSegmenter:
 
 
 def _split_at_spaces(line: str) -> Sentence:
-    found = list(re.finditer(r"\S+", line))
-    return Sentence([one[0] for one in found], [one.start() for one in found])
+    words = list(re.finditer(r"\S+", line))
+    return Sentence([word[0] for word in words], [word.start() for word in words])
 
 
 def _spacy_tokenizer(pipeline: Any) -> Callable[[str], Sentence]:

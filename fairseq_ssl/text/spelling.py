@@ -51,7 +51,7 @@ FIRST_LETTER_COST = 4.0
 SMOOTHING = 5.0
 """Weight of the unigram probabilities, in counts."""
 CAPITALIZED = 0.9
-"""Minimum share of a form with capitals inside sentences. Tuned on held-out learner text."""
+"""Minimum fraction of a form with capitals inside sentences. Tuned on held-out learner text."""
 SENTENCE_ENDS = frozenset(".?!")
 """Last words of sentences whose first word gets a capital."""
 
@@ -77,8 +77,8 @@ class SymSpell:
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
         """Yield the suggestions for each word, nearest first. The index is built on first use."""
         for word in words:
-            found = self._lookup(word)
-            nearest = sorted((item.distance, -item.count, item.term) for item in found)
+            items = self._lookup(word)
+            nearest = sorted((item.distance, -item.count, item.term) for item in items)
             yield list(dict.fromkeys(term for *_, term in nearest if term != word))
 
     @cached_property
@@ -102,8 +102,8 @@ def _import_symspell() -> tuple[Any, Any]:
 
     class Comparer(AbstractDistanceComparer):
         def distance(self, string_1: str, string_2: str, max_distance: int) -> int:
-            found = OSA.distance(string_1, string_2, score_cutoff=max_distance)
-            return found if found <= max_distance else -1
+            edits = OSA.distance(string_1, string_2, score_cutoff=max_distance)
+            return edits if edits <= max_distance else -1
 
     return symspellpy, EditDistance(DistanceAlgorithm.USER_PROVIDED, Comparer())
 
@@ -213,8 +213,9 @@ class SpellingCorrector:
     def _best(self, word: str, previous: str, following: str) -> str:
         costs = {word: 0.0, **self.costs(word)}
 
-        def score(one: str) -> float:
-            return self._log_prob(previous, one) + self._log_prob(one, following) - costs[one]
+        def score(choice: str) -> float:
+            prob = self._log_prob(previous, choice) + self._log_prob(choice, following)
+            return prob - costs[choice]
 
         return max(costs, key=score)
 
@@ -222,10 +223,10 @@ class SpellingCorrector:
         """Return the suggestions for a word with the costs of their edits."""
         distance = import_optional("rapidfuzz.distance", "Comparing words", "noise").OSA.distance
         costs = {}
-        for one in next(self.checker.suggestions([word])):
-            edits = distance(word, one)
+        for choice in next(self.checker.suggestions([word])):
+            edits = distance(word, choice)
             if edits == 1 or len(word) >= LONG:
-                costs[one] = EDIT_COSTS[edits] + FIRST_LETTER_COST * (word[0] != one[0])
+                costs[choice] = EDIT_COSTS[edits] + FIRST_LETTER_COST * (word[0] != choice[0])
         return costs
 
     def _log_prob(self, previous: str, word: str) -> float:

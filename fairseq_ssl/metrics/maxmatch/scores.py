@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.maxmatch.lattice import MAX_CELLS, TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcEdit, ArcPaths, GoldEdit, merged_arcs
 from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
@@ -25,7 +23,6 @@ from fairseq_ssl.metrics.metric import (
     SentenceStatistics,
     check_hypotheses,
     f_scores,
-    read_gold,
 )
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
@@ -166,16 +163,6 @@ class MaxMatch(EditMetric):
 
     method = "m2"
 
-    def __init__(
-        self,
-        gold: str | Path | Iterable[M2Sentence],
-        beta: float = 0.5,
-        jobs: int = 1,
-        progress: ProgressFactory = silent_progress,
-    ) -> None:
-        super().__init__(beta, jobs, progress)
-        self._label, self.gold = read_gold(gold)
-
     def sentence_score(self, hypothesis: str, index: int = 0) -> MetricScore:
         """Score a hypothesis against the gold sentence at `index`."""
         counts = choose_gold(count_matches([(self.gold[index], hypothesis)]), self.beta)
@@ -196,7 +183,6 @@ class MaxMatch(EditMetric):
         """Return the signature's parameters: beta, annotators, and options of the extraction."""
         return {
             **super().parameters(),
-            "annotators": max(len(sentence.annotators) for sentence in self.gold),
             "unchanged": UNCHANGED,
             "case": "compared",
         }

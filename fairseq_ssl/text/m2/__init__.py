@@ -15,13 +15,12 @@ A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import translate
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import check_distinct, check_read_twice
@@ -65,7 +64,8 @@ class M2Edit:
     @property
     def alternatives(self) -> tuple[str, ...]:
         """Alternative corrections. An empty string deletes the words."""
-        return tuple(_plain(text.strip()) for text in self.correction.split("||"))
+        texts = map(str.strip, self.correction.split("||"))
+        return tuple("" if text == NO_CORRECTION else text for text in texts)
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,7 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
                 raise DataError(
                     f"{name}:{number} is an edit, but there is no line 'S ...' before it."
                 )
-            try:
-                _add_edit(sentence, line[2:])
-            except _MalformedEditError as error:
-                raise DataError(f"{name}:{number} {error}") from None
+            _add_edit(sentence, line[2:], f"{name}:{number}")
         elif line == "S" or line.startswith("S "):
             if sentence:
                 raise DataError(
@@ -193,7 +190,7 @@ class EditFilter:
     def __init__(self, types: Sequence[str] = ()) -> None:
         if isinstance(types, str):
             raise TypeError("Expected a list of patterns, not a string.")
-        self._keep = _any_of(types or ["*"])
+        self._keep = re.compile("|".join(map(translate, types or ["*"]))).match
         self._known: dict[str, bool] = {}
 
     def __call__(self, kind: str) -> bool:
@@ -275,7 +272,7 @@ def m2_annotators(path: str | Path) -> list[int]:
     try:
         return sorted(set(map(int, ids)))
     except ValueError:  # a malformed line, which the parser reports
-        return sorted({one for sentence in read_m2(path) for one in sentence.annotators})
+        return sorted({number for sentence in read_m2(path) for number in sentence.annotators})
 
 
 def m2_to_text(
@@ -305,7 +302,7 @@ def m2_to_text(
     if not known:
         raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
     if annotator is None:
-        targets = {target.with_name(f"{target.name}.{one}"): one for one in known}
+        targets = {target.with_name(f"{target.name}.{number}"): number for number in known}
     elif annotator in known:
         targets = {target: annotator}
     else:
@@ -314,8 +311,8 @@ def m2_to_text(
         )
     check_distinct([path], [source, *targets])
     appliers = {
-        output: EditApplier(str(path), one, chosen or EditFilter(), drop_overlaps)
-        for output, one in targets.items()
+        output: EditApplier(str(path), number, chosen or EditFilter(), drop_overlaps)
+        for output, number in targets.items()
     }
     with ExitStack() as stack:
         sources = stack.enter_context(atomic_lines(source))
@@ -343,7 +340,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
         merged = M2Sentence(row[0].words if row[0] else (), {}, row[0].line if row[0] else 0)
         for path, sentence, numbers in zip(paths, row, ids, strict=True):
             if sentence is None or row[0] is None:
-                ended = next(path for path, one in zip(paths, row, strict=True) if one is None)
+                ended = paths[row.index(None)]
                 raise DataError(f"{ended} has fewer sentences than the other files.")
             if sentence.words != merged.words:
                 raise DataError(
@@ -362,35 +359,23 @@ def _complete(sentence: M2Sentence) -> M2Sentence:
     return sentence
 
 
-class _MalformedEditError(ValueError):
-    """A malformed line ``A``. The message does not name the file and the line."""
-
-
-def _add_edit(sentence: M2Sentence, line: str) -> None:
+def _add_edit(sentence: M2Sentence, line: str, place: str) -> None:
     fields = line.split(SEPARATOR)
     try:
         start, end = map(int, fields[0].split())
         annotator = int(fields[FIELDS - 1])
     except (ValueError, IndexError):
-        raise _MalformedEditError(
-            "is not 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT|||ANNOTATOR', "
+        raise DataError(
+            f"{place} is not 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT|||ANNOTATOR', "
             "with numbers for START, END and ANNOTATOR."
         ) from None
     edits = sentence.annotators.setdefault(annotator, [])
     if fields[1] == NOOP or start == end == -1:
         return
     if not 0 <= start <= end <= len(sentence.words):
-        raise _MalformedEditError(
-            f"has the span {start} {end}, but its sentence has {len(sentence.words)} words. "
-            f"Expected 0 <= START <= END <= {len(sentence.words)}, or -1 -1 for noop."
+        count = len(sentence.words)
+        raise DataError(
+            f"{place} has the span {start} {end}, but its sentence has {count} words. Expected "
+            f"0 <= START <= END <= {count}, or -1 -1 for noop."
         )
     edits.append(M2Edit(start, end, fields[1], fields[2]))
-
-
-def _plain(text: str) -> str:
-    return "" if text == NO_CORRECTION else text
-
-
-def _any_of(patterns: Iterable[str]) -> Callable[[str], Any]:
-    """Return a function that matches a text with any of the patterns."""
-    return re.compile("|".join(map(translate, patterns)) or r"(?!)").match

@@ -52,19 +52,19 @@ class M2Statistics:
     @classmethod
     def of(cls, sentences: Iterable[M2Sentence], name: str = "The text") -> M2Statistics:
         """Count the sentences and their edits. `name` is the name of the file in messages."""
-        found = cls()
+        statistics = cls()
         for sentence in sentences:
-            found.sentences += 1
-            found.tokens += len(sentence.words)
+            statistics.sentences += 1
+            statistics.tokens += len(sentence.words)
             for annotator, edits in sentence.annotators.items():
-                counts = found.annotators.setdefault(annotator, AnnotatorStatistics())
+                counts = statistics.annotators.setdefault(annotator, AnnotatorStatistics())
                 counts.sentences += 1
                 counts.unchanged += not edits
                 counts.types.update(edit.type for edit in edits)
-        if not found.sentences:
+        if not statistics.sentences:
             raise DataError(f"{name} has no line that begins with 'S '. Is this an M2 file?")
-        found.annotators = dict(sorted(found.annotators.items()))
-        return found
+        statistics.annotators = dict(sorted(statistics.annotators.items()))
+        return statistics
 
     def content(self) -> dict[str, Any]:
         """Return all numbers as a dict that can be stored as JSON."""
@@ -97,11 +97,11 @@ class M2Statistics:
             rows.append([str(annotator), *(str(number or 0) for number in numbers)])
         yield rows
         several = self.annotators if len(self.annotators) > 1 else {}
-        rows = [["type", "edits", "%", *operations, *(f"annotator {one}" for one in several)]]
+        rows = [["type", "edits", "%", *operations, *(f"annotator {number}" for number in several)]]
         of_each = [counts.by(main_type) for counts in several.values()]
         for kind, count in total.by(main_type).most_common():
             parts = [total.types[f"{name}:{kind}"] for name in operations]
-            share = f"{100 * count / total.edits:.1f}"
+            percentage = f"{100 * count / total.edits:.1f}"
             numbers = *parts, *(counts[kind] for counts in of_each)
-            rows.append([one_line(kind), str(count), share, *map(str, numbers)])
+            rows.append([one_line(kind), str(count), percentage, *map(str, numbers)])
         yield rows

@@ -26,11 +26,6 @@ class TrainedSubwords:
     """Notices for the user."""
 
 
-def with_suffix(prefix: Path, suffix: str) -> Path:
-    """Append a suffix to the name of a path. Unlike Path.with_suffix, keep existing suffixes."""
-    return prefix.with_name(prefix.name + suffix)
-
-
 @contextmanager
 def replace_model(prefix: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
     """Yield temporary paths of a model and its vocabulary. Rename both at the end.
@@ -38,7 +33,7 @@ def replace_model(prefix: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
     The vocabulary is renamed first, so that it exists whenever the model exists. An older model is
     deleted before that, so that a killed run does not leave it with the new vocabulary.
     """
-    model, vocabulary = with_suffix(prefix, suffix), with_suffix(prefix, VOCABULARY_SUFFIX)
+    model, vocabulary = Path(f"{prefix}{suffix}"), Path(f"{prefix}{VOCABULARY_SUFFIX}")
     with exclusive(prefix), atomic_path(model) as new, atomic_path(vocabulary) as new_vocabulary:
         yield new, new_vocabulary
         model.resolve().unlink(missing_ok=True)

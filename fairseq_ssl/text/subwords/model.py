@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.fingerprints import file_fingerprint
@@ -23,7 +23,6 @@ from fairseq_ssl.text.subwords import (
     TrainedSubwords,
     sentencepiece_model,
     subword_nmt_model,
-    with_suffix,
 )
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
@@ -36,16 +35,6 @@ MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 MAX_SHOWN = 5
 """Max number of symbols in a warning."""
 logger = logging.getLogger(__name__)
-
-
-class SubwordModel(Protocol):
-    """Interface of subword models."""
-
-    def cut(self, text: str) -> list[str]:
-        """Segment a text into subwords."""
-
-    def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield the subwords of the vocabulary with their counts."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,7 @@ def train_subwords(
         options["coverage"] = config.character_coverage or 1.0
         options["model_type"] = config.model_type or "bpe"
     for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
-        path = with_suffix(prefix, suffix)
+        path = Path(f"{prefix}{suffix}")
         if path.exists() and not overwrite:
             raise UsageError(
                 f"{path} exists. Set `overwrite` to replace it, or choose another output."
@@ -167,7 +156,7 @@ def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[
         yield f"{tag} 1"
 
 
-def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
+def _load_model(path: Path, tags: Sequence[str]) -> SentencepieceModel | SubwordNmtModel:
     if path.suffix != sentencepiece_model.SUFFIX:
         return SubwordNmtModel(path, tags)
     model, signature = SentencepieceModel(path, tags), signature_path(path)
@@ -198,7 +187,7 @@ def model_file(model: str | Path) -> Path:
     model = Path(model)
     if model.is_file():
         return model
-    paths = [path for suffix in MODEL_SUFFIXES if (path := with_suffix(model, suffix)).is_file()]
+    paths = [path for suffix in MODEL_SUFFIXES if (path := Path(f"{model}{suffix}")).is_file()]
     if len(paths) > 1:
         raise UsageError(f"Both {paths[0]} and {paths[1]} exist. Pass one of them.")
     if not paths:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
 from fairseq_ssl.io.text_files import read_document
-from fairseq_ssl.text.subwords import TrainedSubwords, replace_model, with_suffix
+from fairseq_ssl.text.subwords import TrainedSubwords, replace_model
 from fairseq_ssl.text.tokenization import MARKER
 
 SUFFIX = ".model"
@@ -129,19 +129,15 @@ class _TrainingText:
 
 
 def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubwords:
-    path = with_suffix(prefix, SUFFIX)
     processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
     ids = range(processor.get_piece_size())
     rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
     with replace_model(prefix, SUFFIX) as (temporary, vocabulary):
         vocabulary.write_text("".join(rows), "utf-8")
         temporary.write_bytes(model)
-    notes = (
-        (f"{text.long} lines of more than {MAX_LINE_BYTES_TRAINED} bytes skipped",)
-        if text.long
-        else ()
-    )
-    return TrainedSubwords(path, text.read, len(ids), notes)
+    skipped = f"{text.long} lines of more than {MAX_LINE_BYTES_TRAINED} bytes skipped"
+    notes = (skipped,) if text.long else ()
+    return TrainedSubwords(Path(f"{prefix}{SUFFIX}"), text.read, len(ids), notes)
 
 
 def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> DataError:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, replace_model, with_suffix
+from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, replace_model
 from fairseq_ssl.text.vocabulary import count_lines, read_counts
 
 SUFFIX = ".codes"
@@ -44,9 +44,7 @@ class SubwordNmtModel:
 
     def pieces(self) -> Iterator[tuple[str, int]]:
         """Yield the subwords and counts in PREFIX.vocab. Raise DataError if it does not exist."""
-        vocabulary = with_suffix(
-            self.path.with_name(self.path.name.removesuffix(SUFFIX)), VOCABULARY_SUFFIX
-        )
+        vocabulary = Path(f"{str(self.path).removesuffix(SUFFIX)}{VOCABULARY_SUFFIX}")
         if not vocabulary.is_file():
             raise DataError(
                 f"{vocabulary} does not exist. The list of subwords cannot be built from "
@@ -80,7 +78,7 @@ def train(
     merges = len(codes) - 1
     if not merges:
         raise DataError("There is too little text to train on. No pair of letters is repeated.")
-    path = with_suffix(prefix, SUFFIX)
+    path = Path(f"{prefix}{SUFFIX}")
     subwords = _count_subwords(words, codes, str(path))
     with replace_model(prefix, SUFFIX) as (temporary, vocabulary):
         vocabulary.write_text("".join(count_lines(subwords)), "utf-8")

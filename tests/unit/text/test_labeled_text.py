@@ -10,7 +10,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.labeled_text import (
     LabeledText,
     duplicate_key,
-    is_in_share,
+    is_in_fraction,
     normalized,
     read_labeled_text,
     segment_words,
@@ -50,12 +50,12 @@ def test_normalization_ignores_case_spaces_and_punctuation() -> None:
 
 def test_smaller_share_is_a_subset_of_a_larger_one() -> None:
     texts = [f"text {number}" for number in range(2000)]
-    small = {text for text in texts if is_in_share(text, 0.1)}
-    large = {text for text in texts if is_in_share(text, 0.3)}
+    small = {text for text in texts if is_in_fraction(text, 0.1)}
+    large = {text for text in texts if is_in_fraction(text, 0.3)}
     assert small < large
     assert 150 < len(small) < 250
     assert 520 < len(large) < 680
-    assert is_in_share("TEXT 1!", 0.5) == is_in_share("text 1", 0.5)
+    assert is_in_fraction("TEXT 1!", 0.5) == is_in_fraction("text 1", 0.5)
 
 
 def test_word_segmentation() -> None:
@@ -75,6 +75,6 @@ def test_take_balanced_keeps_duplicates_together() -> None:
         assert sorted(map(texts.index, inside + outside)) == sorted(map(texts.index, texts))
         assert not {one.text for one in inside} & {one.text for one in outside}
     fewer = {one.text for one in take_balanced(texts, 12)[0]}
-    in_share = {one.text for one in texts if is_in_share(one.text, 0.2)}
+    in_share = {one.text for one in texts if is_in_fraction(one.text, 0.2)}
     assert in_share < fewer, "both select the lowest hashes"
     assert take_balanced([LabeledText("a", "same")] * 3, 2) == ([], [LabeledText("a", "same")] * 3)
