@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
@@ -127,6 +127,20 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise UsageError(
             f"`{name}` is {value!r}.{nearest(value, known)} Expected one of {', '.join(known)}."
         )
+
+
+def reject_options(subject: str, options: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError if an option is set that cannot be used with `subject`.
+
+    Args:
+        subject: end of the message "... cannot be used with", such as an option.
+        options: values of fairseq's options by name.
+    """
+    for name, value in options.items():
+        if value:
+            raise ConfigurationError(
+                f"{flag(name)} cannot be used with {subject}. Remove one of the two."
+            )
 
 
 def check_integer(name: str, value: object, minimum: int) -> None:

@@ -161,7 +161,11 @@ class _StoredGradients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
         """Return the stored gradients, multiplied by the gradient of the loss."""
-        return None, None, *(each if each is None else each * outer[0] for each in ctx.gradients)
+        return (
+            None,
+            None,
+            *(gradient if gradient is None else gradient * outer[0] for gradient in ctx.gradients),
+        )
 
 
 class _ForwardPasses:
@@ -174,8 +178,8 @@ class _ForwardPasses:
         self.model = model
         self.devices = [device] if device.type == "cuda" else []
         self.states: list[Tensor] | None = None
-        layers = [one for one in model.modules() if isinstance(one, nn.RNNBase)]
-        self.cudnn = not any(one.dropout and one.num_layers > 1 for one in layers)
+        layers = [layer for layer in model.modules() if isinstance(layer, nn.RNNBase)]
+        self.cudnn = not any(layer.dropout and layer.num_layers > 1 for layer in layers)
 
     def __call__(self, inputs: Inputs, embedded: Tensor) -> Tensor:
         """Return the logits [batch, classes] in float32."""
@@ -325,9 +329,9 @@ class ImitationCrossEntropy(Criterion):
         output = model(**sample["net_input"])
         target = teacher[output.texts]
         entropy = -(target * target.clamp(min=1e-30).log()).sum()
-        losses = [-(target * one.float().log_softmax(-1)).sum() for one in output.logits]
+        losses = [-(target * logits.float().log_softmax(-1)).sum() for logits in output.logits]
         loss = sum(losses[1:], losses[0])
-        alphas = [average_windows(one.detach(), output) for one in output.logits]
+        alphas = [average_windows(logits.detach(), output) for logits in output.logits]
         predicted = torch.stack(alphas).sum(0).argmax(-1)
         windows = len(output.texts)
         log = {
@@ -338,8 +342,8 @@ class ImitationCrossEntropy(Criterion):
             "nsentences": sample["nsentences"],
             "sample_size": sample["nsentences"],
         }
-        for index, one in enumerate(losses, 1):
-            log[f"kl_{index}"] = one.detach() - entropy
+        for index, window_loss in enumerate(losses, 1):
+            log[f"kl_{index}"] = window_loss.detach() - entropy
         return loss, sample["nsentences"], log
 
     @classmethod

@@ -72,9 +72,9 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
         ctx.rows = max(1, (GPU_CHUNK if logits.is_cuda else CPU_CHUNK) // logits.size(1))
         chosen = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
         sums = torch.empty_like(chosen)
-        chunks = (torch.split(each, ctx.rows) for each in (logits, target, chosen, sums))
-        for some, words, likelihood, total in zip(*chunks, strict=True):
-            log_p = torch.log_softmax(some, 1, dtype=torch.float32)
+        chunks = (torch.split(tensor, ctx.rows) for tensor in (logits, target, chosen, sums))
+        for scores, words, likelihood, total in zip(*chunks, strict=True):
+            log_p = torch.log_softmax(scores, 1, dtype=torch.float32)
             likelihood.copy_(log_p.gather(1, words.unsqueeze(1)).squeeze(1))
             total.copy_(log_p.sum(1))
         return chosen, sums
@@ -90,9 +90,9 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
         gradient = torch.empty_like(logits)
         total = to_chosen + to_sums * logits.size(1)
         values = (gradient, logits, target, to_chosen, to_sums, total)
-        chunks = (torch.split(each, ctx.rows) for each in values)
-        for out, some, words, chosen, sums, both in zip(*chunks, strict=True):
-            p = torch.softmax(some, 1, dtype=torch.float32)
+        chunks = (torch.split(tensor, ctx.rows) for tensor in values)
+        for out, scores, words, chosen, sums, both in zip(*chunks, strict=True):
+            p = torch.softmax(scores, 1, dtype=torch.float32)
             torch.addcmul(sums.unsqueeze(1), p, both.unsqueeze(1), value=-1, out=p)
             p.scatter_add_(1, words.unsqueeze(1), chosen.unsqueeze(1))
             out.copy_(p)

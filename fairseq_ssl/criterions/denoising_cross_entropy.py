@@ -86,15 +86,15 @@ class DenoisingCrossEntropy(Criterion):
         kept = weight.nonzero().squeeze(1)
         lprobs = _log_probabilities(model, net_output, kept, late)
         target, changed, weight = target[kept], changed[kept], weight[kept]
-        each, each_nll = label_smoothed_nll_loss(lprobs, target, self.eps, reduce=False)
+        losses, nll_losses = label_smoothed_nll_loss(lprobs, target, self.eps, reduce=False)
         if self.eps and hasattr(model, "copy_vocabulary"):
             share = self.eps / (lprobs.size(1) - 1)
-            each = each + share * _impossible_terms(lprobs, model.copy_vocabulary)
-        loss, nll_loss = (weight * each).sum(), (weight * each_nll).sum()
+            losses = losses + share * _impossible_terms(lprobs, model.copy_vocabulary)
+        loss, nll_loss = (weight * losses).sum(), (weight * nll_losses).sum()
         sample_size = float(len(kept)) if model.training else float(weight.sum())
         correct = lprobs.detach().argmax(-1).eq(target)
         return (
-            loss if reduce else weight * each,
+            loss if reduce else weight * losses,
             sample_size,
             {
                 "loss": loss.detach(),

@@ -123,10 +123,11 @@ class ReconstructionLoss(Criterion):
         candidates = sample.get("candidates", {})
         batches = self._pair_batches(sample)
         text_batches = {
-            name: self._text_batches(sample[name], name, one) for name, one in candidates.items()
+            name: self._text_batches(sample[name], name, text_candidates)
+            for name, text_candidates in candidates.items()
         }
-        for some in text_batches.values():
-            batches.extend(some)
+        for batch_pair in text_batches.values():
+            batches.extend(batch_pair)
         scores = iter(model(batches))
         sentences = sample["nsentences"]
         log: dict[str, Any] = {"nsentences": sentences, "sample_size": sentences, "ntokens": 0}
@@ -142,9 +143,9 @@ class ReconstructionLoss(Criterion):
             words = int(batch.target.ne(self.padding_idx).sum())
             log |= {f"{name}_loss": exact.detach(), f"{name}_tokens": words}
             log["ntokens"] += words
-        for name, some in text_batches.items():
+        for name, batch_pair in text_batches.items():
             likelihoods = [
-                log_likelihood(next(scores), batch.target, self.padding_idx) for batch in some
+                log_likelihood(next(scores), batch.target, self.padding_idx) for batch in batch_pair
             ]
             losses = self._text_losses(likelihoods, candidates[name])
             # The mean, since pairs and monolingual sentences may differ in number.
@@ -186,7 +187,7 @@ class ReconstructionLoss(Criterion):
         """Return the loss of each sentence [batch], from the log-likelihoods of its candidates."""
         shape = candidates["count"], candidates["beam"]
         forward, backward = (
-            group_candidates(one, candidates["slots"], *shape) for one in likelihoods
+            group_candidates(scores, candidates["slots"], *shape) for scores in likelihoods
         )
         return reconstruction_loss(forward, backward)
 

@@ -153,14 +153,6 @@ class IdFile:
         return IdWriter(folder / self.path.name, self._dtype, self._eos)
 
 
-def word_ids(dictionary: Any, line: str) -> IdArray:
-    """Return the ids of the words of a line.
-
-    fairseq's `Dictionary.encode_line` sets each element of a tensor, which is slower.
-    """
-    return np.array(token_ids(dictionary, line.split()), np.int64)
-
-
 class IdWriter:
     """Writer of one side of a split. `write` appends to ``.bin``, and `finish` writes ``.idx``."""
 
@@ -176,6 +168,22 @@ class IdWriter:
     def finish(self) -> None:
         """Write the ``.idx`` file."""
         self._builder.finalize(self._index)
+
+
+def write_ids(path: Path, lines: Iterable[str], dictionary: Any) -> int:
+    """Write lines as ids of a dictionary. Return the number of out-of-vocabulary tokens."""
+    dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
+    writer = IdWriter(path, dtype, dictionary.eos())
+    unknown, count = 0, 0
+    for line in lines:
+        ids = np.array(token_ids(dictionary, line.split()), np.int64)
+        unknown += int(np.count_nonzero(ids == dictionary.unk()))
+        writer.write(ids)
+        count += 1
+    if not count:
+        raise DataError(f"{path.stem} has no lines. Expected at least one line.")
+    writer.finish()
+    return unknown
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,9 @@ def collate_candidates(
         `beam`
     """
     rows = [
-        (one["tokens"], sentence, sentence * beam + rank)
+        (hypothesis["tokens"], sentence, sentence * beam + rank)
         for sentence, hypotheses in enumerate(candidates)
-        for rank, one in enumerate(hypotheses[:beam])
+        for rank, hypothesis in enumerate(hypotheses[:beam])
     ]
     rows.sort(key=lambda row: -len(row[0]))
     tokens = pad_sequence([row[0] for row in rows], batch_first=True, padding_value=padding)

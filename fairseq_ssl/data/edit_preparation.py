@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data import Dictionary
 
-from fairseq_ssl.data.binarized import IdWriter, word_ids
+from fairseq_ssl.data.binarized import write_ids
 from fairseq_ssl.data.two_view_dataset import build_dictionary
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.edits_job import EditDataConfig, build_dictionary_file, label_file
-from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, write_signature
@@ -84,12 +83,13 @@ def prepare_edit_data(
             dictionary.save(str(folder / f"dict.{language}.txt"))
         for name, paths in splits.items():
             for path, language in zip(paths, (SOURCE, TARGET), strict=True):
-                _binarize(read_lines(path), words, folder, name, SOURCE, TARGET, language)
+                text = folder / f"{name}.{SOURCE}-{TARGET}.{language}.bin"
+                write_ids(text, read_lines(path), words)
             lines, edits = Path(temporary) / name, folder / EDITS_FILE
             labeled = label_file(*paths, lines, edits, executor=executor, progress=progress)
             coverage[name] = labeled.coverage
-            _binarize(read_lines(lines), labels, folder, name, EDITS, NONE, EDITS)
-        counted = {name: one.pairs for name, one in coverage.items()}
+            write_ids(folder / f"{name}.{EDITS}-{NONE}.{EDITS}.bin", read_lines(lines), labels)
+        counted = {name: split_coverage.pairs for name, split_coverage in coverage.items()}
         parameters: dict[str, Any] = {
             **{"size": config.size, "max_ngram": config.max_ngram},
             "transforms": built.signature.parameters["transforms"],
@@ -100,25 +100,3 @@ def prepare_edit_data(
         signature = Signature("edits-prepare", parameters, {"transforms": str(config.transforms)})
     write_signature(signature, output)
     return EditDataSummary(signature, built.dictionary, coverage, len(words))
-
-
-def _binarize(
-    lines: Iterable[str],
-    dictionary: Any,
-    folder: Path,
-    split: str,
-    source: str,
-    target: str,
-    language: str,
-) -> None:
-    """Write lines as ids, with the file names of fairseq-preprocess."""
-    name = f"{split}.{source}-{target}.{language}"
-    dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
-    writer = IdWriter(folder / f"{name}.bin", dtype, dictionary.eos())
-    is_empty = True
-    for line in lines:
-        is_empty = False
-        writer.write(word_ids(dictionary, line))
-    if is_empty:
-        raise DataError(f"{name} has no lines. Expected at least one sentence.")
-    writer.finish()

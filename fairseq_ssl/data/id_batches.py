@@ -34,14 +34,9 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any
     import numpy as np
     import torch
 
-    lengths = np.array([len(row) for row in rows])
-    positions = np.arange(lengths.max())
-    if left:
-        is_token = positions >= lengths.max() - lengths[:, None]
-    else:
-        is_token = positions < lengths[:, None]
-    block = np.full(is_token.shape, pad, np.int64)
-    block[is_token] = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    from fairseq_ssl.data.spans import Spans
+
+    block = Spans.of([np.asarray(row, np.int64) for row in rows]).pad(pad, left, 0, 1)
     return torch.from_numpy(block)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch.utils.data import ConcatDataset
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
@@ -24,20 +25,8 @@ CHECK_LINES = 100_000
 SHARD = re.compile(r"\.(\d+)-of-(\d+)\.npy$")
 
 
-class TeacherLabels:
-    """Class probabilities of a split, concatenated from one or more memory-mapped files."""
-
-    def __init__(self, parts: list[LabelProbabilities]) -> None:
-        self.parts = parts
-        self.starts = np.cumsum([0, *map(len, parts)])
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    def __getitem__(self, line: int) -> LabelProbabilities:
-        part = int(np.searchsorted(self.starts, line, side="right")) - 1
-        probabilities: LabelProbabilities = self.parts[part][line - self.starts[part]]
-        return probabilities
+TeacherLabels = ConcatDataset[LabelProbabilities]
+"""Class probabilities of a split, concatenated from one or more memory-mapped files."""
 
 
 def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels | None:
@@ -59,7 +48,7 @@ def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels
     parts = [_read_text(path) if path == text else _open_array(path) for path in paths]
     for path, part in zip(paths, parts, strict=True):
         _check(part, path, classes)
-    return TeacherLabels(parts)
+    return ConcatDataset(parts)
 
 
 def npy_header(lines: int, classes: int) -> bytes:

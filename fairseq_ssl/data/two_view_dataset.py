@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, indexed_dataset
+from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, ListDataset
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ssl.checkpoints import pretrained
-from fairseq_ssl.data.binarized import IdWriter, word_ids
+from fairseq_ssl.data.binarized import write_ids
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.text.labeled_text import CUTS, Segmenter
 
@@ -55,21 +55,10 @@ class View:
         return np.maximum(sizes - 1, 1)
 
 
-class EncodedLines:
-    """Sequence of lines as dictionary ids, with </s> at the end of each line."""
-
-    def __init__(self, dictionary: Any, lines: Sequence[str]) -> None:
-        self._texts = [
-            dictionary.encode_line(line, add_if_not_exist=False, append_eos=True) for line in lines
-        ]
-        self.sizes = np.array([len(text) for text in self._texts])
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __getitem__(self, index: int) -> Tensor:
-        ids: Tensor = self._texts[index]
-        return ids
+def encode_lines(dictionary: Any, lines: Sequence[str]) -> ListDataset:
+    """Return lines as dictionary ids, with </s> at the end of each line."""
+    ids = [dictionary.encode_line(line, add_if_not_exist=False, append_eos=True) for line in lines]
+    return ListDataset(ids, np.array([len(line) for line in ids]))
 
 
 def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
@@ -77,7 +66,7 @@ def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
     if len(splits) == 1:
         return list(splits[0])
     return [
-        replace(same[0], texts=ConcatDataset([one.texts for one in same]))
+        replace(same[0], texts=ConcatDataset([view.texts for view in same]))
         for same in zip(*splits, strict=True)
     ]
 
@@ -228,7 +217,7 @@ class TwoViewDataset(FairseqDataset):
         if self.unlabeled is not None:
             random = np.random.default_rng((self.seed, self.epoch, index))
             chosen = random.integers(0, len(self.unlabeled), self.unlabeled_per_text)
-            item["unlabeled"] = [self.unlabeled[int(one)] for one in chosen]
+            item["unlabeled"] = [self.unlabeled[int(number)] for number in chosen]
         return item
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -251,10 +240,10 @@ class TwoViewDataset(FairseqDataset):
         if "label" in samples[0]:
             batch["target"] = torch.tensor([sample["label"] for sample in samples])
         if "teacher" in samples[0]:
-            batch["teacher"] = torch.from_numpy(np.stack([one["teacher"] for one in samples]))
+            batch["teacher"] = torch.from_numpy(np.stack([sample["teacher"] for sample in samples]))
         if "unlabeled" in samples[0]:
             batch["unlabeled"] = self._inputs(
-                [one for text in samples for one in text["unlabeled"]]
+                [text for sample in samples for text in sample["unlabeled"]]
             )
         return batch
 
@@ -265,7 +254,7 @@ class TwoViewDataset(FairseqDataset):
             padded = pad_sequence(ids, batch_first=True, padding_value=view.pad)
             if view.name == WORDS:
                 net_input["src_tokens"] = padded
-                net_input["src_lengths"] = torch.tensor([len(one) for one in ids])
+                net_input["src_lengths"] = torch.tensor([len(row) for row in ids])
             else:
                 net_input["piece_tokens"] = padded
         return net_input
@@ -275,7 +264,7 @@ def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) 
     """Raise DataError if views, labels and teacher labels have different numbers of lines."""
     optional: Mapping[str, Any] = {"labels": labels, "teacher probabilities": teacher}
     counts = {view.name: len(view.texts) for view in views}
-    counts |= {name: len(one) for name, one in optional.items() if one is not None}
+    counts |= {name: len(array) for name, array in optional.items() if array is not None}
     (first, expected), *rest = counts.items()
     for name, count in rest:
         if count != expected:
@@ -325,18 +314,7 @@ class ViewWriter:
 
     def write(self, split: str, lines: Iterable[str]) -> int:
         """Write a split. Return the number of out-of-vocabulary tokens."""
-        dtype = indexed_dataset.best_fitting_int_dtype(len(self.dictionary))
-        writer = IdWriter(self.folder / f"{split}.bin", dtype, self.dictionary.eos())
-        unknown, count = 0, 0
-        for line in lines:
-            ids = word_ids(self.dictionary, line)
-            unknown += int(np.count_nonzero(ids == self.dictionary.unk()))
-            writer.write(ids)
-            count += 1
-        writer.finish()
-        if not count:
-            raise DataError(f"The split {split} has no lines. Expected at least one line.")
-        return unknown
+        return write_ids(self.folder / f"{split}.bin", lines, self.dictionary)
 
 
 def link_language_model(folder: Path) -> None:

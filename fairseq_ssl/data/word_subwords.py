@@ -71,8 +71,8 @@ class WordTokenizer:
 
     def symbols(self, size: int) -> list[str]:
         """Return the subwords by id, with names of padding entries for ids without a subword."""
-        found = map(self._tokenizer.id_to_token, range(size))
-        return [name or f"madeupword{row:04d}" for row, name in enumerate(found)]
+        names = map(self._tokenizer.id_to_token, range(size))
+        return [name or f"madeupword{row:04d}" for row, name in enumerate(names)]
 
     def encode(self, word: str, longest: int) -> list[int]:
         """Return up to `longest` subwords of a word, or the unknown subword if it has none.

@@ -13,7 +13,7 @@ from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.modules.copying import SourceWords
 from fairseq_ssl.modules.functional import is_plain_softmax
 
@@ -58,7 +58,7 @@ class Draft:
     @property
     def tokens(self) -> list[int]:
         """The input of the decoder: start symbol, hypothesis, draft."""
-        return [self.first, *self.written, *(one.token for one in self.plan)]
+        return [self.first, *self.written, *(draft.token for draft in self.plan)]
 
     @property
     def is_done(self) -> bool:
@@ -72,7 +72,7 @@ class Draft:
             chosen: the most probable token after the hypothesis and after each draft token.
             scores: the log-probabilities of these tokens.
         """
-        expected = [*(one.token for one in self.plan), self.eos]
+        expected = [*(draft.token for draft in self.plan), self.eos]
         same = 0
         while same < len(chosen) - 1 and chosen[same] == expected[same]:
             same += 1
@@ -173,10 +173,7 @@ class AggressiveGenerator(SequenceGenerator):
                 "--constraints, --diverse-beam-groups, --diversity-rate, --match-source-len and "
                 "--no-repeat-ngram-size."
             )
-        if self.lm_model is not None:
-            raise ConfigurationError(
-                "--aggressive cannot be used with --lm-path. Remove one of the two."
-            )
+        reject_options("--aggressive", {"lm_path": self.lm_model is not None})
 
     def _generate(
         self,
@@ -186,10 +183,11 @@ class AggressiveGenerator(SequenceGenerator):
         bos_token: int | None = None,
     ) -> list[list[dict[str, Any]]]:
         """Return a list of one hypothesis for each sentence of a batch."""
-        if prefix_tokens is not None or constraints is not None:
-            raise ConfigurationError(
-                "--aggressive cannot be used with --prefix-size or --constraints. Remove them."
-            )
+        options = {
+            "prefix_size": prefix_tokens is not None,
+            "constraints": constraints is not None,
+        }
+        reject_options("--aggressive", options)
         source = sample["net_input"]["src_tokens"]
         max_length = int(self.max_len_a * source.size(1) + self.max_len_b)
         max_length = min(max_length, self.max_len - 1)
@@ -321,11 +319,8 @@ class CopyingGenerator(SequenceGenerator):
     """
 
     def __init__(self, models: Sequence[Any], tgt_dict: Any, **options: Any) -> None:
-        if options.get("lm_model") is not None:
-            raise ConfigurationError(
-                "--lm-path cannot be used with a model that copies, since the language model has "
-                "no probabilities of out-of-vocabulary words. Remove it."
-            )
+        has_language_model = options.get("lm_model") is not None
+        reject_options("a model that copies", {"lm_path": has_language_model})
         super().__init__(CopyingEnsemble(models), tgt_dict, **options)
 
     def _generate(
@@ -336,10 +331,7 @@ class CopyingGenerator(SequenceGenerator):
         bos_token: int | None = None,
     ) -> Any:
         """Search with local ids. Return hypotheses with ids of the data."""
-        if constraints is not None:
-            raise ConfigurationError(
-                "--constraints cannot be used with a model that copies. Remove it."
-            )
+        reject_options("a model that copies", {"constraints": constraints is not None})
         source = sample["net_input"]
         words = SourceWords.from_ids(source["src_tokens"], self.model.vocabulary)
         self.vocab_size = words.width

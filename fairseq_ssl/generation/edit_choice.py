@@ -145,7 +145,7 @@ class EditedIds:
         results = [
             self._transform(label, *words)
             for label, *words in zip(
-                *(some.tolist() for some in (labels[transformed], text.ids[transformed], after)),
+                *(array.tolist() for array in (labels[transformed], text.ids[transformed], after)),
                 strict=True,
             )
         ]
@@ -158,8 +158,10 @@ class EditedIds:
             ids[end - len(result) : end] = result
         with_gram = np.flatnonzero(self.inserted[labels])
         for index in range(self.grams.shape[1]):
-            some = with_gram[self.inserted[labels[with_gram]] > index]
-            ids[ends[some] - counts[some] + own[some] + index] = self.grams[labels[some], index]
+            longer = with_gram[self.inserted[labels[with_gram]] > index]
+            ids[ends[longer] - counts[longer] + own[longer] + index] = self.grams[
+                labels[longer], index
+            ]
         return Edited(Spans(ids, np.add.reduceat(counts, text.starts)), origins)
 
     def _transform(self, label: int, token: int, following: int) -> list[int]:
@@ -174,7 +176,7 @@ class EditedIds:
                 if merge is None
                 else merge.merged(word, self.dictionary[following])
             )
-            result = self.transformed[key] = [int(self.dictionary.index(one)) for one in words]
+            result = self.transformed[key] = [int(self.dictionary.index(word)) for word in words]
         return result
 
 

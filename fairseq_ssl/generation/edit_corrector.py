@@ -128,17 +128,17 @@ class EditCorrector(nn.Module):
         lengths = np.array([len(line) for line in lines])
         # The generator looks up subwords itself, for each round.
         data = EditDataset(lines, lengths, self.task.source_dictionary, shuffle=False)
-        order = sorted(range(len(lines)), key=lambda one: -lengths[one])
+        order = sorted(range(len(lines)), key=lambda index: -lengths[index])
         corrections: list[Any] = [None] * len(lines)
         for begin in range(0, len(order), batch_size):
-            batch = data.collater([data[one] for one in order[begin : begin + batch_size]])
+            batch = data.collater([data[index] for index in order[begin : begin + batch_size]])
             net_input = batch["net_input"]
             inputs = {
                 name: net_input[name].to(self.device) for name in ("src_tokens", "src_lengths")
             }
             results = self.task.inference_step(self.generator, self.models, {"net_input": inputs})
-            for one, hypotheses in zip(batch["id"].tolist(), results, strict=True):
-                corrections[one] = self._correction(hypotheses[0])
+            for index, hypotheses in zip(batch["id"].tolist(), results, strict=True):
+                corrections[index] = self._correction(hypotheses[0])
         if len(self.task.source_dictionary.surfaces) > MAX_UNKNOWN_WORDS:
             self._forget_unknown_words()
         return corrections

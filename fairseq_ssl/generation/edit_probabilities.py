@@ -65,8 +65,8 @@ class EditProbabilities:
         tokens = self.batch(text).to(device)
         lengths = torch.from_numpy(text.lengths + 1).to(device)
         which = None if positions is None else torch.from_numpy(positions).to(device)
-        found = (self._call_model(model, tokens, lengths, which) for model in self.models)
-        return Probabilities(*self._mean(found))
+        outputs = (self._call_model(model, tokens, lengths, which) for model in self.models)
+        return Probabilities(*self._mean(outputs))
 
     def _mean(self, values: Iterator[tuple[Tensor, ...]]) -> list[Tensor]:
         """Return the weighted mean of each field over the models. Tensors are changed in place."""
@@ -130,9 +130,9 @@ def _normalize(weights: Sequence[float], models: int) -> list[float]:
         )
     total = sum(weights)
     if not (min(weights) >= 0 and 0 < total < float("inf")):
-        shown = ",".join(f"{weight:g}" for weight in weights)
+        numbers = ",".join(f"{weight:g}" for weight in weights)
         raise ConfigurationError(
-            f"--edit-weights is {shown}; expected numbers of 0 or more, with a sum above 0."
+            f"--edit-weights is {numbers}; expected numbers of 0 or more, with a sum above 0."
         )
     return [weight / total for weight in weights]
 
@@ -169,8 +169,10 @@ class EditCandidateFinder:
         columns = []
         for begin in range(0, len(order), batch_size):
             batch = windows.select(order[begin : begin + batch_size])
-            found = self.probabilities(batch.text, batch.used_positions, device)
-            columns.append(best_candidates(*found, self.possible, batch.ids, batch.sentence_starts))
+            probabilities = self.probabilities(batch.text, batch.used_positions, device)
+            columns.append(
+                best_candidates(*probabilities, self.possible, batch.ids, batch.sentence_starts)
+            )
         positions = Spans(np.arange(len(text.ids)), windows.counts).select(order).ids
         ordered = np.empty((len(columns[0]), len(text.ids)), np.float32)
         ordered[:, positions] = torch.cat(columns, dim=1).cpu().numpy()

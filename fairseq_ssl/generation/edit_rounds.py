@@ -140,7 +140,7 @@ class EditGenerator:
         active = np.arange(len(text))
         for index in range(1, self.settings.iterations + 1):
             chosen = self.choose(text, source.device)
-            text, changed = self._apply(index, text, chosen, [states[one] for one in active])
+            text, changed = self._apply(index, text, chosen, [states[row] for row in active])
             if not len(changed):
                 break
             active, text = active[changed], text.select(changed)
@@ -175,20 +175,20 @@ class EditGenerator:
         sentence = np.repeat(np.arange(len(text)), text.lengths)
         changes = np.flatnonzero(chosen.labels != KEEP_ID)
         for at in changes.tolist():
-            one = int(sentence[at])
+            row = int(sentence[at])
             label, probability = self.names[chosen.labels[at]], float(chosen.probabilities[at])
-            position = at - int(text.starts[one])
-            where = position, label, probability, int(before[one][position])
+            position = at - int(text.starts[row])
+            where = position, label, probability, int(before[row][position])
             is_inserted = bool(is_append[at] | was_inserted[at])
             is_merge = self.edited.is_merge[chosen.labels[at]]
-            following = int(before[one][position + 1]) if is_merge else None
-            states[one].edits.append(AppliedEdit(index, *where, is_inserted, following))
+            following = int(before[row][position + 1]) if is_merge else None
+            states[row].edits.append(AppliedEdit(index, *where, is_inserted, following))
         unfinished = []
-        for one in np.unique(sentence[changes]).tolist():
-            version = states[one].ids.tobytes()
-            if version not in states[one].earlier:
-                states[one].earlier.add(version)
-                unfinished.append(one)
+        for row in np.unique(sentence[changes]).tolist():
+            version = states[row].ids.tobytes()
+            if version not in states[row].earlier:
+                states[row].earlier.add(version)
+                unfinished.append(row)
         return after, np.array(unfinished, np.int64)
 
     def _hypothesis(self, state: SentenceState) -> dict[str, Any]:

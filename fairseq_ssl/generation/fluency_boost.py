@@ -163,7 +163,9 @@ class FluencyBoost:
         fluency = iter(self._score(tokens, self.target).tolist())
         filtered = []
         for of_source, hypotheses in zip(source_fluency, results, strict=True):
-            kept = [one for one in hypotheses if of_source >= self.ratio * next(fluency)]
+            kept = [
+                hypothesis for hypothesis in hypotheses if of_source >= self.ratio * next(fluency)
+            ]
             filtered.append(kept or [_empty_hypothesis(hypotheses[0])])
         return filtered
 

@@ -119,8 +119,8 @@ class NoisyBeamSearch(BeamSearch):
             assert scores is not None
             totals = (lprobs + scores[:, :, step - 1 : step]).flatten(1)
         worst = totals.topk(min(count, totals.size(1) - 1)).values[:, -1:]
-        found = (totals >= worst - self.noise.beta - _ROUNDING) & (totals > -math.inf)
-        sentence, candidate = found.nonzero(as_tuple=True)
+        reachable = (totals >= worst - self.noise.beta - _ROUNDING) & (totals > -math.inf)
+        sentence, candidate = reachable.nonzero(as_tuple=True)
         hypothesis = candidate.div(vocabulary, rounding_mode="floor")
         return sentence * beam + hypothesis, candidate % vocabulary
 

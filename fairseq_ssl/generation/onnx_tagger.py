@@ -111,8 +111,8 @@ class OnnxTagger(nn.Module):
             return outputs[0]
         sentences = Spans(np.arange(counts.sum()), counts[order])
         index = torch.from_numpy(sentences.select(np.argsort(order)).ids)
-        edits = torch.cat([one.edits for one in outputs])
-        errors = [one.errors for one in outputs if one.errors is not None]
+        edits = torch.cat([output.edits for output in outputs])
+        errors = [output.errors for output in outputs if output.errors is not None]
         return EditLogits(edits[index], torch.cat(errors)[index] if errors else None)
 
     def run(self, positions: int, **inputs: NDArray[np.int64]) -> EditLogits:
@@ -125,7 +125,7 @@ class OnnxTagger(nn.Module):
         with library_errors(f"The model in {self.folder} failed"):
             outputs = self.session.run(None, inputs)
         shapes = [(positions, self.labels), (positions,)]
-        if [one.shape for one in outputs] != shapes[: len(outputs)]:
+        if [output.shape for output in outputs] != shapes[: len(outputs)]:
             raise format_error(self.folder, "the outputs of the model have wrong shapes")
         edits, *errors = map(torch.from_numpy, outputs)
         return EditLogits(edits, errors[0] if errors else None)
@@ -203,10 +203,10 @@ def _check_run(tagger: OnnxTagger) -> None:
     """Run the model on the last id of its vocabulary, to check the sizes of its weights."""
     ids = np.array([[0, tagger.config.vocabulary - 1]])
     if tagger.subwords is None:
-        found = tagger.run(2, ids=ids)
+        logits = tagger.run(2, ids=ids)
     else:
-        found = tagger.run(2, ids=ids, first=np.array([[0, 1]]), counts=np.array([[1, 1]]))
-    if not torch.isfinite(found.edits).all():
+        logits = tagger.run(2, ids=ids, first=np.array([[0, 1]]), counts=np.array([[1, 1]]))
+    if not torch.isfinite(logits.edits).all():
         raise format_error(tagger.folder, "the logits are infinite")
 
 
@@ -215,19 +215,19 @@ def _dictionary(folder: Path, config: OnnxConfig, given: OovDictionary | None) -
     if config.edit_unit == WORD:
         return given or OovDictionary()
     try:
-        found: OovDictionary = OovDictionary.load(str(folder / DICTIONARY))
+        loaded: OovDictionary = OovDictionary.load(str(folder / DICTIONARY))
     except Exception:  # fairseq raises many types for damaged files
         raise format_error(folder, f"{DICTIONARY} is damaged") from None
-    if len(found) != config.vocabulary:
+    if len(loaded) != config.vocabulary:
         raise format_error(
-            folder, f"{DICTIONARY} has {len(found)} symbols but the model {config.vocabulary}"
+            folder, f"{DICTIONARY} has {len(loaded)} symbols but the model {config.vocabulary}"
         )
-    if given is not None and given.symbols != found.symbols:
+    if given is not None and given.symbols != loaded.symbols:
         raise ConfigurationError(
             f"The token dictionary in {folder} differs from that of the other models of the "
             "ensemble. Expected models with the same dictionary."
         )
-    return given or found
+    return given or loaded
 
 
 def _subwords(folder: Path, config: OnnxConfig, dictionary: OovDictionary) -> WordSubwords:

@@ -39,7 +39,7 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
     import_optional("onnxscript", "Export to ONNX", "onnx")
     runtime = import_optional("onnxruntime.quantization", "Export to ONNX", "onnx")
     check_replaceable(output, onnx_folder.MODEL, "an edit tagger in ONNX format")
-    weights = sum(one.numel() * one.element_size() for one in model.parameters())
+    weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     if weights > MAX_BYTES:
         raise DataError(
             f"The model has {weights / 1e9:.1f} GB of weights. A file of ONNX has at most 2 GB."
@@ -157,7 +157,7 @@ class TaggerGraph(nn.Module):
             is_position = counts > 0
         rows = torch.nonzero(is_position.flatten()).squeeze(1)
         parts = (own, hidden, *states[1:])
-        own, hidden, *units = (None if one is None else one.flatten(0, 1)[rows] for one in parts)
+        own, hidden, *units = (None if part is None else part.flatten(0, 1)[rows] for part in parts)
         edits = scores(embeddings, own, hidden, *units)
         return (edits,) if model.errors is None else (edits, model.errors(hidden).squeeze(-1))
 

@@ -24,8 +24,8 @@ from fairseq_ssl.data.two_view_dataset import (
     PIECES,
     VIEWS_FILE,
     WORDS,
-    EncodedLines,
     TwoViewDataset,
+    encode_lines,
     load_segmenter,
 )
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_integer, check_positive
@@ -159,11 +159,11 @@ class TextClassifierPipeline:
         if settings["lower"]:
             lines = [line.lower() for line in lines]
         view = word_view(lines, load_segmenter(settings["tokenizer"]))
-        words = EncodedLines(self.task.source_dictionary, list(view))
+        words = encode_lines(self.task.source_dictionary, list(view))
         if not self.has_imitators:
             return self.task.inference_dataset(words, None)  # type: ignore[no-any-return]
         cut = SentencepieceModel(self.folder / "pieces.model").cut
-        subwords = EncodedLines(self.task.piece_dictionary, [" ".join(cut(line)) for line in lines])
+        subwords = encode_lines(self.task.piece_dictionary, [" ".join(cut(line)) for line in lines])
         return self.task.inference_dataset(words, subwords)  # type: ignore[no-any-return]
 
     @torch.no_grad()

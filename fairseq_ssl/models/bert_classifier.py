@@ -14,9 +14,9 @@ from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models.common import register_model
 from fairseq_ssl.models.text_classifier import (
+    ClassificationHead,
     PooledConfig,
     TextClassifier,
-    build_classification_head,
     require_classes,
 )
 from fairseq_ssl.options import option
@@ -56,7 +56,7 @@ class BertClassifier(TextClassifier):
         super().__init__()
         self.encoder = encoder
         self.dropout = cfg.classifier_dropout
-        self.classes = build_classification_head(cfg, encoder.config.hidden_size, classes)
+        self.classes = ClassificationHead(cfg, encoder.config.hidden_size, classes)
         self.register_buffer("rows", torch.zeros(symbols, dtype=torch.long))
         self.register_buffer("start", torch.zeros((), dtype=torch.long))
 

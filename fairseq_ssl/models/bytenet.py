@@ -9,24 +9,28 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
-    register_model_architecture,
 )
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.data.dataset_sides import fit_length_bound, parse_length_bound, training_lengths
-from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.common import FeatureDecoder, StoredConfig, fill_defaults, register_model
+from fairseq_ssl.errors import ConfigurationError, reject_options
+from fairseq_ssl.models.common import (
+    FeatureDecoder,
+    StoredConfig,
+    register_architectures,
+    register_model,
+)
 from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
     NORMS,
     SLOPE_UNITS,
     DilatedStack,
-    RealPositions,
     StackSizes,
     Unfolding,
     init_weights,
 )
+from fairseq_ssl.modules.functional import Rows
 from fairseq_ssl.options import option
 from fairseq_ssl.text.specs import parse_integers
 
@@ -101,9 +105,8 @@ class ByteNetEncoder(FairseqEncoder):
         time = int(columns.max())
         states = self.embed_tokens(tokens)  # zero for padding
         states = functional.pad(states, (0, 0, 0, max(0, time - states.size(1))))[:, :time]
-        positions = RealPositions.of_lengths(columns, time)
-        encoded = positions.scatter(self.stack(positions.gather(states), positions))
-        return _encoder_out(encoded, columns)
+        rows = Rows.of_mask(_is_column(columns, time))
+        return _encoder_out(rows.pad(self.stack(rows.pack(states), rows)), columns)
 
     def reorder_encoder_out(
         self, encoder_out: dict[str, list[Any]], new_order: Tensor
@@ -146,15 +149,15 @@ class ByteNetDecoder(FeatureDecoder):
         if incremental_state is None:
             below = functional.pad(columns[:, :time], (0, 0, 0, max(0, time - columns.size(1))))
             states = torch.cat([below, self.embed_tokens(prev_output_tokens)], 2)
-            positions = RealPositions.without_padding(prev_output_tokens)
-            features = positions.scatter(self.stack(positions.gather(states), positions))
+            rows = Rows(*prev_output_tokens.shape, None)
+            features = rows.pad(self.stack(rows.pack(states), rows))
         else:
             word = self.embed_tokens(prev_output_tokens[:, -1])
             step = time - 1
             below = columns[:, step] if step < columns.size(1) else torch.zeros_like(word)
-            rows = torch.cat([below, word], 1)
-            past = self._past(incremental_state, rows)
-            features = self.stack.step(rows, past, step).unsqueeze(1)
+            state = torch.cat([below, word], 1)
+            past = self._past(incremental_state, state)
+            features = self.stack.step(state, past, step).unsqueeze(1)
         return features, {"attn": [None], "inner_states": []}
 
     def _past(self, incremental_state: dict[str, Any], rows: Tensor) -> Tensor:
@@ -196,11 +199,11 @@ class ByteNet(FairseqEncoderDecoderModel):
 
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Prepare for decoding. Reject options that need attention weights."""
-        if cfg.generation.print_alignment or cfg.generation.replace_unk is not None:
-            raise ConfigurationError(
-                "--print-alignment and --replace-unk cannot be used with bytenet, which has no "
-                "attention. Remove them."
-            )
+        options = {
+            "print_alignment": cfg.generation.print_alignment,
+            "replace_unk": cfg.generation.replace_unk is not None,
+        }
+        reject_options("bytenet, which has no attention", options)
         super().prepare_for_inference_(cfg)
 
 
@@ -215,12 +218,16 @@ def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
 
 def _encoder_out(encoded: Tensor, columns: Tensor) -> dict[str, list[Any]]:
     """Return fairseq's encoder output for states [batch, time, dim]."""
-    positions = torch.arange(encoded.size(1), device=columns.device)
     return {
         "encoder_out": [encoded.transpose(0, 1)],
-        "encoder_padding_mask": [positions >= columns.unsqueeze(1)],
+        "encoder_padding_mask": [~_is_column(columns, encoded.size(1))],
         "columns": [columns],
     }
+
+
+def _is_column(columns: Tensor, time: int) -> Tensor:
+    """Return a mask [batch, time] of the columns of each sentence, given their numbers."""
+    return torch.arange(time, device=columns.device) < columns.unsqueeze(1)
 
 
 def _encoder_sizes(cfg: ByteNetConfig) -> StackSizes:
@@ -281,40 +288,27 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
         raise ConfigurationError(
             f"--bytenet-dim is {cfg.bytenet_dim}; compressed blocks need an even number."
         )
-    if getattr(getattr(task, "cfg", None), "left_pad_target", False):
-        raise ConfigurationError(
-            "--left-pad-target cannot be used with bytenet, whose n-th target token reads the n-th "
-            "encoder column. Remove it."
-        )
+    is_left_padded = getattr(getattr(task, "cfg", None), "left_pad_target", False)
+    subject = "bytenet, whose n-th target token reads the n-th encoder column"
+    reject_options(subject, {"left_pad_target": is_left_padded})
 
 
-@register_model_architecture("bytenet", "bytenet_simplified")
-def bytenet_simplified(args: Any) -> None:
-    """Simplified ByteNet (slides): no compression, half the channels, one norm per block."""
-    fill_defaults(args, bytenet_uncompressed=True, bytenet_dim=200)
-
-
-@register_model_architecture("bytenet", "bytenet_no_norm")
-def bytenet_no_norm(args: Any) -> None:
-    """ByteNet without normalization (slides)."""
-    fill_defaults(args, bytenet_encoder_norm="none")
-
-
-@register_model_architecture("bytenet", "bytenet_selu")
-def bytenet_selu(args: Any) -> None:
-    """ByteNet without normalization, with SELU and LeCun initialization (slides)."""
-    fill_defaults(args, bytenet_activation="selu")
-    bytenet_no_norm(args)
-
-
-@register_model_architecture("bytenet", "bytenet_digits")
-def bytenet_digits(args: Any) -> None:
-    """ByteNet with 20 channels, for the synthetic digits (slides)."""
-    fill_defaults(args, bytenet_dim=20)
-
-
-@register_model_architecture("bytenet", "bytenet_v2")
-def bytenet_v2(args: Any) -> None:
-    """ByteNet of Kalchbrenner et al. (2016), version 2: 800 channels, 6 block sets, layer norm."""
-    fill_defaults(args, bytenet_dim=800, bytenet_sets=6, bytenet_encoder_kernel=3)
-    fill_defaults(args, bytenet_encoder_norm="layer")
+register_architectures(
+    "bytenet",
+    {
+        # the ablations in the slides: no compression, half the channels, one norm per block
+        "bytenet_simplified": {"bytenet_uncompressed": True, "bytenet_dim": 200},
+        "bytenet_no_norm": {"bytenet_encoder_norm": "none"},
+        # with LeCun initialization
+        "bytenet_selu": {"bytenet_activation": "selu", "bytenet_encoder_norm": "none"},
+        # for the synthetic digits in the slides
+        "bytenet_digits": {"bytenet_dim": 20},
+        # version 2 of Kalchbrenner et al. (2016)
+        "bytenet_v2": {
+            "bytenet_dim": 800,
+            "bytenet_sets": 6,
+            "bytenet_encoder_kernel": 3,
+            "bytenet_encoder_norm": "layer",
+        },
+    },
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial, update_wrapper
 from typing import Any
 
 from fairseq import models
@@ -48,15 +49,25 @@ def fill_defaults(args: Any, **defaults: Any) -> None:
             setattr(args, name, default)
 
 
-def fill_sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> None:
-    """Set fairseq's options for the sizes of an encoder, unless the user set them."""
-    fill_defaults(
-        args,
-        encoder_layers=layers,
-        encoder_embed_dim=dim,
-        encoder_ffn_embed_dim=inner_dim,
-        encoder_attention_heads=heads,
-    )
+def encoder_sizes(layers: int, dim: int, inner_dim: int, heads: int) -> dict[str, int]:
+    """Return fairseq's options for the sizes of an encoder."""
+    return {
+        "encoder_layers": layers,
+        "encoder_embed_dim": dim,
+        "encoder_ffn_embed_dim": inner_dim,
+        "encoder_attention_heads": heads,
+    }
+
+
+def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
+    """Register architectures by name, with the options in which they differ from the defaults."""
+    for name, defaults in architectures.items():
+        fill = partial(_fill, defaults)
+        models.register_model_architecture(model, name)(update_wrapper(fill, _fill))
+
+
+def _fill(defaults: dict[str, Any], args: Any) -> None:
+    fill_defaults(args, **defaults)
 
 
 def check_heads(args: Any) -> None:

@@ -4,14 +4,20 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
-from fairseq.models import BaseFairseqModel, register_model_architecture
+from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints.bert import is_native
 from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.common import StoredConfig, check_heads, fill_sizes, register_model
+from fairseq_ssl.models.common import (
+    StoredConfig,
+    check_heads,
+    encoder_sizes,
+    register_architectures,
+    register_model,
+)
 from fairseq_ssl.models.word_encoder import (
     EncodedWords,
     PretrainedEncoder,
@@ -293,18 +299,12 @@ def _id(dictionary: Any, token: str) -> int:
     return int(dictionary.indices.get(token, dictionary.unk()))
 
 
-@register_model_architecture("edit_tagger", "edit_tagger_base")
-def edit_tagger_base(args: Any) -> None:
-    """PIE-BASE, with the sizes of BERT base (PIE, table 12)."""
-
-
-@register_model_architecture("edit_tagger", "edit_tagger_large")
-def edit_tagger_large(args: Any) -> None:
-    """PIE-LARGE, with the sizes of BERT large (PIE, table 12)."""
-    fill_sizes(args, layers=24, dim=1024, inner_dim=4096, heads=16)
-
-
-@register_model_architecture("edit_tagger", "edit_tagger_small")
-def edit_tagger_small(args: Any) -> None:
-    """The 4-layer model for spelling and OCR correction (PIE, table 12)."""
-    fill_sizes(args, layers=4, dim=200, inner_dim=400, heads=4)
+register_architectures(
+    "edit_tagger",
+    {
+        # PIE, table 12: the sizes of BERT base and BERT large, and a model for spelling and OCR
+        "edit_tagger_base": {},
+        "edit_tagger_large": encoder_sizes(24, 1024, 4096, 16),
+        "edit_tagger_small": encoder_sizes(4, 200, 400, 4),
+    },
+)

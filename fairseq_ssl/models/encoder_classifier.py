@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
+from types import SimpleNamespace
 from typing import Any, Optional
 
 from fairseq.models import (
@@ -24,9 +25,9 @@ from fairseq_ssl.checkpoints.partial_init import classifier_encoder_weights
 from fairseq_ssl.errors import ConfigurationError, FairseqSslError, flag, one_line
 from fairseq_ssl.models.common import register_model
 from fairseq_ssl.models.text_classifier import (
+    ClassificationHead,
     PooledConfig,
     TextClassifier,
-    build_classification_head,
     require_classes,
 )
 from fairseq_ssl.options import option
@@ -52,13 +53,6 @@ class EncoderClassifierConfig(PooledConfig):
     """The architecture and the options of the encoder as JSON, from its checkpoint."""
 
 
-class _DictionaryTask:
-    """A minimal task with one dictionary, to build translation architectures with."""
-
-    def __init__(self, dictionary: Any) -> None:
-        self.source_dictionary = self.target_dictionary = dictionary
-
-
 @register_model("encoder_classifier", dataclass=EncoderClassifierConfig)
 class EncoderClassifier(TextClassifier):
     """The encoder of another architecture with a classification head."""
@@ -71,7 +65,7 @@ class EncoderClassifier(TextClassifier):
         self.encoder = encoder
         self.padding = padding
         self.dropout = cfg.classifier_dropout
-        self.classes = build_classification_head(cfg, _dim(encoder, padding), classes)
+        self.classes = ClassificationHead(cfg, _dim(encoder, padding), classes)
 
     @classmethod
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
@@ -163,9 +157,8 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
         if build_token_encoder is not None:
             return build_token_encoder(args, dictionary)
         try:
-            encoder = getattr(
-                model_class.build_model(args, _DictionaryTask(dictionary)), "encoder", None
-            )
+            task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+            encoder = getattr(model_class.build_model(args, task), "encoder", None)
         except AttributeError as error:
             raise ConfigurationError(
                 f"The architecture {arch} needs a task attribute that classification does not "

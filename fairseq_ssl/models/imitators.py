@@ -65,9 +65,6 @@ class ImitatorNetworks(BaseFairseqModel):
         logits: WindowLogits = self.imitators(piece_tokens)
         return logits
 
-    def max_positions(self) -> None:
-        """Return None: texts may have any length."""
-
 
 def build_imitators(cfg: Any, task: Any) -> Imitators:
     """Build imitators for a task's subwords and classes."""
@@ -153,7 +150,7 @@ class ExpertAndImitators(TextClassifier):
         self.expert = expert
         self.groups = nn.ModuleList(groups).requires_grad_(False)
         self.start, self.rate = start, rate
-        self.lambda_steps = nn.Parameter(torch.zeros(sum(len(one.windows) for one in groups)))
+        self.lambda_steps = nn.Parameter(torch.zeros(sum(len(group.windows) for group in groups)))
         """[imitators], (lambda - start) / rate.
 
         This form scales the learning rate of lambda. Scaling the gradient has no effect with Adam.
@@ -178,7 +175,9 @@ class ExpertAndImitators(TextClassifier):
         if cfg.mixture_imitators is not None:
             for group, path in zip(groups, cfg.mixture_imitators.split(":"), strict=True):
                 state = read_checkpoint_of_task(Path(path), task)["model"]
-                weights = {name.removeprefix("imitators."): one for name, one in state.items()}
+                weights = {
+                    name.removeprefix("imitators."): weight for name, weight in state.items()
+                }
                 group.load_state_dict(weights)
         return model
 
@@ -253,7 +252,9 @@ def imitator_options(checkpoints: str, task: Any) -> str:
                 "--classification-stage imitate."
             )
         options = model_options(state)
-        groups.append({name: one for name, one in options.items() if name.startswith("imitator_")})
+        groups.append(
+            {name: value for name, value in options.items() if name.startswith("imitator_")}
+        )
     return json.dumps(groups)
 
 

@@ -15,7 +15,7 @@ from fairseq.models.transformer import (
 )
 from torch import Tensor
 
-from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.models.common import fill_defaults, register_model
 from fairseq_ssl.modules.copying import CopyAttention, Copying, SourceWords
 from fairseq_ssl.options import add_options, option
@@ -208,11 +208,8 @@ def _check(args: Any, task: Any) -> None:
             f"--copy-attention-heads is {args.copy_attention_heads}; expected a divisor of the "
             f"decoder's output dimension, {args.decoder_output_dim}."
         )
-    for name in ("adaptive_softmax_cutoff", "encoder_embed_path", "decoder_embed_path"):
-        if getattr(args, name, None):
-            raise ConfigurationError(
-                f"{flag(name)} cannot be used with pointer_transformer. Remove it."
-            )
+    names = ("adaptive_softmax_cutoff", "encoder_embed_path", "decoder_embed_path")
+    reject_options("pointer_transformer", {name: getattr(args, name, None) for name in names})
     if getattr(args, "no_cross_attention", False) or not args.share_all_embeddings:
         raise ConfigurationError(
             "pointer_transformer needs shared embeddings and attention to the source. Set "

@@ -12,18 +12,17 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
-    register_model_architecture,
 )
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.models.common import (
     FeatureDecoder,
     check_heads,
-    fill_defaults,
-    fill_sizes,
+    encoder_sizes,
+    register_architectures,
     register_model,
 )
 from fairseq_ssl.modules.attention import (
@@ -241,8 +240,8 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
             return [layer.reuse_as_future(block, own) for (layer, block), own in pairs]
         states = encoded.layer_states[1:] if self.copies_output else encoded.layer_states[:-1]
         return [
-            layer.project_future(block, one)
-            for (layer, block), one in zip(self.parts, states, strict=True)
+            layer.project_future(block, layer_states)
+            for (layer, block), layer_states in zip(self.parts, states, strict=True)
         ]
 
     def _source(self, encoded: EncodedSource) -> SourceContext:
@@ -267,11 +266,6 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
 @register_model("pseudo_bidirectional_transformer", dataclass=PseudoBidirectionalConfig)
 class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
     """A Transformer for tasks whose source and target differ in few tokens, such as GEC (PBD)."""
-
-    @classmethod
-    def hub_models(cls) -> dict[str, Any]:
-        """Return an empty dictionary, since no pretrained models are published."""
-        return {}
 
     @classmethod
     def build_model(
@@ -336,10 +330,9 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
             "Binarize the data with fairseq-preprocess --joined-dictionary."
         )
     check_heads(cfg)
-    if cfg.no_pseudo_future and str(cfg.pseudo_future_alignment) != "position":
-        raise ConfigurationError(
-            "--pseudo-future-alignment cannot be used with --no-pseudo-future. Remove one of them."
-        )
+    if cfg.no_pseudo_future:
+        is_aligned = str(cfg.pseudo_future_alignment) != "position"
+        reject_options("--no-pseudo-future", {"pseudo_future_alignment": is_aligned})
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
@@ -358,35 +351,20 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
         )
 
 
-@register_model_architecture(
-    "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_big"
+register_architectures(
+    "pseudo_bidirectional_transformer",
+    {
+        # Transformer big of Vaswani et al. (2017), with the dropout of PBD, section 4.1
+        "pseudo_bidirectional_transformer_big": {
+            **encoder_sizes(layers=6, dim=1024, inner_dim=4096, heads=16),
+            "dropout": 0.2,
+        },
+        "pseudo_bidirectional_transformer_big_12": {
+            **encoder_sizes(layers=12, dim=1024, inner_dim=4096, heads=16),
+            "dropout": 0.2,
+        },
+        # the models for spelling and OCR correction (PBD, section 4.2)
+        "pseudo_bidirectional_transformer_small": encoder_sizes(2, 200, 400, 4),
+        "pseudo_bidirectional_transformer_small_4": encoder_sizes(4, 200, 400, 4),
+    },
 )
-def pseudo_bidirectional_transformer_big(args: Any) -> None:
-    """Transformer big of Vaswani et al. (2017), with the dropout of PBD, section 4.1."""
-    fill_sizes(args, layers=6, dim=1024, inner_dim=4096, heads=16)
-    fill_defaults(args, dropout=0.2)
-
-
-@register_model_architecture(
-    "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_big_12"
-)
-def pseudo_bidirectional_transformer_big_12(args: Any) -> None:
-    """Transformer big with 12 layers (PBD, section 4.1)."""
-    fill_sizes(args, layers=12, dim=1024, inner_dim=4096, heads=16)
-    pseudo_bidirectional_transformer_big(args)
-
-
-@register_model_architecture(
-    "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_small"
-)
-def pseudo_bidirectional_transformer_small(args: Any) -> None:
-    """The 2-layer model for spelling and OCR correction (PBD, section 4.2)."""
-    fill_sizes(args, layers=2, dim=200, inner_dim=400, heads=4)
-
-
-@register_model_architecture(
-    "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_small_4"
-)
-def pseudo_bidirectional_transformer_small_4(args: Any) -> None:
-    """The 4-layer model for spelling and OCR correction (PBD, section 4.2)."""
-    fill_sizes(args, layers=4, dim=200, inner_dim=400, heads=4)

@@ -158,6 +158,3 @@ class LstmClassifier(TextClassifier):
         states = self.encoder.last_state(embedded, src_lengths)
         logits: Tensor = self.output(self.hidden(states).relu())
         return logits
-
-    def max_positions(self) -> None:
-        """Return None: texts may have any length."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
-from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.errors import reject_options
 from fairseq_ssl.models.common import fill_defaults, register_model
 from fairseq_ssl.modules.positional_encoding import (
     RelativeSelfAttention,
@@ -81,6 +81,16 @@ SHIFT_OPTIONS = ("shape_max_shift", "shape_shared_shift", "shape_shift_warmup")
 """Options of shifted positions. Without shifts, they are 0 or False."""
 RELATIVE_OPTIONS = ("shape_relative_limit", "shape_relative_one_table")
 """Options of relative positions. Without relative positions, they have their defaults."""
+OTHER_POSITIONS = (
+    "encoder_learned_pos",
+    "decoder_learned_pos",
+    "no_token_positional_embeddings",
+)
+OTHER_ATTENTION = (
+    "cross_self_attention",
+    "encoder_xformers_att_config",
+    "decoder_xformers_att_config",
+)
 
 
 @register_model("shape_transformer", config=ShapeOptions)
@@ -155,58 +165,21 @@ def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
 
 
 def _check(args: Any) -> None:
-    """Reject options that would disable the position encoding."""
-    for name in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
-        if getattr(args, name, False):
-            raise ConfigurationError(
-                f"{flag(name)} cannot be used with shape_transformer, which has its own position "
-                "encoding. Remove the option, or use one of fairseq's architectures."
-            )
+    """Reject options that would disable the position encoding, or that have no effect."""
+    positions = f"--shape-positions {args.shape_positions}, which has"
+    _reject(args, OTHER_POSITIONS, "shape_transformer, which has its own position encoding")
     if args.shape_positions != "shifted":
-        _check_no_shift(args)
+        _reject(args, SHIFT_OPTIONS, f"{positions} no shifts")
     if args.shape_positions == "relative":
-        _check_attention(args)
+        _reject(args, ["shape_eval_offset"], f"{positions} no absolute positions")
+        _reject(args, OTHER_ATTENTION, f"{positions} its own attention")
     else:
-        _check_not_relative(args)
+        changed = {name: getattr(args, name) != DEFAULTS[name] for name in RELATIVE_OPTIONS}
+        reject_options(f"{positions} no relative positions", changed)
 
 
-def _check_no_shift(args: Any) -> None:
-    """Reject options of shifts, which would have no effect."""
-    for name in SHIFT_OPTIONS:
-        if getattr(args, name):
-            raise ConfigurationError(
-                f"{flag(name)} cannot be used with --shape-positions {args.shape_positions}, which "
-                "has no shifts. Remove it, or use --shape-positions shifted."
-            )
-
-
-def _check_not_relative(args: Any) -> None:
-    """Reject options of relative positions, which would have no effect."""
-    for name in RELATIVE_OPTIONS:
-        if getattr(args, name) != DEFAULTS[name]:
-            raise ConfigurationError(
-                f"{flag(name)} cannot be used with --shape-positions {args.shape_positions}, which "
-                "has no relative positions. Remove it, or use --shape-positions relative."
-            )
-
-
-def _check_attention(args: Any) -> None:
-    """Reject options that relative self-attention does not support."""
-    if args.shape_eval_offset:
-        raise ConfigurationError(
-            "--shape-eval-offset cannot be used with --shape-positions relative, which has no "
-            "absolute positions. Remove it."
-        )
-    for name in (
-        "cross_self_attention",
-        "encoder_xformers_att_config",
-        "decoder_xformers_att_config",
-    ):
-        if getattr(args, name, None):
-            raise ConfigurationError(
-                f"{flag(name)} cannot be used with --shape-positions relative, which has its own "
-                "attention. Remove one of the two."
-            )
+def _reject(args: Any, names: Iterable[str], subject: str) -> None:
+    reject_options(subject, {name: getattr(args, name, None) for name in names})
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:

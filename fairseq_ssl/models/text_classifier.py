@@ -71,18 +71,32 @@ MEAN, FIRST = "mean", "first"
 POOLS = (MEAN, FIRST)
 
 
+@dataclass
+class PooledConfig(StoredConfig):
+    """Options of the classification head."""
+
+    classifier_mlp_dim: int = option(30, "hidden dimension of the classification head", low=1)
+    classifier_pool: ChoiceEnum(POOLS) = option(  # type: ignore[valid-type]
+        POOLS[0], "pooling: mean of a text's states, or first state", choices=POOLS
+    )
+    classifier_dropout: float = option(
+        0.1, "dropout probability of embeddings and pooled states", low=0, below=1
+    )
+
+
 class ClassificationHead(nn.Module):
     """A classification head with one hidden layer: z = W ReLU(W_h h + b_h) + b.
 
     h is the mean of the encoder's states, or the first state.
     """
 
-    def __init__(self, dim: int, inner_dim: int, classes: int, pool: str, dropout: float) -> None:
+    def __init__(self, cfg: PooledConfig, dim: int, classes: int) -> None:
+        """Build the head for states of dimension `dim`."""
         super().__init__()
-        self.pool = pool
-        self.dropout = nn.Dropout(dropout)
-        self.hidden = nn.Linear(dim, inner_dim)
-        self.output = nn.Linear(inner_dim, classes)
+        self.pool = str(cfg.classifier_pool)
+        self.dropout = nn.Dropout(cfg.classifier_dropout)
+        self.hidden = nn.Linear(dim, cfg.classifier_mlp_dim)
+        self.output = nn.Linear(cfg.classifier_mlp_dim, classes)
 
     def forward(self, states: Tensor, is_word: Tensor) -> Tensor:
         """Return logits [batch, classes].
@@ -99,25 +113,6 @@ class ClassificationHead(nn.Module):
             pooled = torch.einsum("bt,btd->bd", weights, states.masked_fill(~is_word[..., None], 0))
         logits: Tensor = self.output(self.hidden(self.dropout(pooled)).relu())
         return logits
-
-
-@dataclass
-class PooledConfig(StoredConfig):
-    """Options of the classification head."""
-
-    classifier_mlp_dim: int = option(30, "hidden dimension of the classification head", low=1)
-    classifier_pool: ChoiceEnum(POOLS) = option(  # type: ignore[valid-type]
-        POOLS[0], "pooling: mean of a text's states, or first state", choices=POOLS
-    )
-    classifier_dropout: float = option(
-        0.1, "dropout probability of embeddings and pooled states", low=0, below=1
-    )
-
-
-def build_classification_head(cfg: PooledConfig, dim: int, classes: int) -> ClassificationHead:
-    """Build the classification head for states of dimension `dim`."""
-    pool = str(cfg.classifier_pool)
-    return ClassificationHead(dim, cfg.classifier_mlp_dim, classes, pool, cfg.classifier_dropout)
 
 
 INITIALIZATION_OPTIONS = (

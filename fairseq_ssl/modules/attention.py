@@ -273,7 +273,7 @@ class SourceContext:
         return split.transpose(1, 2).flatten(2, 3)
 
     def _select_sentences(self, sentences: Tensor) -> None:
-        self.keys_values = [one.select_rows(sentences) for one in self.keys_values]
+        self.keys_values = [keys_values.select_rows(sentences) for keys_values in self.keys_values]
         self.mask = None if self.mask is None else self.mask[sentences]
 
 
@@ -311,7 +311,7 @@ class TeacherForcedTarget:
         source = None if future is None else encoded.real
         if future is not None and encoded.rows is not None:
             source = encoded.real[encoded.rows]
-            future = [one.select_rows(encoded.rows) for one in future]
+            future = [keys_values.select_rows(encoded.rows) for keys_values in future]
         self.future = future
         self.mask: Tensor | None = pseudo_bidirectional_mask(real, source, consumed)
 
@@ -366,9 +366,9 @@ class IncrementalTarget:
         lengths = encoded.real.sum(1)
         rows = encoded.row_indices()
         if encoded.is_padded:
-            future = [one.remove_left_padding(encoded.real) for one in future]
+            future = [keys_values.remove_left_padding(encoded.real) for keys_values in future]
             self.lengths = lengths[rows]
-        self.cache = [one.select_rows(rows) for one in future]
+        self.cache = [keys_values.select_rows(rows) for keys_values in future]
 
     def advance(self, tokens: Tensor) -> None:
         """Advance to `tokens` [rows, 1], and update the mask."""

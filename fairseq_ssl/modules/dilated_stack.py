@@ -11,49 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.modules.functional import ExactBuffers
-
-
-class RealPositions:
-    """The positions of a batch that are not padding.
-
-    Position-wise layers run on the real positions only, gathered into rows, so that padding costs
-    nothing and does not affect batch norm. Convolutions run on the batch, where padding is zero.
-    """
-
-    def __init__(self, real: Tensor, is_padded: bool = True) -> None:
-        """Store the shape of a batch and the indices of its real positions.
-
-        Args:
-            real: [batch, time], True at positions that are not padding.
-            is_padded: whether there is any padding.
-        """
-        self.batch, self.time = real.shape
-        self.indices = real.flatten().nonzero().squeeze(1) if is_padded else None
-
-    @classmethod
-    def of_lengths(cls, lengths: Tensor, time: int) -> RealPositions:
-        """Return the real positions of sentences with these `lengths` [batch], padded to `time`."""
-        return cls(torch.arange(time, device=lengths.device) < lengths.unsqueeze(1))
-
-    @classmethod
-    def without_padding(cls, tokens: Tensor) -> RealPositions:
-        """Return the positions of `tokens` [batch, time], which must not be padded."""
-        return cls(tokens, is_padded=False)
-
-    def gather(self, states: Tensor) -> Tensor:
-        """Return the states [rows, dim] at the real positions of `states` [batch, time, dim]."""
-        flat = states.flatten(0, 1)
-        return flat if self.indices is None else flat.index_select(0, self.indices)
-
-    def scatter(self, rows: Tensor) -> Tensor:
-        """Return a batch [batch, time, dim] with `rows` [rows, dim], and zeros at padding."""
-        if self.indices is None:
-            flat = rows
-        else:
-            blank = rows.new_zeros(self.batch * self.time, rows.size(1))
-            flat = blank.index_copy(0, self.indices, rows)
-        return flat.view(self.batch, self.time, -1)
+from fairseq_ssl.modules.functional import ExactBuffers, Rows
 
 
 class RowBatchNorm(ExactBuffers):
@@ -266,10 +224,10 @@ class ResidualBlock(nn.Module):
             self.after.append(NormedActivation(sizes.width, sizes))
             self.after.append(nn.Linear(sizes.width, sizes.dim))
 
-    def forward(self, rows: Tensor, positions: RealPositions) -> Tensor:
+    def forward(self, rows: Tensor, positions: Rows) -> Tensor:
         """Return the block's output [rows, dim] at the real positions."""
-        batch = positions.scatter(self.before(rows))
-        return self._add_residual(rows, positions.gather(self.convolution(batch)))
+        batch = positions.pad(self.before(rows))
+        return self._add_residual(rows, positions.pack(self.convolution(batch)))
 
     def step(self, rows: Tensor, past: Tensor, step: int) -> Tensor:
         """Return the output at the next position. See `DilatedConvolution.step`."""
@@ -298,7 +256,7 @@ class DilatedStack(nn.Module):
         """Number of states that all blocks together cache in incremental decoding."""
         return sum(block.convolution.reach for block in self._all_blocks())
 
-    def forward(self, rows: Tensor, positions: RealPositions) -> Tensor:
+    def forward(self, rows: Tensor, positions: Rows) -> Tensor:
         """Return the output of the last block [rows, dim] at the real positions."""
         for block in self._all_blocks():
             rows = block(rows, positions)

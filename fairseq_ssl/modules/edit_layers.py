@@ -361,8 +361,12 @@ class EditScores(nn.Module):
         states = self.dropout(states)
         # Blocks of labels, so that no other tensor is as large as the logits.
         sizes = [1, 1, len(grams), len(grams), len(self.edits.weight) - 2 - 2 * len(grams)]
-        thetas = zip(*(torch.split(one, sizes) for one in self.edits.parameters()), strict=True)
-        keep, delete, append, replace, rest = (functional.linear(states, *one) for one in thetas)
+        thetas = zip(
+            *(torch.split(parameter, sizes) for parameter in self.edits.parameters()), strict=True
+        )
+        keep, delete, append, replace, rest = (
+            functional.linear(states, *theta) for theta in thetas
+        )
         append = torch.addmm(append, following, grams.T)
         if self.no_insert is None:
             append = append + kept

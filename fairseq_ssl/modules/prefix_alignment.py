@@ -105,7 +105,7 @@ class AlignedIncrementalTarget:
         group = encoded.rows_per_sentence()
         self.is_grouped = group > 0
         self.group = max(group, 1)
-        self.cache = [one.select_rows(rows[:: self.group]) for one in future]
+        self.cache = [keys_values.select_rows(rows[:: self.group]) for keys_values in future]
         own = torch.eye(self.group, dtype=torch.bool, device=real.device)
         self.own = own.repeat(len(rows) // self.group, 1)
         self.past = real.new_zeros(len(rows), 0)

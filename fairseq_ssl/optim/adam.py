@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,12 +13,7 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 
-@dataclass
-class BertAdamConfig(FairseqAdamConfig):
-    """Options of `bert_adam`, which are the options of fairseq's Adam."""
-
-
-@register_optimizer("bert_adam", dataclass=BertAdamConfig)
+@register_optimizer("bert_adam", dataclass=FairseqAdamConfig)
 class BertAdam(FairseqAdam):
     """fairseq's Adam, with weight decay for matrices but not for vectors (biases, norms).
 
@@ -27,7 +21,7 @@ class BertAdam(FairseqAdam):
     change. --fp16, --bf16 and --ddp-backend legacy_ddp replace missing gradients by zeros.
     """
 
-    def __init__(self, cfg: BertAdamConfig, params: Iterable[Tensor]) -> None:
+    def __init__(self, cfg: FairseqAdamConfig, params: Iterable[Tensor]) -> None:
         weights = list(params)
         groups: list[dict[str, Any]] = [
             {"params": [weight for weight in weights if weight.dim() > 1]},
@@ -62,11 +56,6 @@ def _skip_without_gradient(optimizer: torch.optim.Optimizer, *_: Any) -> None:
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """Keys of the moments in the state of fairseq's Adam."""
-
-
-@dataclass
-class LazyAdamConfig(FairseqAdamConfig):
-    """Options of `lazy_adam`, which are the options of fairseq's Adam."""
 
 
 class SparseRows(NamedTuple):
@@ -138,11 +127,11 @@ class RowAdam(Adam):
             state[name][rows.indices] = updated[name].to(state[name])
 
 
-@register_optimizer("lazy_adam", dataclass=LazyAdamConfig)
+@register_optimizer("lazy_adam", dataclass=FairseqAdamConfig)
 class LazyAdam(FairseqAdam):
     """Adam for embeddings with sparse gradients (--imitator-sparse-gradients)."""
 
-    def __init__(self, cfg: LazyAdamConfig, params: Any) -> None:
+    def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         super().__init__(cfg, params)
         self._optimizer = RowAdam(params, **self.optimizer_config)
 

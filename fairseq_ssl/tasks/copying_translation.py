@@ -17,7 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq_ssl.checkpoints.partial_init import load_side
 from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.generation.copying_search import (
     AGGRESSIVE_HELP,
     AggressiveCopyingGenerator,
@@ -188,15 +188,9 @@ def _check(cfg: CopyingTranslationConfig, joined: bool) -> None:
             "Source and target have different dictionaries, but copying needs a joint one. "
             "Binarize the data with fairseq-preprocess --joined-dictionary."
         )
-    limits = {
-        "--truncate-source-words": cfg.truncate_source_words,
-        "--truncate-target-words": cfg.truncate_target_words,
-    }
-    for flag, limit in limits.items():
-        if limit is not None and cfg.num_batch_buckets:
-            raise ConfigurationError(
-                f"{flag} cannot be used with --num-batch-buckets. Remove one of the two."
-            )
+    if cfg.num_batch_buckets:
+        limits = ("truncate_source_words", "truncate_target_words")
+        reject_options("--num-batch-buckets", {name: getattr(cfg, name) for name in limits})
     if cfg.init_encoder_only is not None and cfg.init_decoder_only is not None:
         raise ConfigurationError(
             "--init-encoder-only and --init-decoder-only initialize one side only. To initialize "

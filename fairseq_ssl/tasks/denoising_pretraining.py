@@ -23,7 +23,7 @@ from fairseq_ssl.data.id_noise import (
     uses_mask,
 )
 from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import ConfigurationError, DataError, reject_options
 from fairseq_ssl.options import option
 from fairseq_ssl.tasks.translation_mixins import (
     AveragedValidationMixin,
@@ -159,8 +159,8 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
     if not folder.is_dir():
         raise ConfigurationError(f"{folder} does not exist. Expected a folder of binarized text.")
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
-    found = {(*pair.split("-"),) for _, pair, side, *_ in names if side in pair.split("-")}
-    pairs = sorted(pair for pair in found if len(pair) == 2)
+    splits = {(*pair.split("-"),) for _, pair, side, *_ in names if side in pair.split("-")}
+    pairs = sorted(pair for pair in splits if len(pair) == 2)
     if not pairs:
         raise ConfigurationError(
             f"{folder} has no binarized text. Expected output of fairseq-preprocess, such as "
@@ -200,11 +200,8 @@ def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
         )
     if cfg.seed < 0:
         raise ConfigurationError(f"--seed is {cfg.seed}; expected 0 or more.")
-    if cfg.load_alignments or cfg.num_batch_buckets:
-        raise ConfigurationError(
-            "--load-alignments and --num-batch-buckets cannot be used with denoising_pretraining, "
-            "whose sources are generated during training. Remove them."
-        )
+    options = {name: getattr(cfg, name) for name in ("load_alignments", "num_batch_buckets")}
+    reject_options("denoising_pretraining, which generates sources during training", options)
     if cfg.truncate_source and cfg.target_lang != NO_LANGUAGE:
         raise ConfigurationError(
             "--truncate-source applies to the source side of parallel data, but the text to "

@@ -315,10 +315,6 @@ class EditLabelingTask(FairseqTask):
         """The joint token dictionary."""
         return self.dictionary
 
-    def max_positions(self) -> Any:
-        """Return None: the model limits the length of sentences."""
-        return None
-
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
         """Load text, corrected text and labels of a split. With `combine`, also of split1, ..."""
         parts: list[list[Any]] = []
@@ -357,7 +353,9 @@ class EditLabelingTask(FairseqTask):
         if not path.exists():
             return
         loaded = Dictionary.load(str(path))
-        symbols = (one for one in loaded.symbols[loaded.nspecial :] if not is_padding_entry(one))
+        symbols = (
+            symbol for symbol in loaded.symbols[loaded.nspecial :] if not is_padding_entry(symbol)
+        )
         if tuple(symbols) != self.edits.names:
             raise DataError(
                 f"{path} differs from the labels of {EDITS_FILE}. Binarize the labels with "
@@ -393,7 +391,7 @@ def _load_dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
         raise DataError(
             f"{paths[0]} is missing. Expected the dictionary with which the text was binarized."
         ) from None
-    if any(one.symbols != loaded[0].symbols for one in loaded):
+    if any(dictionary.symbols != loaded[0].symbols for dictionary in loaded):
         raise ConfigurationError(
             f"{paths[0].name} and {paths[1].name} in {folder} differ, but edit_labeling needs a "
             "joint dictionary. Binarize the data with fairseq-preprocess --joined-dictionary."

@@ -12,7 +12,12 @@ from fairseq_ssl.generation.copying_search import (
     is_copying_model,
 )
 from fairseq_ssl.options import option
-from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin, register_task
+from fairseq_ssl.tasks.translation_mixins import (
+    RightToLeftConfig,
+    RightToLeftMixin,
+    register_task,
+    reject_attention,
+)
 
 
 @dataclass
@@ -39,12 +44,7 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
         self.reverse_split(split, options)
 
     def build_generator(
-        self,
-        models: Any,
-        args: Any,
-        seq_gen_cls: Any = None,
-        extra_gen_cls_kwargs: Any = None,
-        prefix_allowed_tokens_fn: Any = None,
+        self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
         """Build fairseq's generator, or an `AggressiveGenerator` if `aggressive` is set."""
         if self.cfg.aggressive:
@@ -53,17 +53,10 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
                     "Source and target have different dictionaries, but --aggressive needs a joint "
                     "one. Binarize the data with fairseq-preprocess --joined-dictionary."
                 )
-            replaces_unk = getattr(args, "replace_unk", None) is not None
-            if replaces_unk or getattr(args, "print_alignment", None):
-                raise ConfigurationError(
-                    "--aggressive cannot be used with --print-alignment or --replace-unk, since it "
-                    "returns no attention. Remove these options."
-                )
+            reject_attention("--aggressive, which returns no attention", args)
             _check_vocabularies(models, len(self.target_dictionary))
             seq_gen_cls = AggressiveGenerator
-        return super().build_generator(
-            models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
-        )
+        return super().build_generator(models, args, seq_gen_cls, *more, **options)
 
 
 def _check_vocabularies(models: Any, words: int) -> None:

@@ -16,7 +16,7 @@ from omegaconf import II
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
 from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
 from fairseq_ssl.data.dataset_sides import fit_length_bound
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import ConfigurationError, DataError, reject_options
 from fairseq_ssl.models.two_way_model import TwoWayModel
 from fairseq_ssl.options import option
 from fairseq_ssl.tasks.translation_mixins import allow_several_splits, register_task
@@ -268,7 +268,7 @@ def _direction_config(
     cfg: ReconstructionTranslationConfig, source: str, target: str
 ) -> TranslationConfig:
     """Return the options of fairseq's translation task for one direction."""
-    names = {one.name for one in fields(TranslationConfig)} - {"_name"}
+    names = {field.name for field in fields(TranslationConfig)} - {"_name"}
     options = {name: getattr(cfg, name) for name in names}
     return TranslationConfig(**{**options, "source_lang": source, "target_lang": target})
 
@@ -280,15 +280,6 @@ def _check(cfg: ReconstructionTranslationConfig) -> None:
             f"--source-lang and --target-lang are both {cfg.source_lang!r}; expected two different "
             "languages."
         )
-    clash = {
-        "--eval-bleu": cfg.eval_bleu,
-        "--load-alignments": cfg.load_alignments,
-        "--num-batch-buckets": cfg.num_batch_buckets,
-        "--left-pad-target": cfg.left_pad_target,
-        "--truncate-source": cfg.truncate_source,
-    }
-    for flag, given in clash.items():
-        if given:
-            raise ConfigurationError(
-                f"--task reconstruction_translation cannot be used with {flag}. Remove it."
-            )
+    names = ("eval_bleu", "load_alignments", "num_batch_buckets", "left_pad_target")
+    options = {name: getattr(cfg, name) for name in (*names, "truncate_source")}
+    reject_options("--task reconstruction_translation", options)

@@ -14,6 +14,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks import FairseqTask
 from omegaconf import II
+from torch.utils.data import ConcatDataset
 
 from fairseq_ssl.data.teacher_labels import TeacherLabels, open_teacher_labels
 from fairseq_ssl.data.two_view_dataset import (
@@ -114,7 +115,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         self.dictionaries = dictionaries
         labels = dictionaries[LABEL]
         self.classes = [
-            one for one in labels.symbols[labels.nspecial :] if not is_padding_entry(one)
+            symbol for symbol in labels.symbols[labels.nspecial :] if not is_padding_entry(symbol)
         ]
         _check(cfg, self.stage)
         self.state.merge_state_dict({"vocabularies": self.vocabularies()})
@@ -135,13 +136,15 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 raise DataError(
                     f"{path} is missing. Expected output of `fairseq-ssl classify prepare`."
                 )
-        counts = ", ".join(f"{len(one)} {name}" for name, one in dictionaries.items())
+        counts = ", ".join(f"{len(dictionary)} {name}" for name, dictionary in dictionaries.items())
         logger.info(f"dictionaries: {counts}")
         return cls(cfg, dictionaries)
 
     def vocabularies(self) -> dict[str, str]:
         """Return the size and a hash of each dictionary, by name."""
-        return {name: fingerprint(one.symbols) for name, one in self.dictionaries.items()}
+        return {
+            name: fingerprint(dictionary.symbols) for name, dictionary in self.dictionaries.items()
+        }
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
         """Raise an error if a checkpoint was trained with different dictionaries.
@@ -281,10 +284,6 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """The dictionary of labels."""
         return self.dictionaries[LABEL]
 
-    def max_positions(self) -> Any:
-        """Return None: the model limits the length of texts."""
-        return None
-
     def labels(self, split: str) -> ViewIds:
         """Return the class index of each line of a split. Raise DataError for an unknown label."""
         ids = self._load_view(LABEL, split)
@@ -306,7 +305,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         teacher = None if online else self._labels_of_teacher(folder, names)
         if teacher is None and not online:
             logger.info(f"{folder} has no class probabilities of {split}. Using its labels.")
-            teacher = TeacherLabels(
+            teacher = ConcatDataset(
                 [np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]]
             )
         view_names = [PIECES, WORDS] if online else [PIECES]
@@ -333,14 +332,14 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 )
             if labels is None:
                 return None
-            parts += labels.parts
-        return TeacherLabels(parts)
+            parts += labels.datasets
+        return ConcatDataset(parts)
 
     def _load_unlabeled(self, split: str) -> TwoViewDataset:
         """Return the sample of unlabeled texts and the texts of a split, all without labels."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = concat_views(
-            [self._views(one, names) for one in (*self._unlabeled_splits(), split)]
+            [self._views(name, names) for name in (*self._unlabeled_splits(), split)]
         )
         counts = self._count_unlabeled(WORDS)
         sample = self._sample_lines(counts)

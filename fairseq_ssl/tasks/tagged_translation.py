@@ -18,7 +18,7 @@ from fairseq.utils import split_paths
 
 from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
-from fairseq_ssl.errors import ConfigurationError, nearest
+from fairseq_ssl.errors import ConfigurationError, nearest, reject_options
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
 from fairseq_ssl.generation.noisy_beam import (
     CANDIDATE,
@@ -113,8 +113,8 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
             self._check_tags(list(map(Path, folders)))
-            if combine:
-                self._check_epoch_pairs()
+            if combine and self.cfg.mix_epoch_pairs and not self.weights:  # when training starts
+                raise ConfigurationError("--mix-epoch-pairs needs --mix-weights. Set both.")
         if self.weights and split == self.cfg.train_subset:
             self.datasets[split] = self._load_mixture(folder)
         else:
@@ -157,10 +157,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def _add_fluency_boost(self, generator: Any) -> FluencyBoost:
         """Wrap a generator to filter its hypotheses by a language model."""
         assert self.cfg.fluency_boost_lm is not None
-        if self.cfg.right_to_left:
-            raise ConfigurationError(
-                "--right-to-left cannot be used with --fluency-boost-lm. Remove one of the two."
-            )
+        reject_options("--fluency-boost-lm", {"right_to_left": self.cfg.right_to_left})
         folder = self.cfg.fluency_boost_data
         fluency = Fluency.load(Path(self.cfg.fluency_boost_lm), Path(folder) if folder else None)
         sides = self.source_dictionary, self.target_dictionary
@@ -209,14 +206,6 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                     f"--source-tags has the split {name}, which is not used. Expected {expected}."
                     f"{nearest(name, self.weights)}"
                 )
-
-    def _check_epoch_pairs(self) -> None:
-        """Reject an epoch size of a training without a mixture.
-
-        A loaded checkpoint has no `mix_weights`.
-        """
-        if self.cfg.mix_epoch_pairs and not self.weights:
-            raise ConfigurationError("--mix-epoch-pairs needs --mix-weights. Set both.")
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
         """Open the binarized sources and targets of a split."""
@@ -301,31 +290,27 @@ def _parse_splits(spec: str, flag: str, form: str) -> list[tuple[str, str]]:
 
 def _check_data_options(cfg: TaggedTranslationConfig, tags: bool, weights: bool) -> None:
     """Reject options that cannot be used with tags or mixtures."""
-    clash = {
-        "--num-batch-buckets": cfg.num_batch_buckets and (tags or weights),
-        "--truncate-source": cfg.truncate_source and (tags or weights),
-        "--load-alignments": cfg.load_alignments and weights,
-        "--upsample-primary": cfg.upsample_primary > 1 and weights,
-    }
-    ours = "--mix-weights" if weights else "--source-tags"
-    for flag, given in clash.items():
-        if given:
-            raise ConfigurationError(f"{ours} cannot be used with {flag}. Remove one of the two.")
+    if tags or weights:
+        names = ("num_batch_buckets", "truncate_source")
+        options = {name: getattr(cfg, name) for name in names}
+        reject_options("--mix-weights" if weights else "--source-tags", options)
+    if weights:
+        options = {
+            "load_alignments": cfg.load_alignments,
+            "upsample_primary": cfg.upsample_primary > 1,
+        }
+        reject_options("--mix-weights", options)
 
 
 def _check_search(args: Any, prefix_allowed_tokens_fn: Any) -> None:
     """Reject options that cannot be used with noisy beam search."""
-    unsupported = {
-        "--sampling": getattr(args, "sampling", False),
-        "--diverse-beam-groups": getattr(args, "diverse_beam_groups", -1) > 0,
-        "--diversity-rate": getattr(args, "diversity_rate", -1) > 0,
-        "--match-source-len": getattr(args, "match_source_len", False),
-        "--constraints": bool(getattr(args, "constraints", None)),
-        "--print-alignment": bool(getattr(args, "print_alignment", None)),
-        "prefix_allowed_tokens_fn": prefix_allowed_tokens_fn is not None,
+    options = {
+        "sampling": getattr(args, "sampling", False),
+        "diverse_beam_groups": getattr(args, "diverse_beam_groups", -1) > 0,
+        "diversity_rate": getattr(args, "diversity_rate", -1) > 0,
+        "match_source_len": getattr(args, "match_source_len", False),
+        "constraints": getattr(args, "constraints", None),
+        "print_alignment": getattr(args, "print_alignment", None),
+        "prefix_allowed_tokens_fn": prefix_allowed_tokens_fn,
     }
-    clash = [flag for flag, given in unsupported.items() if given]
-    if clash:
-        raise ConfigurationError(
-            f"--noisy-beam-beta cannot be used with {clash[0]}. Remove one of the two."
-        )
+    reject_options("--noisy-beam-beta", options)

@@ -10,7 +10,7 @@ from fairseq import tasks
 from fairseq.tasks.translation import TranslationConfig
 
 from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
-from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.errors import reject_options
 from fairseq_ssl.generation.copying_search import (
     CopyingGenerator,
     CopyingScorer,
@@ -42,6 +42,15 @@ def allow_several_splits(cfg: Any) -> None:
     cfg.upsample_primary = max(cfg.upsample_primary, 1)
 
 
+def reject_attention(subject: str, args: Any) -> None:
+    """Reject fairseq's options that need the attention to the source."""
+    options = {
+        "print_alignment": getattr(args, "print_alignment", None),
+        "replace_unk": getattr(args, "replace_unk", None) is not None,
+    }
+    reject_options(subject, options)
+
+
 class CopyingMixin:
     """Decoding and scoring with models that copy words.
 
@@ -57,11 +66,7 @@ class CopyingMixin:
         parent: Any = super()
         if not all(map(is_copying_model, models)):
             return parent.build_generator(models, args, seq_gen_cls, *more, **options)
-        if getattr(args, "print_alignment", None) or getattr(args, "replace_unk", None) is not None:
-            raise ConfigurationError(
-                "--print-alignment and --replace-unk cannot be used with a model that copies "
-                "out-of-vocabulary words itself. Remove them."
-            )
+        reject_attention("a model that copies out-of-vocabulary words itself", args)
         if getattr(args, "score_reference", False):
             return CopyingScorer(self.target_dictionary)
         seq_gen_cls = seq_gen_cls or CopyingGenerator
@@ -102,14 +107,12 @@ class RightToLeftMixin:
 
     def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
         """Build the generator. Reject searches that depend on the word order."""
-        if self.cfg.right_to_left and getattr(args, "constraints", None):
-            raise ConfigurationError(
-                "--right-to-left cannot be used with --constraints. Remove --constraints."
-            )
-        if self.cfg.right_to_left and getattr(self.cfg, "aggressive", False):
-            raise ConfigurationError(
-                "--right-to-left cannot be used with --aggressive. Remove --aggressive."
-            )
+        if self.cfg.right_to_left:
+            searches = {
+                "constraints": getattr(args, "constraints", None),
+                "aggressive": getattr(self.cfg, "aggressive", False),
+            }
+            reject_options("--right-to-left", searches)
         return super().build_generator(models, args, *more, **options)  # type: ignore[misc]
 
     def _inference_with_bleu(self, generator: Any, sample: Any, model: Any) -> Any:
@@ -132,18 +135,19 @@ class ReversedHypotheses:
     def generate(self, models: Any, sample: Any, **options: Any) -> Any:
         """Return the hypotheses of the wrapped generator, with tokens in reading order."""
         return [
-            [{**one, "tokens": reverse_sentence(one["tokens"], self.eos)} for one in hypotheses]
+            [
+                {**hypothesis, "tokens": reverse_sentence(hypothesis["tokens"], self.eos)}
+                for hypothesis in hypotheses
+            ]
             for hypotheses in self.generator.generate(models, sample, **options)
         ]
 
 
 def _check(cfg: Any) -> None:
     """Reject options that depend on the word order."""
-    for name in ("load_alignments", "num_batch_buckets"):
-        if cfg.right_to_left and getattr(cfg, name):
-            raise ConfigurationError(
-                f"--right-to-left cannot be used with {flag(name)}. Remove one of the two."
-            )
+    if cfg.right_to_left:
+        names = ("load_alignments", "num_batch_buckets")
+        reject_options("--right-to-left", {name: getattr(cfg, name) for name in names})
 
 
 class AveragedValidationMixin:

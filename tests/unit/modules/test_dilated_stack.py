@@ -11,11 +11,11 @@ from torch import Tensor
 from fairseq_ssl.modules.dilated_stack import (
     DilatedConvolution,
     DilatedStack,
-    RealPositions,
     RowBatchNorm,
     StackSizes,
     freeze_statistics,
 )
+from fairseq_ssl.modules.functional import Rows
 
 LENGTHS = (7, 3, 1, 12)
 KINDS = {
@@ -106,8 +106,8 @@ def run(stack: DilatedStack, batch: list[Tensor], longer: int = 0) -> list[Tenso
     padded = torch.full((len(batch), time, batch[0].size(1)), 9.0)
     for row, one in enumerate(batch):
         padded[row, : len(one)] = one
-    positions = RealPositions.of_lengths(lengths, time)
-    out = positions.scatter(stack(positions.gather(padded), positions))
+    positions = Rows.of_mask(torch.arange(time) < lengths.unsqueeze(1))
+    out = positions.pad(stack(positions.pack(padded), positions))
     for row, length in enumerate(lengths):
         assert not out[row, length:].any()
     return [out[row, :length] for row, length in enumerate(lengths)]
@@ -147,8 +147,8 @@ def test_evaluation_does_not_depend_on_the_batch(kind: str) -> None:
 def test_incremental_steps_equal_the_full_forward(kind: str) -> None:
     stack, sizes = built(kind).eval(), KINDS[kind]
     states = torch.randn(3, 40, sizes.dim)
-    positions = RealPositions.without_padding(states[..., 0])
-    whole = positions.scatter(stack(positions.gather(states), positions))
+    positions = Rows(*states.shape[:2], None)
+    whole = positions.pad(stack(positions.pack(states), positions))
     past = torch.zeros(3, stack.cache_size, stack.width)
     for step in range(40):
         made = stack.step(states[:, step], past, step)
