@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
@@ -72,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data(step: argparse.ArgumentParser, config: type[Any]) -> None:
-    step.add_argument("data", type=Path, metavar="DATA", help="data folder of fairseq-preprocess")
+    options.add_path(step, "data", "data folder of fairseq-preprocess", "DATA")
     step.add_argument(
         "-c",
         "--checkpoint",

@@ -56,18 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
     options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
-    step.add_argument(
+    options.add_path(
+        step,
         "reference",
-        type=Path,
+        "corrected text, line by line; several files are several annotators; .gz by suffix",
+        "REFERENCE",
         nargs="+",
-        metavar="REFERENCE",
-        help="corrected text, line by line; several files are several annotators; .gz by suffix",
     )
     options.add_output_or_stdout(step, "M2 file; .gz by suffix")
     add_pipeline(step, "use a blank pipeline: no types by ERRANT")
     options.add_line_jobs(step)
     step = steps.add("merge", "join the annotators of files with the same sentences", _merge)
-    step.add_argument("files", type=Path, nargs="+", metavar="FILE", help="M2 files, two or more")
+    options.add_path(step, "files", "M2 files, two or more", nargs="+")
     options.add_output_or_stdout(step, "M2 file; annotators are numbered from 0 in this order")
     step = steps.add("stats", "count sentences, tokens and edits by annotator and type", _stats)
     options.add_input(step, M2_FILE)

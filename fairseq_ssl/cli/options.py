@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import fairseq_ssl
 from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
@@ -20,7 +21,6 @@ from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_sig
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
-from fairseq_ssl.text.tokenization import SUBWORDS
 
 MAX_JOBS = 1000
 STDIN = "-"
@@ -165,7 +165,14 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
 def add_files(parser: Options, **help: str) -> None:
     """Add required positional input files: names of arguments and their help texts."""
     for name, what in help.items():
-        parser.add_argument(name, type=Path, metavar=name.upper(), help=f"{what}; .gz by suffix")
+        add_path(parser, name, f"{what}; .gz by suffix", name.upper())
+
+
+def add_path(
+    parser: Options, name: str, what: str, metavar: str | tuple[str, str] = "FILE", **more: Any
+) -> None:
+    """Add an option or an argument that is a path, or several paths with `nargs`."""
+    parser.add_argument(name, type=Path, metavar=metavar, help=what, **more)
 
 
 def split_name(word: str) -> tuple[str | None, Path]:
@@ -221,15 +228,9 @@ def add_format(parser: Options) -> None:
 
 def add_references(parser: Options, required: bool = True) -> None:
     """Add the repeatable option --reference."""
-    parser.add_argument(
-        "--reference",
-        type=Path,
-        action="append",
-        required=required,
-        default=None if required else [],
-        metavar="FILE",
-        help="references, one sentence per line, .gz by suffix; repeat for more references",
-    )
+    what = "references, one sentence per line, .gz by suffix; repeat for more references"
+    default = None if required else []
+    add_path(parser, "--reference", what, action="append", required=required, default=default)
 
 
 def add_batch_size(parser: Options) -> None:
@@ -237,28 +238,10 @@ def add_batch_size(parser: Options) -> None:
     add_integer(parser, "--batch-size", "sentences in a batch", 64)
 
 
-def add_rewriting(parser: Options, subwords: str | None = None) -> None:
-    """Add --subwords and --moses, for detokenization. `subwords` is the default of --subwords."""
-    usual = subwords or "sentencepiece, which the text must have"
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default=subwords,
-        help=f"kind of subwords to join (default: {usual})",
-    )
-    parser.add_argument(
-        "--moses", metavar="LANG", help="undo the Moses tokenization of this language, such as de"
-    )
-
-
 def add_data(parser: Options) -> None:
     """Add --data-dir, --source-lang and --target-lang of a translation model."""
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder with the model's dictionaries, dict.LANG.txt or dict.txt",
-    )
+    what = "folder with the model's dictionaries, dict.LANG.txt or dict.txt"
+    add_path(parser, "--data-dir", what, "DIR")
     what = "language of the model (default: from the checkpoint, or from the data folder)"
     parser.add_argument("-s", "--source-lang", metavar="LANG", help=f"source {what}")
     parser.add_argument("-t", "--target-lang", metavar="LANG", help=f"target {what}")

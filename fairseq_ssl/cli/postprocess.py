@@ -42,16 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(steps, Postprocessing)
     copying = parser.add_argument_group("for --copy-unknown")
-    copying.add_argument(
-        "--source",
-        type=Path,
-        metavar="FILE",
-        help="tokenized source of FILE, as input to the model, line by line",
+    options.add_path(
+        copying, "--source", "tokenized source of FILE, as input to the model, line by line"
     )
     for side in ("source", "target"):
-        copying.add_argument(
-            f"--{side}-dict", type=Path, metavar="DICT", help=f"fairseq's dictionary of the {side}"
-        )
+        options.add_path(copying, f"--{side}-dict", f"fairseq's dictionary of the {side}", "DICT")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl import metrics
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
     steps = Steps(parser, "METRIC", "metrics, in percent")
     step = _add(steps, "m2", "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer")
-    step.add_argument("--gold", type=Path, required=True, metavar="FILE", help=GOLD)
+    options.add_path(step, "--gold", GOLD, required=True)
     _add_edit_options(step)
     _add_errant(steps)
     step = _add(
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "gleu",
         "GLEU of tokenized corrected text (Napoles et al., 2015), equal to the authors' script",
     )
-    step.add_argument("--source", type=Path, required=True, metavar="FILE", help=SOURCE)
+    options.add_path(step, "--source", SOURCE, required=True)
     options.add_references(step)
     step = _add(steps, "bleu", "BLEU by sacreBLEU")
     options.add_references(step)
@@ -118,14 +117,11 @@ def _add_analyses(step: argparse.ArgumentParser) -> None:
         "errant_compare -cat 1, 2 and 3; level: score of each level; share: percentages of the ten "
         "most frequent types in the gold edits of each level",
     )
-    group.add_argument(
-        "--levels", type=Path, metavar="FILE", help="level of each sentence, such as A, B, C or N"
-    )
-    group.add_argument(
+    options.add_path(group, "--levels", "level of each sentence, such as A, B, C or N")
+    options.add_path(
+        group,
         "--figure",
-        type=Path,
-        metavar="FILE",
-        help=f"figure of the analysis ({FIGURE}), with the ten most frequent categories; .png, "
+        f"figure of the analysis ({FIGURE}), with the ten most frequent categories; .png, "
         ".svg or .pdf by suffix",
     )
 
@@ -145,13 +141,10 @@ def _add_edit_options(step: argparse.ArgumentParser) -> None:
 def _add_errant(steps: Steps) -> None:
     summary = "F of edits by ERRANT (Bryant et al., 2017), span-based correction"
     step = _add(steps, "errant", summary)
-    step.add_argument(
-        "--gold",
-        type=Path,
-        metavar="FILE",
-        help=f"{GOLD} (default: edits extracted from --source and --reference)",
+    options.add_path(
+        step, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"
     )
-    step.add_argument("--source", type=Path, metavar="FILE", help=SOURCE)
+    options.add_path(step, "--source", SOURCE)
     options.add_references(step, required=False)
     _add_edit_options(step)
     _add_analyses(step)

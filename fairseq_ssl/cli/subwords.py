@@ -54,13 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_train(steps: Steps) -> None:
     train = steps.add("train", "train a subword model", _train)
-    train.add_argument(
+    options.add_path(
+        train,
         "text",
-        type=Path,
-        nargs="+",
-        metavar="TEXT",
-        help="training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, "
+        "training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, "
         "5.2.1; .gz by suffix; - for stdin",
+        "TEXT",
+        nargs="+",
     )
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
@@ -77,9 +77,7 @@ def _add_train(steps: Steps) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="PREFIX of train, or a model file"
-    )
+    options.add_path(parser, "model", "PREFIX of train, or a model file", "MODEL")
 
 
 def _tag(word: str) -> str:
