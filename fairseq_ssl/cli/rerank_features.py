@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.options import add_options, passed
-
-NEEDED = {
-    **dict.fromkeys(("source", "reverse", "right_to_left", "lenpen"), TRANSLATION),
-    "unigrams": LANGUAGE_MODEL,
-}
-"""Kind of model of the options that only one kind has."""
-
 
 KINDS = {
     TRANSLATION: "translation model: natural log P(candidate | source), with </s>, divided by "
@@ -119,10 +110,8 @@ def _features(args: argparse.Namespace) -> None:
 def _config(args: argparse.Namespace) -> ScoringConfig:
     models = {kind: getattr(args, kind.replace("-", "_")) for kind in KINDS}
     kind = next(kind for kind in KINDS if models[kind])
-    chosen = passed(args, ScoringConfig)
-    _check_kind(kind, {"source": args.source, **chosen})
-    if chosen.get("name") == "":
-        raise UsageError("--name is empty. Expected a word.")
+    if args.source and kind != TRANSLATION:
+        raise UsageError("--source needs --translation.")
     return ScoringConfig(
         kind=kind,
         models=tuple(path.resolve() for path in models[kind]),
@@ -131,13 +120,5 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         max_tokens=options.batch_tokens(args),
         device=options.chosen_device(args),
         threads=1,
-        **chosen,
+        **passed(args, ScoringConfig),
     )
-
-
-def _check_kind(kind: str, chosen: Mapping[str, Any]) -> None:
-    """Raise UsageError for options of another kind of model."""
-    for name, needed in NEEDED.items():
-        is_set = name in chosen and chosen[name] is not None
-        if is_set and kind != needed:
-            raise UsageError(f"{flag(name)} needs --{needed}.")
