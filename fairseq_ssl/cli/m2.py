@@ -120,8 +120,8 @@ def _counts(by: m2.EditApplier) -> str:
 def _from_text(args: argparse.Namespace) -> None:
     from fairseq_ssl.metrics.edit_extraction import annotate_texts
 
-    found = annotate_texts(args.source, args.reference, pipeline(args), args.jobs, progress)
-    _write(args, found, [args.source, *args.reference])
+    sentences = annotate_texts(args.source, args.reference, pipeline(args), args.jobs, progress)
+    _write(args, sentences, [args.source, *args.reference])
 
 
 def _merge(args: argparse.Namespace) -> None:
@@ -140,10 +140,10 @@ def _write(
 
 def _stats(args: argparse.Namespace) -> None:
     name = str(args.input or "stdin")
-    found = M2Statistics.of(m2.parse_m2(options.input_lines(args.input), name), name)
+    statistics = M2Statistics.of(m2.parse_m2(options.input_lines(args.input), name), name)
     if args.format == "json":
-        print(json.dumps(found.content(), indent=2, ensure_ascii=False))
+        print(json.dumps(statistics.content(), indent=2, ensure_ascii=False))
         return
-    for number, (header, *rows) in enumerate(found.tables()):
+    for number, (header, *rows) in enumerate(statistics.tables()):
         print("\n" * bool(number), end="")
         print_table(header, rows)
