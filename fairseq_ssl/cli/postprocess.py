@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
     name = "stdin" if str(file) == options.STDIN else str(file)
     if config.field:
         lines = read_generated_lines(lines, config.field, name)
+    copies = None
     if config.copy_unknown:
         dictionaries = args.source_dict, args.target_dict
         copies = UnknownCopies(*(read_counts(path).keys() for path in dictionaries))
@@ -74,5 +75,5 @@ def run(args: argparse.Namespace) -> None:
         lines = copies.lines(lines, sources, (name, str(args.source)))
         parameters["dictionary_digest"] = content_digest(*dictionaries)
     options.write_lines(map(process, lines), args.output, Signature("postprocess", parameters))
-    if config.copy_unknown:
+    if copies:
         print_lines(f"{copies.copied} <unk> replaced by source tokens, {copies.left} <unk> kept")

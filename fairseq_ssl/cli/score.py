@@ -17,7 +17,7 @@ from fairseq_ssl.text.m2 import SPACY_MODEL
 
 if TYPE_CHECKING:
     from fairseq_ssl.metrics.metric import Metric
-    from fairseq_ssl.metrics.tables import ScoreBreakdown, SystemScores
+    from fairseq_ssl.metrics.tables import SystemScores
 
 EXAMPLES = """\
   fairseq-ssl score m2 corrected.txt --gold conll14.m2 --jobs 8
@@ -230,7 +230,7 @@ def _print(scores: SystemScores) -> None:
         print_table(["system", *values], [[name, *map(str, row)] for name, row in named])
     if scores.breakdown:
         print()
-        _print_breakdown(scores.breakdown, scores.is_single)
+        print_table(*scores.breakdown.table(scores.is_single))
     if scores.comparisons:
         print()
         rows_of = [
@@ -246,19 +246,3 @@ def _print(scores: SystemScores) -> None:
         of = "" if compared == scores.metric.name else f" of the {compared}"
         print_table(["against the baseline", f"difference{of}", "95 % of samples", "p"], rows_of)
     print(scores.signature())
-
-
-def _print_breakdown(table: ScoreBreakdown, is_single: bool) -> None:
-    """Print a row for each level or category, with counts if an edit metric scored one output."""
-    from fairseq_ssl.metrics.errant import errant_scores
-
-    if not (table.counts and is_single):
-        header = [f"{table.unit} by {table.key}", *table.columns]
-        print_table(header, table.text_rows())
-        return
-    rows = []
-    for name, ((counts,),) in table.counts.items():
-        precision, recall, _ = errant_scores(counts)
-        percentages = [f"{100 * precision:.2f}", f"{100 * recall:.2f}", str(table.rows[name][0])]
-        rows.append([name, *map(str, counts), *percentages])
-    print_table([table.key, "TP", "FP", "FN", "Precision", "Recall", table.unit], rows)
