@@ -18,14 +18,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.analysis.configs import (
-    LengthBleuConfig,
-    ShiftSimilarityConfig,
-    SwappedBleuConfig,
-    TokenWinsConfig,
-)
-
 if TYPE_CHECKING:
+    from fairseq_ssl.analysis.configs import (
+        LengthBleuConfig,
+        ShiftSimilarityConfig,
+        SwappedBleuConfig,
+        TokenWinsConfig,
+    )
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
     from fairseq_ssl.analysis.length_bleu import score_by_length
     from fairseq_ssl.analysis.results import AnalysisResult
@@ -35,6 +34,10 @@ if TYPE_CHECKING:
 
 MODULES = {
     "AnalysisResult": "results",
+    "LengthBleuConfig": "configs",
+    "ShiftSimilarityConfig": "configs",
+    "SwappedBleuConfig": "configs",
+    "TokenWinsConfig": "configs",
     "compare_gold_tokens": "token_wins",
     "compare_shifted_states": "shift_similarity",
     "score_by_length": "length_bleu",
