@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
 from fairseq_ssl import analysis
-from fairseq_ssl.analysis.configs import (
-    LengthBleuConfig,
-    ShiftSimilarityConfig,
-    SwappedBleuConfig,
-    TokenWinsConfig,
-)
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, print_table, progress
 from fairseq_ssl.cli.main import Steps
@@ -35,22 +28,22 @@ EXAMPLES = """\
 KINDS: dict[str, tuple[str, type[Any], str]] = {
     "length-bleu": (
         "BLEU by source length, and the gain over a baseline checkpoint",
-        LengthBleuConfig,
+        analysis.LengthBleuConfig,
         "score_by_length",
     ),
     "swapped-bleu": (
         "BLEU of the first of joined sentences, in place and moved to the end",
-        SwappedBleuConfig,
+        analysis.SwappedBleuConfig,
         "score_swapped",
     ),
     "token-wins": (
         "share of gold tokens that score higher than with a baseline checkpoint",
-        TokenWinsConfig,
+        analysis.TokenWinsConfig,
         "compare_gold_tokens",
     ),
     "shift-similarity": (
         "cosine similarity of encoder states under shifted positions",
-        ShiftSimilarityConfig,
+        analysis.ShiftSimilarityConfig,
         "compare_shifted_states",
     ),
 }
@@ -72,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data(step: argparse.ArgumentParser, config: type[Any]) -> None:
-    step.add_argument("data", type=Path, metavar="DATA", help="data folder of fairseq-preprocess")
+    options.add_path(step, "data", "data folder of fairseq-preprocess", "DATA")
     step.add_argument(
         "-c",
         "--checkpoint",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
@@ -18,13 +17,13 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``confusion-sets`` to the parser."""
-    parser.add_argument(
+    options.add_path(
+        parser,
         "texts",
-        type=Path,
-        nargs="+",
-        metavar="TEXT",
-        help="tokenized text, .gz by suffix; words of two or more letters and without digits get a "
+        "tokenized text, .gz by suffix; words of two or more letters and without digits get a "
         "confusion set",
+        "TEXT",
+        nargs="+",
     )
     options.add_output(
         parser, "confusion sets, one per line: word, tab, confusable words; .gz by suffix"

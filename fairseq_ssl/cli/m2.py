@@ -56,18 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
     options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
-    step.add_argument(
+    options.add_path(
+        step,
         "reference",
-        type=Path,
+        "corrected text, line by line; several files are several annotators; .gz by suffix",
+        "REFERENCE",
         nargs="+",
-        metavar="REFERENCE",
-        help="corrected text, line by line; several files are several annotators; .gz by suffix",
     )
     options.add_output_or_stdout(step, "M2 file; .gz by suffix")
     add_pipeline(step, "use a blank pipeline: no types by ERRANT")
     options.add_line_jobs(step)
     step = steps.add("merge", "join the annotators of files with the same sentences", _merge)
-    step.add_argument("files", type=Path, nargs="+", metavar="FILE", help="M2 files, two or more")
+    options.add_path(step, "files", "M2 files, two or more", nargs="+")
     options.add_output_or_stdout(step, "M2 file; annotators are numbered from 0 in this order")
     step = steps.add("stats", "count sentences, tokens and edits by annotator and type", _stats)
     options.add_input(step, M2_FILE)
@@ -120,8 +120,8 @@ def _counts(by: m2.EditApplier) -> str:
 def _from_text(args: argparse.Namespace) -> None:
     from fairseq_ssl.metrics.edit_extraction import annotate_texts
 
-    found = annotate_texts(args.source, args.reference, pipeline(args), args.jobs, progress)
-    _write(args, found, [args.source, *args.reference])
+    sentences = annotate_texts(args.source, args.reference, pipeline(args), args.jobs, progress)
+    _write(args, sentences, [args.source, *args.reference])
 
 
 def _merge(args: argparse.Namespace) -> None:
@@ -140,10 +140,10 @@ def _write(
 
 def _stats(args: argparse.Namespace) -> None:
     name = str(args.input or "stdin")
-    found = M2Statistics.of(m2.parse_m2(options.input_lines(args.input), name), name)
+    statistics = M2Statistics.of(m2.parse_m2(options.input_lines(args.input), name), name)
     if args.format == "json":
-        print(json.dumps(found.content(), indent=2, ensure_ascii=False))
+        print(json.dumps(statistics.content(), indent=2, ensure_ascii=False))
         return
-    for number, (header, *rows) in enumerate(found.tables()):
+    for number, (header, *rows) in enumerate(statistics.tables()):
         print("\n" * bool(number), end="")
         print_table(header, rows)

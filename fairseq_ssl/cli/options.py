@@ -22,7 +22,6 @@ from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
-from fairseq_ssl.text.tokenization import SUBWORDS
 
 MAX_JOBS = 1000
 STDIN = "-"
@@ -236,20 +235,6 @@ def add_references(parser: Options, required: bool = True) -> None:
     what = "references, one sentence per line, .gz by suffix; repeat for more references"
     default = None if required else []
     add_path(parser, "--reference", what, action="append", required=required, default=default)
-
-
-def add_rewriting(parser: Options, subwords: str | None = None) -> None:
-    """Add --subwords and --moses, for detokenization. `subwords` is the default of --subwords."""
-    usual = subwords or "sentencepiece, which the text must have"
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default=subwords,
-        help=f"kind of subwords to join (default: {usual})",
-    )
-    parser.add_argument(
-        "--moses", metavar="LANG", help="undo the Moses tokenization of this language, such as de"
-    )
 
 
 def add_data(parser: Options) -> None:

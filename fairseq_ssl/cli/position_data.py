@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import options
@@ -35,16 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit tokens, and other splits unchanged; interpolate: join adjacent sentences in all "
         "splits; swapped: move the first of joined sentences to the end",
     )
-    parser.add_argument(
+    options.add_path(
+        parser,
         "input",
-        type=Path,
-        metavar="INPUT",
-        help="folder with the splits train*, valid* and test*: tokenized text (train.en, train.de "
+        "folder with the splits train*, valid* and test*: tokenized text (train.en, train.de "
         "or train.en.gz, ...), or a folder of fairseq-preprocess",
+        "INPUT",
     )
-    parser.add_argument(
-        "output", type=Path, metavar="OUTPUT", help="output folder, in the format of INPUT"
-    )
+    options.add_path(parser, "output", "output folder, in the format of INPUT", "OUTPUT")
     for short, side in (("-s", "source"), ("-t", "target")):
         parser.add_argument(
             *(short, f"--{side}-lang"),

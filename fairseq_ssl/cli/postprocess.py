@@ -42,16 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(steps, Postprocessing)
     copying = parser.add_argument_group("for --copy-unknown")
-    copying.add_argument(
-        "--source",
-        type=Path,
-        metavar="FILE",
-        help="tokenized source of FILE, as input to the model, line by line",
+    options.add_path(
+        copying, "--source", "tokenized source of FILE, as input to the model, line by line"
     )
     for side in ("source", "target"):
-        copying.add_argument(
-            f"--{side}-dict", type=Path, metavar="DICT", help=f"fairseq's dictionary of the {side}"
-        )
+        options.add_path(copying, f"--{side}-dict", f"fairseq's dictionary of the {side}", "DICT")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -72,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
     name = "stdin" if str(file) == options.STDIN else str(file)
     if config.field:
         lines = read_generated_lines(lines, config.field, name)
+    copies = None
     if config.copy_unknown:
         dictionaries = args.source_dict, args.target_dict
         copies = UnknownCopies(*(read_counts(path).keys() for path in dictionaries))
@@ -79,5 +75,5 @@ def run(args: argparse.Namespace) -> None:
         lines = copies.lines(lines, sources, (name, str(args.source)))
         parameters["dictionary_digest"] = content_digest(*dictionaries)
     options.write_lines(map(process, lines), args.output, Signature("postprocess", parameters))
-    if config.copy_unknown:
+    if copies:
         print_lines(f"{copies.copied} <unk> replaced by source tokens, {copies.left} <unk> kept")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
@@ -38,13 +37,12 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="test set of the shown sentences, SET of the outputs (default: test, or the only one)",
     )
-    group.add_argument("--source", type=Path, metavar="FILE", help="source text")
+    options.add_path(group, "--source", "source text")
     options.add_references(group, required=False)
-    group.add_argument(
+    options.add_path(
+        group,
         "--gold",
-        type=Path,
-        metavar="FILE",
-        help="M2 file with sources and edits of annotators, from which --source and --reference "
+        "M2 file with sources and edits of annotators, from which --source and --reference "
         "are taken unless they are set; the page then has error types and the systems that "
         "corrected each error",
     )

@@ -30,20 +30,19 @@ def add_post_ensemble(steps: Steps) -> None:
         "(Kobayashi, 2018); ties go to the first system",
         _post_ensemble,
     )
-    step.add_argument(
+    options.add_path(
+        step,
         "outputs",
-        type=Path,
+        "outputs of two or more systems, one sentence per line; .gz by suffix",
+        "OUTPUT",
         nargs="+",
-        metavar="OUTPUT",
-        help="outputs of two or more systems, one sentence per line; .gz by suffix",
     )
-    step.add_argument(
+    options.add_path(
+        step,
         "--vectors",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
+        "word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
         ".bin, which composes vectors of unknown words from character n-grams",
+        required=True,
     )
     add_options(step, VectorTraining, ["tokenize"])
     options.add_output_or_stdout(step)
@@ -77,12 +76,8 @@ def add_vectors(steps: Steps) -> None:
         "train skip-gram word vectors as in fastText, and write word counts to OUTPUT.counts",
         _vectors,
     )
-    step.add_argument(
-        "text",
-        type=Path,
-        nargs="+",
-        metavar="TEXT",
-        help="tokenized text, one sentence per line; .gz by suffix",
+    options.add_path(
+        step, "text", "tokenized text, one sentence per line; .gz by suffix", "TEXT", nargs="+"
     )
     options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
     add_options(step, VectorTraining)
@@ -204,7 +199,7 @@ def _add_apply(steps: Steps) -> None:
         _apply,
     )
     rerank_tune.add_nbest(apply)
-    apply.add_argument("--weights", type=Path, metavar="FILE", help="output of rerank tune")
+    options.add_path(apply, "--weights", "output of rerank tune")
     apply.add_argument(
         "--weight",
         action="append",

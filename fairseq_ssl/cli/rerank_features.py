@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.options import add_options, passed
 
-NEEDED = {
-    **dict.fromkeys(("source", "reverse", "right_to_left", "lenpen"), TRANSLATION),
-    "unigrams": LANGUAGE_MODEL,
+KINDS = {
+    TRANSLATION: "translation model: natural log P(candidate | source), with </s>, divided by "
+    "length ** lenpen as in fairseq-generate",
+    LANGUAGE_MODEL: "model of fairseq's task language_modeling: log P / length with </s>, named "
+    "NAME, and SLOR without </s>, named NAME-slor",
+    MASKED_MODEL: "model of fairseq's task masked_lm, or Hugging Face folder of a BERT or RoBERTa, "
+    "which tokenizes text itself: sum of log P of each masked token divided by the length, named "
+    "NAME, and PenLP, named NAME-penlp",
 }
-"""Kind of model of the options that only one kind has."""
+"""Help texts of the kinds of models."""
 
 
 def add_features(steps: Steps) -> None:
@@ -31,11 +33,11 @@ def add_features(steps: Steps) -> None:
         "parallel, and join the lists with merge",
         _features,
     )
-    parser.add_argument(
+    options.add_path(
+        parser,
         "nbest_list",
-        type=Path,
-        metavar="LIST",
-        help="n-best list, output of rerank merge; .gz by suffix; - for stdin",
+        "n-best list, output of rerank merge; .gz by suffix; - for stdin",
+        "LIST",
     )
     options.add_resumable_output(parser, "n-best list with the scores")
     _add_models(parser)
@@ -48,49 +50,25 @@ def add_features(steps: Steps) -> None:
 def _add_models(parser: argparse.ArgumentParser) -> None:
     models = parser.add_argument_group("model, several checkpoints for an ensemble")
     kinds = models.add_mutually_exclusive_group(required=True)
-    kinds.add_argument(
-        "--translation",
-        type=Path,
-        nargs="+",
-        metavar="CHECKPOINT",
-        help="translation model: natural log P(candidate | source), with </s>, divided by "
-        "length ** lenpen as in fairseq-generate",
-    )
-    kinds.add_argument(
-        "--language-model",
-        type=Path,
-        nargs="+",
-        metavar="CHECKPOINT",
-        help="model of fairseq's task language_modeling: log P / length with </s>, named NAME, and "
-        "SLOR without </s>, named NAME-slor",
-    )
-    kinds.add_argument(
-        "--masked-model",
-        type=Path,
-        nargs="+",
-        metavar="CHECKPOINT",
-        help="model of fairseq's task masked_lm, or Hugging Face folder of a BERT or RoBERTa, "
-        "which tokenizes text itself: sum of log P of each masked token divided by the length, "
-        "named NAME, and PenLP, named NAME-penlp",
-    )
+    for kind, what in KINDS.items():
+        options.add_path(kinds, f"--{kind}", what, "CHECKPOINT", nargs="+")
     options.add_data(models)
 
 
 def _add_text(parser: argparse.ArgumentParser) -> None:
     text = parser.add_argument_group("text")
-    text.add_argument(
+    options.add_path(
+        text,
         "--source",
-        type=Path,
-        metavar="FILE",
-        help="for --translation: source sentences, with index 0 for the first in the list",
+        "for --translation: source sentences, with index 0 for the first in the list",
     )
-    text.add_argument(
+    options.add_path(
+        text,
         "--subwords",
-        type=Path,
-        nargs="+",
-        metavar="MODEL",
-        help="subword model of the text, of fairseq-ssl subwords, or two models, of the sources "
+        "subword model of the text, of fairseq-ssl subwords, or two models, of the sources "
         "and of the candidates (default: tokens separated by spaces)",
+        "MODEL",
+        nargs="+",
     )
 
 
@@ -130,31 +108,17 @@ def _features(args: argparse.Namespace) -> None:
 
 
 def _config(args: argparse.Namespace) -> ScoringConfig:
-    kinds = {
-        TRANSLATION: args.translation,
-        LANGUAGE_MODEL: args.language_model,
-        MASKED_MODEL: args.masked_model,
-    }
-    ((kind, models),) = ((kind, models) for kind, models in kinds.items() if models)
-    chosen = passed(args, ScoringConfig)
-    _check_kind(kind, {"source": args.source, **chosen})
-    if chosen.get("name") == "":
-        raise UsageError("--name is empty. Expected a word.")
+    models = {kind: getattr(args, kind.replace("-", "_")) for kind in KINDS}
+    kind = next(kind for kind in KINDS if models[kind])
+    if args.source and kind != TRANSLATION:
+        raise UsageError("--source needs --translation.")
     return ScoringConfig(
         kind=kind,
-        models=tuple(path.resolve() for path in models),
+        models=tuple(path.resolve() for path in models[kind]),
         data_dir=args.data_dir,
         languages=(args.source_lang, args.target_lang),
         max_tokens=options.batch_tokens(args),
         device=options.chosen_device(args),
         threads=1,
-        **chosen,
+        **passed(args, ScoringConfig),
     )
-
-
-def _check_kind(kind: str, chosen: Mapping[str, Any]) -> None:
-    """Raise UsageError for options of another kind of model."""
-    for name, needed in NEEDED.items():
-        is_set = name in chosen and chosen[name] is not None
-        if is_set and kind != needed:
-            raise UsageError(f"{flag(name)} needs --{needed}.")

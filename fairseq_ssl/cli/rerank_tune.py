@@ -20,12 +20,12 @@ FIGURES = (".pdf", ".png", ".svg")
 
 def add_nbest(parser: argparse.ArgumentParser) -> None:
     """Add the positional argument of the n-best list, ``nbest_list``."""
-    parser.add_argument(
+    options.add_path(
+        parser,
         "nbest_list",
-        type=Path,
-        metavar="LIST",
-        help="n-best list, output of rerank merge, with all scores of all candidates; .gz by "
+        "n-best list, output of rerank merge, with all scores of all candidates; .gz by "
         "suffix; - for stdin",
+        "LIST",
     )
 
 
@@ -48,19 +48,13 @@ def add_tune(steps: Steps) -> None:
     options.add_jobs(tune)
     add_options(tune, TuningConfig, ["folds"])
     options.add_output_or_stdout(tune, "weights as JSON")
-    tune.add_argument(
+    options.add_path(
+        tune,
         "--report",
-        type=Path,
-        metavar="FILE",
-        help="table with the scores of the first, random and oracle candidates (exact per "
+        "table with the scores of the first, random and oracle candidates (exact per "
         "sentence, a lower bound per corpus), and the scores with and without each feature",
     )
-    tune.add_argument(
-        "--figure",
-        type=Path,
-        metavar="FILE",
-        help="figure of the features; .pdf, .png or .svg by suffix",
-    )
+    options.add_path(tune, "--figure", "figure of the features; .pdf, .png or .svg by suffix")
 
 
 @options.one_writer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl import metrics
@@ -18,7 +17,7 @@ from fairseq_ssl.text.m2 import SPACY_MODEL
 
 if TYPE_CHECKING:
     from fairseq_ssl.metrics.metric import Metric
-    from fairseq_ssl.metrics.tables import ScoreBreakdown, SystemScores
+    from fairseq_ssl.metrics.tables import SystemScores
 
 EXAMPLES = """\
   fairseq-ssl score m2 corrected.txt --gold conll14.m2 --jobs 8
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
     steps = Steps(parser, "METRIC", "metrics, in percent")
     step = _add(steps, "m2", "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer")
-    step.add_argument("--gold", type=Path, required=True, metavar="FILE", help=GOLD)
+    options.add_path(step, "--gold", GOLD, required=True)
     _add_edit_options(step)
     _add_errant(steps)
     step = _add(
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "gleu",
         "GLEU of tokenized corrected text (Napoles et al., 2015), equal to the authors' script",
     )
-    step.add_argument("--source", type=Path, required=True, metavar="FILE", help=SOURCE)
+    options.add_path(step, "--source", SOURCE, required=True)
     options.add_references(step)
     step = _add(steps, "bleu", "BLEU by sacreBLEU")
     options.add_references(step)
@@ -118,14 +117,11 @@ def _add_analyses(step: argparse.ArgumentParser) -> None:
         "errant_compare -cat 1, 2 and 3; level: score of each level; share: percentages of the ten "
         "most frequent types in the gold edits of each level",
     )
-    group.add_argument(
-        "--levels", type=Path, metavar="FILE", help="level of each sentence, such as A, B, C or N"
-    )
-    group.add_argument(
+    options.add_path(group, "--levels", "level of each sentence, such as A, B, C or N")
+    options.add_path(
+        group,
         "--figure",
-        type=Path,
-        metavar="FILE",
-        help=f"figure of the analysis ({FIGURE}), with the ten most frequent categories; .png, "
+        f"figure of the analysis ({FIGURE}), with the ten most frequent categories; .png, "
         ".svg or .pdf by suffix",
     )
 
@@ -145,13 +141,10 @@ def _add_edit_options(step: argparse.ArgumentParser) -> None:
 def _add_errant(steps: Steps) -> None:
     summary = "F of edits by ERRANT (Bryant et al., 2017), span-based correction"
     step = _add(steps, "errant", summary)
-    step.add_argument(
-        "--gold",
-        type=Path,
-        metavar="FILE",
-        help=f"{GOLD} (default: edits extracted from --source and --reference)",
+    options.add_path(
+        step, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"
     )
-    step.add_argument("--source", type=Path, metavar="FILE", help=SOURCE)
+    options.add_path(step, "--source", SOURCE)
     options.add_references(step, required=False)
     _add_edit_options(step)
     _add_analyses(step)
@@ -237,7 +230,7 @@ def _print(scores: SystemScores) -> None:
         print_table(["system", *values], [[name, *map(str, row)] for name, row in named])
     if scores.breakdown:
         print()
-        _print_breakdown(scores.breakdown, scores.is_single)
+        print_table(*scores.breakdown.table(scores.is_single))
     if scores.comparisons:
         print()
         rows_of = [
@@ -253,19 +246,3 @@ def _print(scores: SystemScores) -> None:
         of = "" if compared == scores.metric.name else f" of the {compared}"
         print_table(["against the baseline", f"difference{of}", "95 % of samples", "p"], rows_of)
     print(scores.signature())
-
-
-def _print_breakdown(table: ScoreBreakdown, is_single: bool) -> None:
-    """Print a row for each level or category, with counts if an edit metric scored one output."""
-    from fairseq_ssl.metrics.errant import errant_scores
-
-    if not (table.counts and is_single):
-        header = [f"{table.unit} by {table.key}", *table.columns]
-        print_table(header, table.text_rows())
-        return
-    rows = []
-    for name, ((counts,),) in table.counts.items():
-        precision, recall, _ = errant_scores(counts)
-        percentages = [f"{100 * precision:.2f}", f"{100 * recall:.2f}", str(table.rows[name][0])]
-        rows.append([name, *map(str, counts), *percentages])
-    print_table([table.key, "TP", "FP", "FN", "Precision", "Recall", table.unit], rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
@@ -22,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``spelling`` and their arguments to the parser."""
     steps = Steps(parser)
     step = steps.add("count", "count the words and the pairs of words of correct text", _count)
-    step.add_argument(
+    options.add_path(
+        step,
         "texts",
-        type=Path,
+        "correct English text, tokenized; millions of words; .gz by suffix",
+        "TEXT",
         nargs="+",
-        metavar="TEXT",
-        help="correct English text, tokenized; millions of words; .gz by suffix",
     )
     options.add_output(step, "the counts; .gz by suffix")
     options.add_replace(step)
@@ -36,9 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_input(step, "tokenized text", "file")
     options.add_output_or_stdout(step)
-    step.add_argument(
-        "--counts", type=Path, required=True, metavar="FILE", help="output of spelling count"
-    )
+    options.add_path(step, "--counts", "output of spelling count", required=True)
 
 
 def _count(args: argparse.Namespace) -> None:

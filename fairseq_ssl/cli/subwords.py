@@ -9,7 +9,7 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.errors import FairseqSslError
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.options import add_options, passed
@@ -21,7 +21,6 @@ from fairseq_ssl.text.subwords.model import (
     subword_encoder,
     train_subwords,
 )
-from fairseq_ssl.text.vocabulary import check_tag
 
 EXAMPLES = """\
   fairseq-ssl subwords train europarl.en news.en rapid.en -o bpe.en --size 32000 \\
@@ -54,20 +53,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_train(steps: Steps) -> None:
     train = steps.add("train", "train a subword model", _train)
-    train.add_argument(
+    options.add_path(
+        train,
         "text",
-        type=Path,
-        nargs="+",
-        metavar="TEXT",
-        help="training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, "
+        "training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, "
         "5.2.1; .gz by suffix; - for stdin",
+        "TEXT",
+        nargs="+",
     )
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
     add_options(train, SubwordTraining, ["kind", "size", "character_coverage", "model_type"])
     train.add_argument(
         "--tags",
-        type=_tag,
         nargs="+",
         default=(),
         metavar="TAG",
@@ -77,23 +75,14 @@ def _add_train(steps: Steps) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="PREFIX of train, or a model file"
-    )
-
-
-def _tag(word: str) -> str:
-    try:
-        check_tag(word)
-    except FairseqSslError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if Path(word).is_file():
-        raise argparse.ArgumentTypeError(f"{word} is a file. Name files before --tags.")
-    return word
+    options.add_path(parser, "model", "PREFIX of train, or a model file", "MODEL")
 
 
 @options.one_writer
 def _train(args: argparse.Namespace) -> None:
+    for tag in args.tags:
+        if Path(tag).is_file():
+            raise UsageError(f"{tag} is a file. Name files before --tags.")
     for path in args.text:
         if path.name in [f"{args.output.name}{end}" for end in (".model", ".codes", ".vocab")]:
             options.check_output(args.output.with_name(path.name), path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
@@ -32,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, Preprocessing, names)
     truecasing = parser.add_argument_group("truecasing").add_mutually_exclusive_group()
     add_options(truecasing, Preprocessing, ["truecase"])
-    truecasing.add_argument(
+    options.add_path(
+        truecasing,
         "--train-truecase",
-        type=Path,
-        metavar="MODEL",
-        help="count the case of words that do not start a sentence, and write the counts to MODEL, "
+        "count the case of words that do not start a sentence, and write the counts to MODEL, "
         "in the format of Moses' truecaser; no text is written",
+        "MODEL",
     )
     options.add_output_or_stdout(parser)
     options.add_line_jobs(parser)

@@ -59,6 +59,12 @@ TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "ma
 MAX_PENALTY = 20
 """Maximum exponent of a length. Higher powers exceed the range of floats."""
 
+NEEDED = {
+    **dict.fromkeys(("reverse", "right_to_left", "lenpen"), TRANSLATION),
+    "unigrams": LANGUAGE_MODEL,
+}
+"""Kind of model of the options that only one kind has."""
+
 TokenPair = tuple[list[str], list[str]]
 """Tokens of a source and of its translation. Language models score only the translation."""
 
@@ -112,6 +118,9 @@ class ScoringConfig:
         check(self)
         check_positive("max_tokens", self.max_tokens)
         check_positive("threads", 1 if self.threads is None else self.threads)
+        for name, kind in NEEDED.items():
+            if self.kind != kind and getattr(self, name) != getattr(type(self), name):
+                raise UsageError(f"`{name}` needs `{kind.replace('-', '_')}`.")
         if self.name and (self.name.split() != [self.name] or "=" in self.name):
             raise UsageError(f"`name` is {self.name!r}. Expected one word without = and spaces.")
 

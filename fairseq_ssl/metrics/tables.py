@@ -74,10 +74,18 @@ class ScoreBreakdown:
         kinds = [kind for kind in self.rows if _gold_edits(self.counts[kind])]
         return {kind: self.rows[kind] for kind in kinds[:MOST_FREQUENT]}
 
-    def text_rows(self) -> list[list[str]]:
-        """Return the name and the scores of each row as text, with ``n/a`` for a missing score."""
-        rows = self.rows.items()
-        return [[name, *(str(scores or "n/a") for scores in row)] for name, row in rows]
+    def table(self, is_single: bool) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the rows as text, with the edit counts of a single output."""
+        if not (self.counts and is_single):
+            rows = [
+                [name, *(str(scores or "n/a") for scores in row)] for name, row in self.rows.items()
+            ]
+            return [f"{self.unit} by {self.key}", *self.columns], rows
+        rows = []
+        for name, ((counts,),) in self.counts.items():
+            precision, recall, _ = (f"{100 * score:.2f}" for score in errant_scores(counts))
+            rows.append([name, *map(str, counts), precision, recall, str(self.rows[name][0])])
+        return [self.key, "TP", "FP", "FN", "Precision", "Recall", self.unit], rows
 
     def content(self) -> dict[str, Any]:
         """Return the table as JSON types."""

@@ -176,7 +176,8 @@ def _shared_features(nbest: NBest) -> list[str]:
 def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
     """Return the short form of a signature, without the names of files."""
     files = ("list", "references")
-    return str(Signature(method, {k: v for k, v in parameters.items() if k not in files}))
+    named = {name: value for name, value in parameters.items() if name not in files}
+    return str(Signature(method, named))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from fairseq_ssl.text.subwords import (
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
 from fairseq_ssl.text.tokenization import MARKER, BuiltRewriter, LineRewriter
-from fairseq_ssl.text.vocabulary import RESERVED, split_tags
+from fairseq_ssl.text.vocabulary import RESERVED, check_tag, split_tags
 
 SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)
@@ -68,6 +68,8 @@ class SubwordTraining:
     def __post_init__(self) -> None:
         check(self)
         _check_tags(self.tags)
+        for tag in self.tags:
+            check_tag(tag)
         is_given = self.character_coverage is not None or self.model_type is not None
         if self.kind != SENTENCEPIECE and is_given:
             raise UsageError(
