@@ -170,7 +170,7 @@ class Steps:
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
         """Add a subcommand that calls `run` with the parsed arguments. Return its parser."""
         step = self._steps.add_parser(name, help=summary, description=summary)
-        step.set_defaults(run_step=run)
+        step.set_defaults(run_step=run, parser=step)
         return step
 
 
