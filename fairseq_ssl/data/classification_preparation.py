@@ -54,7 +54,7 @@ def prepare_folder(
     texts = (config.labeled, config.valid, config.test)
     check_outside(output, [*texts, *config.unlabeled, *config.extra_unlabeled])
     splits = _labeled_splits(config)
-    labels = {one.label for name in ("train", *HELD_OUT) for one in splits.get(name, [])}
+    labels = {example.label for name in ("train", *HELD_OUT) for example in splits.get(name, [])}
     unlabeled = []
     for path in config.unlabeled:
         lines = list(read_lines(path))  # once, since the file can be a pipe
@@ -66,7 +66,9 @@ def prepare_folder(
     unlabeled += splits.pop("rest_texts")
     if config.lower:
         unlabeled = [text.lower() for text in unlabeled]
-    held = {duplicate_key(one.text): name for name in HELD_OUT for one in splits.get(name, [])}
+    held = {
+        duplicate_key(example.text): name for name in HELD_OUT for example in splits.get(name, [])
+    }
     overlap = _remove_overlap(config, splits, unlabeled, held)
     for name in ("train", *HELD_OUT):
         if splits.get(name) == []:
@@ -107,8 +109,8 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
         texts, size = splits["train"], getattr(config, f"{name}_size") or 0
         if 0 < size < 1:
             below += size
-            splits[name] = [one for one in texts if is_in_share(one.text, below)]
-            splits["train"] = [one for one in texts if not is_in_share(one.text, below)]
+            splits[name] = [example for example in texts if is_in_share(example.text, below)]
+            splits["train"] = [example for example in texts if not is_in_share(example.text, below)]
         elif size:
             if size >= len(texts):
                 raise DataError(
@@ -116,7 +118,7 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
                     f"for training and {name}. Expected a smaller number."
                 )
             splits[name], splits["train"] = take_balanced(texts, int(size))
-            below = max((share_up_to(one.text) for one in splits[name]), default=0.0)
+            below = max((share_up_to(example.text) for example in splits[name]), default=0.0)
     splits["rest_texts"] = []
     if config.train_lines is not None:
         if config.train_lines > len(splits["train"]):
@@ -125,10 +127,12 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
                 f"{len(splits['train'])} texts for training. Expected a smaller number."
             )
         # Sort by the end of the hash, since its beginning selects the valid and test texts.
-        order = sorted(splits["train"], key=lambda one: duplicate_key(one.text)[::-1])
+        order = sorted(splits["train"], key=lambda example: duplicate_key(example.text)[::-1])
         kept = set(map(id, order[: config.train_lines]))
-        splits["rest_texts"] = [one.text for one in splits["train"] if id(one) not in kept]
-        splits["train"] = [one for one in splits["train"] if id(one) in kept]
+        splits["rest_texts"] = [
+            example.text for example in splits["train"] if id(example) not in kept
+        ]
+        splits["train"] = [example for example in splits["train"] if id(example) in kept]
     return splits
 
 
@@ -153,14 +157,16 @@ def _remove_overlap(
     Drop them or raise DataError, as configured.
     """
     leaked = [text for text in unlabeled if duplicate_key(text) in held]
-    trained = [one.text for one in splits["train"] if duplicate_key(one.text) in held]
+    trained = [example.text for example in splits["train"] if duplicate_key(example.text) in held]
     both = leaked + trained
     if both and config.train_test_overlap == REJECT:
         subject = f"{len(leaked)} unlabeled and {len(trained)} training texts are"
         raise _overlap_error(subject, both[0], held)
     if both and config.train_test_overlap == DROP:
         unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
-        splits["train"] = [one for one in splits["train"] if duplicate_key(one.text) not in held]
+        splits["train"] = [
+            example for example in splits["train"] if duplicate_key(example.text) not in held
+        ]
     return len(both)
 
 
@@ -209,7 +215,7 @@ def _write(
     """Write all views. Return their fields of the signature."""
     cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
-        name: [_normalize_case(one.text, config.lower) for one in labeled]
+        name: [_normalize_case(example.text, config.lower) for example in labeled]
         for name, labeled in splits.items()
     }
     if unlabeled:
@@ -230,7 +236,7 @@ def _write(
             count_line_words(" ".join(model.cut(text)) for text in vocabulary_texts)
         ),
     )
-    labels = sorted({one.label for one in splits["train"]})
+    labels = sorted({example.label for example in splits["train"]})
     if len(labels) < 2:
         raise DataError(
             f"All training texts have the label {labels[0]}. Expected at least two labels."
@@ -245,7 +251,7 @@ def _write(
         unknown[name] = words.write(name, counted(word_view(lines, cut), report))
         pieces.write(name, (" ".join(model.cut(text)) for text in lines))
         if name in splits:
-            label.write(name, (one.label for one in splits[name]))
+            label.write(name, (example.label for example in splits[name]))
     views.link_language_model(folder)
     _write_text(config, folder, splits)
     return {
@@ -262,16 +268,16 @@ def _write_text(
     """Write the labeled splits as text, and the tokenization settings as JSON."""
     for name, texts in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
-            file.writelines(f"{one.label}\t{one.text}\n" for one in texts)
+            file.writelines(f"{example.label}\t{example.text}\n" for example in texts)
     settings = {"tokenizer": config.tokenizer, "lower": config.lower}
     (folder / views.VIEWS_FILE).write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 
 def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> None:
     for name, texts in splits.items():
-        for number, one in enumerate(texts, 1):
-            if one.label not in labels:
+        for number, example in enumerate(texts, 1):
+            if example.label not in labels:
                 raise DataError(
-                    f"{name} text {number} has the label {one.label!r}, which is not the label "
+                    f"{name} text {number} has the label {example.label!r}, which is not the label "
                     f"of any training text. Expected one of {', '.join(labels)}."
                 )

@@ -275,8 +275,10 @@ class TextClassifierPipeline:
                     windows, leads * weights[number], output.texts, subwords, size, count
                 )
                 number += 1
-        order = [sorted(some, key=lambda window: -window.weight)[:count] for some in windows]
-        return [tuple(window for window in some if window.weight > 0) for some in order]
+        order = [sorted(of_text, key=lambda window: -window.weight) for of_text in windows]
+        return [
+            tuple(window for window in of_text[:count] if window.weight > 0) for of_text in order
+        ]
 
     def _add_windows(
         self,
@@ -303,9 +305,9 @@ class TextClassifierPipeline:
             top = own.topk(min(count, len(own)))
             for weight, center in zip(top.values.tolist(), top.indices.tolist(), strict=True):
                 inside = tokens[max(0, center - size) : center + size + 1]
-                symbols = [dictionary[int(one)] for one in inside if one != dictionary.pad()]
-                shown = "".join(symbols).replace("\u2581", " ").strip()
-                windows[text].append(Window(shown, weight))
+                symbols = [dictionary[int(id)] for id in inside if id != dictionary.pad()]
+                words = "".join(symbols).replace("\u2581", " ").strip()
+                windows[text].append(Window(words, weight))
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
@@ -375,9 +377,9 @@ def label_split(
         "model": [str(classifier.path), *file_fingerprint(classifier.path)],
         "lines": [first, last],
     }
-    shown = {"split": split, "lines": f"{first}-{last}", "classes": classifier.task.classes}
-    shown["model_digest"] = content_digest(classifier.path)
-    signature = Signature("classify-label", shown, params)
+    signed = {"split": split, "lines": f"{first}-{last}", "classes": classifier.task.classes}
+    signed["model_digest"] = content_digest(classifier.path)
+    signature = Signature("classify-label", signed, params)
 
     def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         done = int(state.get("done", 0))
@@ -433,10 +435,10 @@ def predict_split(
 
 
 def _lines(predictions: Iterable[Prediction], windows: int) -> Iterator[str]:
-    for one in predictions:
-        probabilities = (f"{label}={value:.4f}" for label, value in one.probabilities.items())
-        columns = [one.label, " ".join(probabilities)]
+    for prediction in predictions:
+        values = (f"{label}={value:.4f}" for label, value in prediction.probabilities.items())
+        columns = [prediction.label, " ".join(values)]
         if windows:
-            shown = (f"{window.text} ({window.weight:.3f})" for window in one.windows)
-            columns.append(" | ".join(shown))
+            texts = (f"{window.text} ({window.weight:.3f})" for window in prediction.windows)
+            columns.append(" | ".join(texts))
         yield "\t".join(columns)

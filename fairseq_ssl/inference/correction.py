@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, asdict, dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -212,36 +212,36 @@ class Corrector(loading.ConfiguredModel):
         """
         lines = line_list(lines, "the text")
         sentences = [self._segment(line) for line in lines]
-        flat = [sentence for some in sentences for sentence in some]
+        flat = list(chain.from_iterable(sentences))
         spelled = [self._spelling(sentence.tokens) for sentence in flat]
         corrections = self._tagger.correct(list(map(" ".join, spelled)), self.config.batch_size)
-        found = zip(flat, spelled, corrections, strict=True)
+        corrected = zip(flat, spelled, corrections, strict=True)
         return [
-            self._corrected_line(line, list(islice(found, len(some))))
-            for line, some in zip(lines, sentences, strict=True)
+            self._corrected_line(line, list(islice(corrected, len(of_line))))
+            for line, of_line in zip(lines, sentences, strict=True)
         ]
 
     def _corrected_line(
-        self, line: str, found: Sequence[tuple[Sentence, Sequence[str], Any]]
+        self, line: str, corrected: Sequence[tuple[Sentence, Sequence[str], Any]]
     ) -> CorrectedLine:
         replaced: list[LineEdit] = []
         edits: list[Edit] = []
-        for sentence, spelled, correction in found:
+        for sentence, spelled, correction in corrected:
             if list(correction.tokens) == sentence.tokens:
                 continue
             changes = token_edits(sentence.tokens, list(correction.tokens))
             replaced += line_edits(line, sentence, changes)
             typed = self._typed(sentence.tokens, correction.tokens, changes)
             probabilities = change_probabilities(
-                sentence.tokens, list(spelled), [one for one, _ in typed], correction.edits
+                sentence.tokens, list(spelled), [change for change, _ in typed], correction.edits
             )
             edits += [
-                _edit(line, sentence, *one, probability)
-                for one, probability in zip(typed, probabilities, strict=True)
+                _edit(line, sentence, change, kind, probability)
+                for (change, kind), probability in zip(typed, probabilities, strict=True)
             ]
         if self.config.tokenizer is None:
-            tokens = (correction.tokens for *_, correction in found)
-            return CorrectedLine(line, " ".join(" ".join(some) for some in tokens), tuple(edits))
+            tokens = chain.from_iterable(correction.tokens for *_, correction in corrected)
+            return CorrectedLine(line, " ".join(tokens), tuple(edits))
         return CorrectedLine(line, apply_line_edits(line, replaced), tuple(edits))
 
     def _typed(
@@ -352,9 +352,9 @@ class BlockCorrector:
         """Return the corrected lines of a block."""
         lines = block_lines(block, self.source)
         corrected = self._correct(block, lines)
-        edits = [len(one.edits) for one in corrected]
+        edits = [len(line.edits) for line in corrected]
         counts = Counter(lines=len(lines), changed=sum(map(bool, edits)), edits=sum(edits))
-        output = "".join(f"{self.format_line(one)}\n" for one in corrected).encode("utf-8")
+        output = "".join(f"{self.format_line(line)}\n" for line in corrected).encode("utf-8")
         return CorrectedBlock(compress_chunk(output, self.compressed), block.end, counts)
 
     def _correct(

@@ -101,8 +101,8 @@ class ConfiguredModel:
     def __repr__(self) -> str:
         """Return the fields of the config that differ from their defaults."""
         changed = changed_options(self.config)
-        shown = (f"{name}={value!r}" for name, value in changed.items())
-        return f"{type(self).__name__}({', '.join(shown)})"
+        values = (f"{name}={value!r}" for name, value in changed.items())
+        return f"{type(self).__name__}({', '.join(values)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.config,)
@@ -175,13 +175,13 @@ class LoadedModels:
     task: Any
     device: Any
 
-    def average(self, each: Sequence[Any]) -> Any:
+    def average(self, values: Sequence[Any]) -> Any:
         """Average probabilities over the models. Inputs and result are log-probabilities."""
         import torch
 
-        if len(each) == 1:
-            return each[0]
-        return torch.logsumexp(torch.stack(list(each)), 0) - math.log(len(each))
+        if len(values) == 1:
+            return values[0]
+        return torch.logsumexp(torch.stack(list(values)), 0) - math.log(len(values))
 
     def longest(self, side: int = 0) -> int:
         """Return the maximum number of tokens of a sentence that fits into all models.
@@ -246,7 +246,8 @@ def are_right_to_left(models: Iterable[str | Path]) -> bool:
     """
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
-    directions = {bool(task_options(read_checkpoint(one)).get("right_to_left")) for one in models}
+    options = (task_options(read_checkpoint(path)) for path in models)
+    directions = {bool(stored.get("right_to_left")) for stored in options}
     if len(directions) > 1:
         raise UsageError(
             "Some of the models decode from right to left and some from left to right. Use each "
@@ -277,7 +278,9 @@ def max_source_length(models: Iterable[Any]) -> float:
     from fairseq.modules import LearnedPositionalEmbedding
 
     modules = [module for model in models for module in model.modules()]
-    encoders = [one.encoder for one in modules if isinstance(one, FairseqEncoderDecoderModel)]
+    encoders = [
+        module.encoder for module in modules if isinstance(module, FairseqEncoderDecoderModel)
+    ]
     limits = [
         encoder.max_positions()
         for encoder in encoders
