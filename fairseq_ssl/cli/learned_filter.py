@@ -202,8 +202,9 @@ def _fit(args: argparse.Namespace) -> None:
 
 
 def _apply(args: argparse.Namespace) -> None:
-    from fairseq_ssl.learned_filter.learned_filter_job import keep_best, score_pairs
+    from fairseq_ssl.learned_filter.learned_filter_job import check_keep, keep_best, score_pairs
 
+    check_keep(args.keep)  # before the pairs are scored
     scores = args.scores or args.output[0].with_name(f"{args.output[0].name}.scores")
     pairs = args.source, args.target
     check_distinct(pairs, [*args.output, scores])
