@@ -47,7 +47,7 @@ def _add_fit(steps: Steps) -> None:
     )
     options.add_files(fit, source="source side of the parallel text", target="target side")
     clean = "a few thousand clean pairs, such as test sets of earlier years"
-    options.add_path(fit, "--clean", clean, BOTH, nargs=2, required=True)
+    _add_both(fit, "--clean", clean, required=True)
     options.add_output(fit, "output folder of the filter", "FILTER")
     _add_features(fit)
     options.add_seed(fit)
@@ -93,29 +93,35 @@ def _add_apply(steps: Steps) -> None:
 
 def _add_features(fit: argparse.ArgumentParser) -> None:
     features = fit.add_argument_group("features, one or more")
-    pairs_of_files = {
-        "--vectors": "PHSIC of sums of word vectors, weighted by SIF: .vec or .bin files, for "
-        "example of fairseq-ssl rerank vectors",
-        "--counts": "for --vectors: word counts of monolingual text for SIF, one word and its "
-        "count per line, such as VECTORS.counts of fairseq-ssl rerank vectors; words without a "
-        "count are skipped (default: counts of the bitext)",
-        "--masked-models": "PHSIC of means of the last states of masked language models: "
-        "checkpoints of fairseq, or folders of a BERT or RoBERTa",
-        "--masked-data": "for --masked-models that are checkpoints: folders with the dict.txt of "
-        "each",
-        "--subwords": "subword models for --translation and --masked-models (default: tokens "
-        "separated by spaces)",
-    }
-    for name, what in pairs_of_files.items():
-        options.add_path(features, name, what, BOTH, nargs=2)
+    _add_both(
+        features,
+        "--vectors",
+        "PHSIC of sums of word vectors, weighted by SIF: .vec or .bin files, for example of "
+        "fairseq-ssl rerank vectors",
+    )
+    _add_both(
+        features,
+        "--counts",
+        "for --vectors: word counts of monolingual text for SIF, one word and its count per line, "
+        "such as VECTORS.counts of fairseq-ssl rerank vectors; words without a count are skipped "
+        "(default: counts of the bitext)",
+    )
     features.add_argument(
         "--tokenize",
         nargs=2,
         default=["none", "none"],
         metavar=BOTH,
-        help="for --vectors: tokenizers of sacreBLEU: none (words separated by spaces), 13a, intl, "
-        "zh, char, ja-mecab or ko-mecab (default: none none)",
+        help="tokenizers of sacreBLEU: none (words separated by spaces), 13a, intl, zh, char, "
+        "ja-mecab or ko-mecab (default: none none)",
     )
+    _add_both(
+        features,
+        "--masked-models",
+        "PHSIC of means of the last states of masked language models: checkpoints of fairseq, or "
+        "folders of a BERT or RoBERTa",
+    )
+    data = "for --masked-models that are checkpoints: folders with the dict.txt of each"
+    _add_both(features, "--masked-data", data)
     options.add_path(
         features,
         "--translation",
@@ -125,7 +131,18 @@ def _add_features(fit: argparse.ArgumentParser) -> None:
         "CHECKPOINT",
         nargs="+",
     )
+    _add_both(
+        features,
+        "--subwords",
+        "subword models for --translation and --masked-models (default: tokens separated by "
+        "spaces)",
+    )
     options.add_data(features)
+
+
+def _add_both(parser: options.Options, name: str, what: str, **more: Any) -> None:
+    """Add an option that is a path for the source and a path for the target."""
+    options.add_path(parser, name, what, BOTH, nargs=2, **more)
 
 
 def _fit(args: argparse.Namespace) -> None:
@@ -185,8 +202,9 @@ def _fit(args: argparse.Namespace) -> None:
 
 
 def _apply(args: argparse.Namespace) -> None:
-    from fairseq_ssl.learned_filter.learned_filter_job import keep_best, score_pairs
+    from fairseq_ssl.learned_filter.learned_filter_job import check_keep, keep_best, score_pairs
 
+    check_keep(args.keep)  # before the pairs are scored
     scores = args.scores or args.output[0].with_name(f"{args.output[0].name}.scores")
     pairs = args.source, args.target
     check_distinct(pairs, [*args.output, scores])

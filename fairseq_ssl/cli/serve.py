@@ -11,7 +11,7 @@ from fairseq_ssl.cli.correct import EXPLAIN, add_corrector, corrector_config, ta
 from fairseq_ssl.errors import import_optional
 from fairseq_ssl.inference.correction import CorrectionConfig, Corrector
 from fairseq_ssl.inference.server import ServerLimits, correction_app, open_listener, run_app
-from fairseq_ssl.options import add_options, passed
+from fairseq_ssl.options import add_options, integer, passed
 
 EXAMPLES = """\
   fairseq-ssl serve --model run/checkpoint_best.pt --explain     (then open http://127.0.0.1:8000)
@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     server.add_argument(
         "--port",
-        type=int,
+        type=integer,
         default=8000,
         metavar="N",
-        help="port, 0 for a free one (default: %(default)s)",
+        help="port, 0 to 65535, 0 for a free one (default: %(default)s)",
     )
     add_options(server, ServerLimits)
     add_options(server, CorrectionConfig, EXPLAIN)

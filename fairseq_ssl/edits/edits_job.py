@@ -49,11 +49,11 @@ class EditDictionaryConfig:
     """Size and transforms of an edit dictionary. The defaults are those of PIE."""
 
     size: int = option(
-        1000,
-        "number of most frequent q-grams to append or replace, M in the paper, 1,000 there",
-        low=0,
+        1000, "number of most frequent q-grams to append or replace, 1,000 in the paper", low=0
     )
-    max_ngram: int = option(2, "max length of a q-gram in tokens, q in the paper", low=1)
+    """M in the paper."""
+    max_ngram: int = option(2, "max length of a q-gram in tokens", low=1)
+    """q in the paper."""
     transforms: str | Path = option(
         ENGLISH,
         "suffix changes: english for those of the paper, none, or a file with lines of two "

@@ -15,7 +15,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import UsageError, check_choice, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
-from fairseq_ssl.inference.loading import ConfiguredModel, model_params
+from fairseq_ssl.inference.loading import ConfiguredModel, check_fields, model_params
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks
 from fairseq_ssl.io.executors import Executor, worker_number
@@ -225,40 +225,21 @@ def load_model(
 
 
 def back_translate(
-    lines: Iterable[str],
-    model: str | Path,
-    beam: int = 6,
-    engine: str = "ctranslate2",
-    *,
-    data_dir: str | Path | None = None,
-    sampling: bool = False,
-    seed: int = 1,
-    device: str = "cpu",
+    lines: Iterable[str], model: str | Path, engine: str = "ctranslate2", **options: Any
 ) -> list[str]:
     """Load a model and return the translation of each line. Call `fairseq_ssl.register` first.
 
     Args:
         lines: tokens or subwords separated by spaces, as in the training data of the model.
         model: a checkpoint or the folder of a CTranslate2 model.
-        beam: beam size.
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures.
-        data_dir: folder with the dictionaries of the checkpoint.
-        sampling: whether to sample translations instead of using beam search.
-        seed: seed for sampling.
-        device: ``cpu`` or ``cuda``.
+        options: fields of `DecodingConfig`, such as `data_dir` and `beam`.
 
     >>> back_translate(["ein Test"], "de-en.pt", data_dir="data-bin")  # doctest: +SKIP
     ['a test']
     """
-    config = DecodingConfig(
-        (model,),
-        data_dir or None,
-        beam=beam,
-        sampling=sampling,
-        seed=seed,
-        device=device,
-    )
-    return load_model(config, engine=engine).translate(lines)
+    check_fields(DecodingConfig, options)
+    return load_model(DecodingConfig((model,), **options), engine=engine).translate(lines)
 
 
 @dataclass(frozen=True)

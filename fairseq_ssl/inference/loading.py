@@ -88,8 +88,8 @@ class ConfiguredModel:
     def __repr__(self) -> str:
         """Return the fields of the config that differ from their defaults."""
         changed = changed_options(self.config)
-        shown = (f"{name}={value!r}" for name, value in changed.items())
-        return f"{type(self).__name__}({', '.join(shown)})"
+        values = (f"{name}={value!r}" for name, value in changed.items())
+        return f"{type(self).__name__}({', '.join(values)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.config,)

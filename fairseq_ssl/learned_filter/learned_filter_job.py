@@ -263,6 +263,12 @@ def _pair_blocks(paths: FilePair, positions: Sequence[int], first: int) -> Itera
         yield from row_blocks(files, list(map(str, paths)), positions, first)
 
 
+def check_keep(keep: float) -> None:
+    """Raise UsageError if the percentage of pairs to keep is out of range."""
+    if not 0 < keep <= 100:
+        raise UsageError(f"`keep` is {keep:g}. Expected a percentage above 0 and up to 100.")
+
+
 def keep_best(
     pairs: FilePair,
     scores: str | Path,
@@ -283,8 +289,7 @@ def keep_best(
         keep: percentage of the pairs to keep, above 0 and up to 100
         overwrite: replace existing outputs
     """
-    if not 0 < keep <= 100:
-        raise UsageError(f"`keep` is {keep}. Expected a percentage above 0 and up to 100.")
+    check_keep(keep)
     if keep < 1:
         logger.warning(f"`keep` is a percentage: {keep:g} keeps {keep:g} % of the pairs")
     pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)

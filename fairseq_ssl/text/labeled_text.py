@@ -76,7 +76,7 @@ class PreparationConfig:
         None,
         "min count of a word in labeled and unlabeled texts",
         low=1,
-        usual="2, as in the thesis; 1 with a tokenizer of BERT",
+        usual="2, as in the thesis; 1 with bert:",
     )
     subword_vocab_size: int = option(
         20_000,

@@ -343,6 +343,9 @@ def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model
     ]
     assert main([*words, "--weights", "2,1", "--iterations", "1", "-o", "both"]) == 0
     assert Path("both").read_text() == UPPER
+    Path("source").write_text("the cats see it\n")
+    Path("target").write_text("THE CATS SEE IT\n")
+    assert main(["edits", "tune", "source", "target", "--model", "int8", "float32"]) == 0
 
 
 def test_models_trained_in_bfloat16_are_decoded_in_float32(

@@ -58,7 +58,7 @@ def test_list_and_file_get_the_same_translations(folder: Path, engine: str, tmp_
     words += ["--engine", engine, "--jobs", "1", "--beam", "3", "-o", str(tmp_path / "cli")]
     assert main(words) == 0
     expected = (tmp_path / "cli").read_text().splitlines()
-    assert back_translate(LINES, model, 3, engine, data_dir=data) == expected
+    assert back_translate(LINES, model, engine, beam=3, data_dir=data) == expected
     config = DecodingConfig((model,), data, beam=3)
     loaded = load_model(config, engine=engine)
     assert loaded.translate(LINES) == expected
