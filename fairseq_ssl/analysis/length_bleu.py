@@ -122,7 +122,8 @@ def score_by_length(
 
 def _buckets(dataset: Any, ends: Sequence[int]) -> NDArray[np.int64]:
     """Return the index of the bucket of each source length of a dataset, -1 for empty sources."""
-    return np.digitize(dataset.src_sizes - 1, [0, *ends], right=True) - 1
+    lengths: NDArray[np.int64] = dataset.src_sizes - 1
+    return np.digitize(lengths, [0, *ends], right=True) - 1
 
 
 def _bleu(
@@ -136,11 +137,13 @@ def _bleu(
         number: number of buckets
         tokenize: tokenizer of sacreBLEU
     """
-    overall = bleu(*pairs, tokenize)
+    outputs, references = pairs
+    overall = bleu(outputs, references, tokenize)
     by_length = []
     for bucket in range(number):
-        sides = [[side[row] for row in np.flatnonzero(indices == bucket)] for side in pairs]
-        by_length.append(round(bleu(*sides, tokenize).score, 2) if sides[0] else None)
+        rows = np.flatnonzero(indices == bucket)
+        ours, theirs = ([side[row] for row in rows] for side in pairs)
+        by_length.append(round(bleu(ours, theirs, tokenize).score, 2) if ours else None)
     return {
         "bleu": round(overall.score, 2),
         "by_length": by_length,

@@ -31,9 +31,9 @@ TokenScores = list[NDArray[np.float32]]
 
 
 class TokenWins(AnalysisResult):
-    """Share of gold tokens to which a model gives a higher probability than the first model.
+    """Fraction of gold tokens to which a model gives a higher probability than the first model.
 
-    Each model except the first has a table of shares by frequency rank and by position.
+    Each model except the first has a table of fractions by frequency rank and by position.
     """
 
     def tables(self) -> Iterator[Table]:
@@ -102,7 +102,7 @@ def compare_gold_tokens(
         "ranks": bucket_names(ranks),
         "positions": bucket_names(positions),
         "models": {
-            name: _shares(scores[name], scores[baseline], gold, ranks, positions)
+            name: _fractions(scores[name], scores[baseline], gold, ranks, positions)
             for name in checkpoints
             if name != baseline
         },
@@ -133,33 +133,33 @@ def _in_reading_order(trained: TrainedModels, tokens: Tensor) -> Tensor:
     return tokens.flip(0) if getattr(trained.task.cfg, "right_to_left", False) else tokens
 
 
-def _shares(
+def _fractions(
     ours: list[TokenScores],
     baseline: list[TokenScores],
     gold: list[NDArray[np.int64]],
     ranks: Sequence[int],
     positions: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the shares of tokens that a model predicts better, over all its checkpoints.
+    """Return the fractions of tokens that a model predicts better, over all its checkpoints.
 
-    The share of a cell without tokens is None.
+    The fraction of a cell without tokens is None.
     """
     higher: Any = 0
     total: Any = 0
-    for mine, other in zip(ours, baseline, strict=True):
-        if any(a.shape != b.shape for a, b in zip(mine, other, strict=True)):
+    for mine, theirs in zip(ours, baseline, strict=True):
+        if any(a.shape != b.shape for a, b in zip(mine, theirs, strict=True)):
             raise DataError(
                 "The checkpoints score different target tokens. Expected models with the same "
                 "target dictionary."
             )
-        won, tokens = share_higher(mine, other, gold, ranks, positions)
+        won, tokens = count_higher(mine, theirs, gold, ranks, positions)
         higher, total = higher + won, total + tokens
-    share = [
+    fractions = [
         [round(float(w / t), 4) if t else None for w, t in zip(*rows, strict=True)]
         for rows in zip(higher, total, strict=True)
     ]
     everywhere = round(float(higher.sum() / total.sum()), 4) if total.any() else None
-    return {"share": share, "tokens": total.tolist(), "all": everywhere}
+    return {"share": fractions, "tokens": total.tolist(), "all": everywhere}
 
 
 def gold_scores(
@@ -200,7 +200,7 @@ def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int
     return ranks
 
 
-def share_higher(
+def count_higher(
     first: TokenScores,
     second: TokenScores,
     ranks: Sequence[NDArray[np.int64]],

@@ -15,11 +15,11 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor, join_changes, transform_index
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes, read_suffixes
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import RowBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import content_digest
-from fairseq_ssl.io.jobs import ProgressFactory, check_beside, resolve_paths, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
 from fairseq_ssl.io.text_files import checked_pairs, optional_path
 from fairseq_ssl.options import check, option
@@ -228,7 +228,7 @@ def build_dictionary_file(
     source, target, output = Path(source), Path(target), Path(output)
     label_dict = optional_path(label_dict)
     suffixes = None if config.transforms in (ENGLISH, "none") else Path(config.transforms)
-    _check_outputs({"output": output, "label_dict": label_dict}, source, target, suffixes)
+    check_distinct([source, target, suffixes], [output, *([label_dict] if label_dict else [])])
     transforms = config.load_transforms()
     counts = GramCounts()
     with exclusive(output):
@@ -288,7 +288,7 @@ def label_file(
     """
     source, target, output = Path(source), Path(target), Path(output)
     dictionary = Path(dictionary)
-    _check_outputs({"output": output}, source, target, dictionary)
+    check_distinct([source, target, dictionary], [output])
     loaded = EditDictionary.read(dictionary)
     work = partial(_label_block, loaded)
     coverage = Coverage()
@@ -327,12 +327,3 @@ def _map_blocks(
         yield result
     if not pairs:
         raise DataError(f"{source} is empty. Expected one sentence or more.")
-
-
-def _check_outputs(outputs: dict[str, Path | None], *inputs: Path | None) -> None:
-    """Raise UsageError if an output is an input, or two outputs are the same file."""
-    written = [path for path in outputs.values() if path]
-    if len(set(resolve_paths(written))) < len(written):
-        raise UsageError(f"`output` and `label_dict` are both {outputs['output']}. Use two files.")
-    for path in written:
-        check_beside(path, [*inputs, *(output for output in written if output != path)])

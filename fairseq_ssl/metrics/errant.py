@@ -137,8 +137,8 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
         for at, part in enumerate((sentence.correct, sentence.wrong, sentence.missing)):
             for kind, count in part.items():
                 totals[category(kind)][at] += count
-    rows = ((kind, tuple(numbers)) for kind, numbers in totals.items())
-    return dict(sorted(rows, key=lambda row: (-row[1][0] - row[1][2], row[0])))
+    kinds = sorted(totals, key=lambda kind: (-totals[kind][0] - totals[kind][2], kind))
+    return {kind: (totals[kind][0], totals[kind][1], totals[kind][2]) for kind in kinds}
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:

@@ -35,7 +35,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, main_type
 
 MOST_FREQUENT = 10
-"""Max number of types in tables of shares and in figures."""
+"""Max number of types in tables of their fractions and in figures."""
 M2_SUFFIXES = (".m2", ".m2.gz")
 STDIN = Path("-")
 
@@ -168,7 +168,7 @@ class SystemScores:
         if by in TIERS:
             self._analyze_categories(by, metric.beta)
         else:
-            self._analyze_shares(metric.gold, levels)
+            self._analyze_gold_types(metric.gold, levels)
 
     def _analyze_levels(self, levels: Levels) -> None:
         """Score the sentences of each level."""
@@ -197,7 +197,7 @@ class SystemScores:
             self.breakdown.counts[kind] = counts[kind]
             self.breakdown.rows[kind] = [_type_scores(seeds, beta) for seeds in counts[kind]]
 
-    def _analyze_shares(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
+    def _analyze_gold_types(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
         """Compute the percentages of the most frequent types among the gold edits of each level."""
         counts = {level: _gold_types(gold[n] for n in indices) for level, indices in levels.items()}
         total = sum(counts.values(), Counter[str]())

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.metrics.metric import TextSource, check_lengths, text_label, text_lines
@@ -82,19 +81,13 @@ def post_ensemble(
 
 def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
     """Return a tuple per sentence, with the output of each system. Raise DataError if empty."""
-    paths = [output for output in outputs if isinstance(output, Path)]
-    if len(paths) == len(outputs):
-        rows = list(read_parallel(paths))
-    else:
-        texts = [text_lines(output, f"output {index}") for index, output in enumerate(outputs)]
-        for index, text in enumerate(texts):
-            check_lengths("output 0", len(texts[0]), f"output {index}", len(text))
-        rows = list(zip(*texts, strict=True))
-    if not rows:
-        raise DataError(
-            f"{text_label(outputs[0], 'output 0')} is empty. Expected one line or more."
-        )
-    return rows
+    labels = [text_label(output, f"output {index}") for index, output in enumerate(outputs)]
+    texts = list(map(text_lines, outputs, labels))
+    for text, label in zip(texts, labels, strict=True):
+        check_lengths(labels[0], len(texts[0]), label, len(text))
+    if not texts[0]:
+        raise DataError(f"{labels[0]} is empty. Expected one line or more.")
+    return list(zip(*texts, strict=True))
 
 
 @dataclass

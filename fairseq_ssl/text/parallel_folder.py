@@ -215,8 +215,9 @@ class TextFolder(ParallelFolder[str]):
 
     def separators(self, token: str) -> Separators[str]:
         """Return the same separator for both sides."""
-        join, split = (partial(work, separator=token) for work in (join_sentences, split_sentences))
-        return (Separator(token, join, split),) * 2
+        join = partial(join_sentences, separator=token)
+        separator = Separator(token, join, partial(split_sentences, separator=token))
+        return separator, separator
 
     def _both_files(self, split: str, files: dict[str, Path]) -> tuple[Path, Path]:
         for language, other in (self.languages, self.languages[::-1]):

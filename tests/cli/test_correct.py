@@ -56,7 +56,7 @@ def relabeled(model: Path, path: Path, label: str, bin_folder: Path) -> Path:
     state = torch.load(model, weights_only=False)
     state["model"]["scores.edits.weight"].zero_()
     bias = state["model"]["scores.edits.bias"].zero_()
-    bias[EditDictionary.read(bin_folder / "edits.txt").ids[label]] = 5
+    bias[EditDictionary.read(bin_folder / "edits.txt").names.index(label)] = 5
     torch.save(state, path)
     return path
 

@@ -177,7 +177,8 @@ class MaxMatch(EditMetric):
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
         """Return precision, recall and F of a corpus in percent, by name."""
-        return self._named(f_scores(*rows.sum(0).tolist(), self.beta))
+        correct, proposed, gold = rows.sum(0).tolist()
+        return self._named(f_scores(correct, proposed, gold, self.beta))
 
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters: beta, annotators, and options of the extraction."""

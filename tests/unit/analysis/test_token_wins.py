@@ -17,9 +17,9 @@ from fairseq_ssl.analysis.configs import TokenWinsConfig
 from fairseq_ssl.analysis.length_bleu import score_by_length
 from fairseq_ssl.analysis.token_wins import (
     compare_gold_tokens,
+    count_higher,
     frequency_ranks,
     gold_scores,
-    share_higher,
 )
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError
@@ -151,6 +151,6 @@ def test_table_worked_out_by_hand() -> None:
     first = [np.array([-1.0, -2.0, -3.0]), np.array([-1.0])]
     second = [np.array([-2.0, -2.0, -4.0]), np.array([-0.5])]
     ranks = [np.array([1, 2, 3]), np.array([2])]
-    higher, total = share_higher(first, second, ranks, rank_ends=[2], position_ends=[1, 2])
+    higher, total = count_higher(first, second, ranks, rank_ends=[2], position_ends=[1, 2])
     assert total.tolist() == [[2, 1, 0], [0, 0, 1]]
     assert higher.tolist() == [[1, 0, 0], [0, 0, 1]]  # the tie at -2 is not higher
