@@ -16,13 +16,7 @@ from fairseq_ssl.data.binarized import write_ids
 from fairseq_ssl.data.two_view_dataset import build_dictionary
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.edits_job import (
-    ENGLISH,
-    MAX_NGRAM,
-    SIZE,
-    build_dictionary_file,
-    label_file,
-)
+from fairseq_ssl.edits.edits_job import ENGLISH, MAX_NGRAM, SIZE, build_dictionary_file, label_file
 from fairseq_ssl.edits.transforms import GROUPS
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
