@@ -301,7 +301,7 @@ def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
 
             @wraps(build)
             def check_and_build(own: Any, values: Any, *args: Any, **options: Any) -> Any:
-                check_fairseq(config or dataclass, values)
+                check_fairseq(config or dataclass or cls, values)
                 return build(own, values, *args, **options)
 
             setattr(cls, method, classmethod(check_and_build))

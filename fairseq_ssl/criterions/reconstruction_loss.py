@@ -108,10 +108,6 @@ class ReconstructionLoss(Criterion):
         self.schedule = WeightSchedule(reconstruction_weight, reconstruction_start_update)
         self.smoothing = label_smoothing
 
-    def weight(self, update: int) -> float:
-        """Return lambda at an update."""
-        return self.schedule.at(update)
-
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:

@@ -180,10 +180,6 @@ def _overlap_error(subject: str, text: str, held: dict[bytes, str]) -> DataError
     )
 
 
-def _normalize_case(text: str, lower: bool) -> str:
-    return text.lower() if lower else text
-
-
 class _ExtraTexts:
     """Extra unlabeled texts. Each iteration reads the files, as millions may not fit in memory."""
 
@@ -201,7 +197,7 @@ class _ExtraTexts:
             for number, line in enumerate(read_lines(path), 1):
                 text = line.strip()
                 if self.overlap == KEEP or duplicate_key(text) not in self.held:
-                    yield _normalize_case(text, self.lower)
+                    yield text.lower() if self.lower else text
                 elif self.overlap == REJECT:
                     raise _overlap_error(f"{path}:{number} is", text, self.held)
 
@@ -217,7 +213,7 @@ def _write(
     """Write all views. Return their fields of the signature."""
     cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
-        name: [_normalize_case(example.text, config.lower) for example in labeled]
+        name: [example.text.lower() if config.lower else example.text for example in labeled]
         for name, labeled in splits.items()
     }
     if unlabeled:

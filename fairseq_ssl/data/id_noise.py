@@ -46,18 +46,16 @@ class WordBoundaries:
         everywhere = np.ones(len(symbols), dtype=np.bool_)
         if subwords == "none":
             return cls(everywhere, everywhere)
-        if subwords == "sentencepiece":
-            mark, where = MARKER, "begins with"
-            marked = np.array([word.startswith(MARKER) for word in symbols])
-        else:
-            mark, where = "@@", "ends in"
-            marked = np.array([word.endswith("@@") for word in symbols])
+        is_begin = subwords == "sentencepiece"
+        mark, where = (MARKER, "begins with") if is_begin else ("@@", "ends in")
+        has_mark = str.startswith if is_begin else str.endswith
+        marked = np.array([has_mark(symbol, mark) for symbol in symbols])
         if not marked.any():
             raise ConfigurationError(
                 f"No symbol of the dictionary {where} {mark}, so the text does not have {subwords} "
                 "subwords. Set --noise-subwords to the kind of the text, none for words."
             )
-        return cls(marked, everywhere) if mark == MARKER else cls(everywhere, ~marked)
+        return cls(marked, everywhere) if is_begin else cls(everywhere, ~marked)
 
     def split_words(self, lines: Spans) -> tuple[Spans, Ids]:
         """Split lines into words. Return the words and the number of words in each line."""

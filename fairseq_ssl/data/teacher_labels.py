@@ -45,7 +45,7 @@ def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels
         paths = _shards(folder, split)
     if not paths:
         return None
-    parts = [_read_text(path) if path == text else _open_array(path) for path in paths]
+    parts: list[Any] = [_read_text(path) if path == text else _open_array(path) for path in paths]
     for path, part in zip(paths, parts, strict=True):
         _check(part, path, classes)
     return ConcatDataset(parts)

@@ -17,12 +17,6 @@ from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.modules.copying import SourceWords
 from fairseq_ssl.modules.functional import is_plain_softmax
 
-AGGRESSIVE_HELP = (
-    "use aggressive decoding: greedy search in fewer steps, which verifies the source as a draft; "
-    "the output is that of greedy search, up to rounding; needs --beam 1 and a joint dictionary"
-)
-"""Help text of --aggressive, for several tasks."""
-
 REALIGN_DISTANCE = 4
 """Maximum distance, in tokens, at which `realign` searches the source for a token."""
 

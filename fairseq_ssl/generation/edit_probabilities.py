@@ -97,18 +97,14 @@ class EditProbabilities:
     def _call_model(
         self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None
     ) -> tuple[Tensor, Tensor]:
+        """Return the probabilities of the edits, and of any edit."""
         logits = model(src_tokens=tokens, src_lengths=lengths)
         scores, errors = logits.edits, logits.errors
         if which is not None:
             scores = scores[which]
             errors = None if errors is None else errors[which]
-        return _probabilities(scores, errors)
-
-
-def _probabilities(scores: Tensor, errors: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the probabilities of the edits, and of any edit."""
-    edits = scores.softmax(-1, dtype=torch.float32)
-    return edits, 1 - edits[:, KEEP_ID] if errors is None else errors.float().sigmoid()
+        edits = scores.softmax(-1, dtype=torch.float32)
+        return edits, 1 - edits[:, KEEP_ID] if errors is None else errors.float().sigmoid()
 
 
 def parse_weights(text: str) -> list[float]:

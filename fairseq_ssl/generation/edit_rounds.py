@@ -14,12 +14,7 @@ from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.generation.edit_choice import (
-    ChosenEdits,
-    EditedIds,
-    EditScoreArray,
-    choose_edits,
-)
+from fairseq_ssl.generation.edit_choice import ChosenEdits, EditedIds, EditScoreArray, choose_edits
 from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder, parse_weights
 from fairseq_ssl.options import fairseq_options, from_fairseq, option
 

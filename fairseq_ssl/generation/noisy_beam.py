@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 """Units for which noisy beam search draws a random number."""
 
 
+@dataclass(frozen=True)
 class BeamNoise:
     """The random numbers r of section 4.3.1, computed as hashes.
 
@@ -30,18 +32,11 @@ class BeamNoise:
     batch, its rank in the beam or the machine.
     """
 
-    def __init__(self, beta: float, granularity: str = CANDIDATE, seed: int = 1) -> None:
-        """Configure the noise.
-
-        Args:
-            beta: noise strength, beta_random, 0 or more.
-            granularity: candidate, to draw r for each next word of a hypothesis, or hypothesis, to
-                draw r for the hypothesis.
-            seed: random seed.
-        """
-        self.beta = beta
-        self.granularity = granularity
-        self.seed = seed
+    beta: float
+    """Noise strength, beta_random, 0 or more."""
+    granularity: str = CANDIDATE
+    """candidate, to draw r for each next word of a hypothesis, or hypothesis, to draw r once."""
+    seed: int = 1
 
     def for_next_words(
         self, sentences: Tensor, prefixes: Tensor, rows: Tensor, words: Tensor

@@ -6,10 +6,7 @@ from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import (
-    FairseqEncoder,
-    FairseqEncoderDecoderModel,
-)
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -80,7 +77,7 @@ class ByteNetEncoder(FairseqEncoder):
         super().__init__(dictionary)
         self.padding = dictionary.pad()
         self.embed_tokens = _embedding(len(dictionary), cfg, self.padding)
-        self.stack = DilatedStack(_encoder_sizes(cfg))
+        self.stack = DilatedStack(_sizes(cfg, is_causal=False))
         self.unfolding = unfolding
 
     def forward(
@@ -127,7 +124,7 @@ class ByteNetDecoder(FeatureDecoder):
     def __init__(self, cfg: ByteNetConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
         self.embed_tokens = _embedding(len(dictionary), cfg, dictionary.pad())
-        sizes = _decoder_sizes(cfg)
+        sizes = _sizes(cfg, is_causal=True)
         self.stack = DilatedStack(sizes)
         self.output = nn.Linear(sizes.dim, len(dictionary))
         init_weights(self.output, sizes.activation)
@@ -149,7 +146,7 @@ class ByteNetDecoder(FeatureDecoder):
         if incremental_state is None:
             below = functional.pad(columns[:, :time], (0, 0, 0, max(0, time - columns.size(1))))
             states = torch.cat([below, self.embed_tokens(prev_output_tokens)], 2)
-            rows = Rows(*prev_output_tokens.shape, None)
+            rows = Rows(len(prev_output_tokens), time, None)
             features = rows.pad(self.stack(rows.pack(states), rows))
         else:
             word = self.embed_tokens(prev_output_tokens[:, -1])
@@ -230,25 +227,17 @@ def _is_column(columns: Tensor, time: int) -> Tensor:
     return torch.arange(time, device=columns.device) < columns.unsqueeze(1)
 
 
-def _encoder_sizes(cfg: ByteNetConfig) -> StackSizes:
+def _sizes(cfg: ByteNetConfig, is_causal: bool) -> StackSizes:
+    """Return the sizes of the encoder, or of the decoder, which is causal."""
     norm = str(cfg.bytenet_encoder_norm)
-    return _sizes(cfg, cfg.bytenet_dim, cfg.bytenet_encoder_kernel, norm, is_causal=False)
-
-
-def _decoder_sizes(cfg: ByteNetConfig) -> StackSizes:
-    norm = "none" if str(cfg.bytenet_encoder_norm) == "none" else "layer"
-    return _sizes(cfg, 2 * cfg.bytenet_dim, DECODER_KERNEL, norm, is_causal=True)
-
-
-def _sizes(cfg: ByteNetConfig, dim: int, kernel: int, norm: str, is_causal: bool) -> StackSizes:
     return StackSizes(
-        dim=dim,
-        kernel=kernel,
+        dim=2 * cfg.bytenet_dim if is_causal else cfg.bytenet_dim,
+        kernel=DECODER_KERNEL if is_causal else cfg.bytenet_encoder_kernel,
         sets=cfg.bytenet_sets,
         dilations=_parse_dilations(cfg.bytenet_dilations),
         is_causal=is_causal,
         is_compressed=not cfg.bytenet_uncompressed,
-        norm=norm,
+        norm="layer" if is_causal and norm != "none" else norm,
         activation=str(cfg.bytenet_activation),
         dropout=cfg.dropout,
     )

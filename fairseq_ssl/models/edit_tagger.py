@@ -19,6 +19,7 @@ from fairseq_ssl.models.common import (
     register_model,
 )
 from fairseq_ssl.models.word_encoder import (
+    UNLIMITED,
     EncodedWords,
     PretrainedEncoder,
     build_pretrained_encoder,
@@ -27,17 +28,9 @@ from fairseq_ssl.models.word_encoder import (
     sum_embeddings,
     word_spans,
 )
-from fairseq_ssl.modules.edit_layers import (
-    EditEncoder,
-    EditLogits,
-    EditScores,
-    EncoderSizes,
-    Words,
-)
+from fairseq_ssl.modules.edit_layers import EditEncoder, EditLogits, EditScores, EncoderSizes, Words
 from fairseq_ssl.modules.functional import init_bert_weights
 from fairseq_ssl.options import check_fairseq, option
-
-UNLIMITED = 10**9
 
 
 @dataclass

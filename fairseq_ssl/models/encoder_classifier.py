@@ -11,11 +11,7 @@ from threading import get_ident
 from types import SimpleNamespace
 from typing import Any, Optional
 
-from fairseq.models import (
-    ARCH_CONFIG_REGISTRY,
-    ARCH_MODEL_REGISTRY,
-    FairseqEncoderDecoderModel,
-)
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.models.lstm import LSTMEncoder, LSTMModel
 from torch import Tensor
 from torch.nn import functional
@@ -71,24 +67,20 @@ class EncoderClassifier(TextClassifier):
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
         """Build the model. If `classifier_encoder` is set, initialize the encoder from it."""
         require_classes(task, "encoder_classifier")
-        state = None
-        if cfg.classifier_encoder is not None:
-            state = read_checkpoint(Path(cfg.classifier_encoder))
-        dictionary = task.source_dictionary
-        options = cfg.classifier_encoder_options
+        dictionary, options = task.source_dictionary, cfg.classifier_encoder_options
         if cfg.classifier_encoder is not None:
             options = encoder_options(cfg.classifier_encoder)
         encoder = _build_encoder(options, dictionary)
         model = cls(cfg, encoder, dictionary.pad(), len(task.classes))
-        if state is not None:
+        if cfg.classifier_encoder is not None:
+            path, words = Path(cfg.classifier_encoder), cfg.classifier_encoder_dict
             own_state = encoder.state_dict()
-            path = cfg.classifier_encoder_dict
             weights, known = classifier_encoder_weights(
-                state,
-                Path(str(cfg.classifier_encoder)),
+                read_checkpoint(path),
+                path,
                 dictionary.symbols,
                 own_state,
-                None if path is None else Path(path),
+                None if words is None else Path(words),
                 _embedding_name(encoder),
             )
             for name, weight in weights.items():

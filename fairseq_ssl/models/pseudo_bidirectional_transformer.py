@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import (
-    FairseqEncoder,
-    FairseqEncoderDecoderModel,
-)
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.nn import functional
@@ -283,20 +280,14 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         needs = cfg.generation.print_alignment or cfg.generation.replace_unk is not None
         self.decoder.need_attn = bool(needs)
 
-    def load_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        strict: bool = True,
-        model_cfg: Any = None,
-        args: Any = None,
-    ) -> Any:
+    def load_state_dict(self, state_dict: dict[str, Any], *more: Any, **options: Any) -> Any:
         """Load a checkpoint.
 
         Raise ConfigurationError if only one of its decoder and this decoder shares the encoder's
         layers.
         """
         _check_kind(state_dict, self.decoder)
-        return super().load_state_dict(state_dict, strict, model_cfg, args)
+        return super().load_state_dict(state_dict, *more, **options)
 
 
 def _block_sizes(cfg: PseudoBidirectionalConfig) -> BlockSizes:

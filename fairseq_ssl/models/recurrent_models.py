@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import (
-    FairseqDecoder,
-    FairseqLanguageModel,
-)
+from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 

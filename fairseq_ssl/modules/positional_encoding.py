@@ -258,16 +258,12 @@ class RelativeSelfAttention(MultiheadAttention):
         value: Tensor | None = None,
         key_padding_mask: Tensor | None = None,
         incremental_state: Any | None = None,
-        need_weights: bool = False,
-        static_kv: bool = False,
         attn_mask: Tensor | None = None,
-        before_softmax: bool = False,
-        need_head_weights: bool = False,
+        **_: Any,
     ) -> tuple[Tensor, None]:
         """Return the self-attention output [time, batch, dim] of `query`, and None for the weights.
 
-        The arguments `key`, `value`, `need_weights`, `static_kv`, `before_softmax` and
-        `need_head_weights` are ignored.
+        The other arguments of fairseq's attention are ignored, as are `key` and `value`.
         """
         time, batch, dim = query.shape
         q = self._split_heads(self.q_proj(query) * self.scaling)

@@ -56,8 +56,6 @@ class Imitators(nn.Module):
         super().__init__()
         self.windows = tuple(windows)
         self.padding = padding
-        self.by_types: bool | None = None
-        """True: project each distinct subword once. False: each position. None: the faster way."""
         shared = nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=sparse_gradients)
         self.embeddings = nn.ModuleList([shared])  # the name in checkpoints is embeddings.0
         self.convolutions = nn.ModuleList(
@@ -68,11 +66,8 @@ class Imitators(nn.Module):
     def forward(self, tokens: Tensor) -> WindowLogits:
         """Return the logits of all windows of texts [batch, time], padded on the right."""
         is_real = tokens.ne(self.padding)
-        by_types, types, inverse = self.by_types, tokens, tokens
-        if by_types is not False:
-            types, inverse = torch.unique(tokens, return_inverse=True)
-        if by_types is None:
-            by_types = len(types) < MAX_TYPE_TOKEN_RATIO * tokens.numel()
+        types, inverse = torch.unique(tokens, return_inverse=True)
+        by_types = len(types) < MAX_TYPE_TOKEN_RATIO * tokens.numel()
         logits = []
         embedding = self.embeddings[0]
         for index, window in enumerate(self.windows):

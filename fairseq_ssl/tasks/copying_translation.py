@@ -6,28 +6,19 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fairseq import checkpoint_utils
-from fairseq.data import (
-    AppendTokenDataset,
-    LanguagePairDataset,
-    StripTokenDataset,
-    TruncateDataset,
-)
+from fairseq.data import AppendTokenDataset, LanguagePairDataset, StripTokenDataset, TruncateDataset
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_ssl.checkpoints.partial_init import load_side
 from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError, reject_options
-from fairseq_ssl.generation.copying_search import (
-    AGGRESSIVE_HELP,
-    AggressiveCopyingGenerator,
-    is_copying_model,
-)
+from fairseq_ssl.generation.copying_search import AggressiveCopyingGenerator, is_copying_model
 from fairseq_ssl.options import option
 from fairseq_ssl.tasks.translation_mixins import (
+    AggressiveConfig,
     AveragedValidationMixin,
     CopyingMixin,
-    RightToLeftConfig,
     RightToLeftMixin,
     register_task,
 )
@@ -39,7 +30,7 @@ CHECK_SENTENCES = 1000
 
 
 @dataclass
-class CopyingTranslationConfig(RightToLeftConfig):
+class CopyingTranslationConfig(AggressiveConfig):
     """Options of fairseq's translation task, of truncation and of initialization."""
 
     truncate_source_words: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
@@ -67,7 +58,6 @@ class CopyingTranslationConfig(RightToLeftConfig):
         "PoDA, table 9",
         usual="random",
     )
-    aggressive: bool = option(False, AGGRESSIVE_HELP)
 
 
 @register_task("copying_translation", dataclass=CopyingTranslationConfig)

@@ -292,15 +292,10 @@ class EditLabelingTask(FairseqTask):
         )
 
     def build_generator(
-        self,
-        models: Sequence[Any],
-        args: Any,
-        seq_gen_cls: Any = None,
-        extra_gen_cls_kwargs: dict[str, Any] | None = None,
-        prefix_allowed_tokens_fn: Any = None,
+        self, models: Sequence[Any], args: Any, *_: Any, **options: Any
     ) -> EditGenerator:
-        """Build an `EditGenerator`. `seq_gen_cls` and `prefix_allowed_tokens_fn` are ignored."""
-        language_model = (extra_gen_cls_kwargs or {}).get("lm_model")
+        """Build an `EditGenerator`. Other classes of generators are ignored."""
+        language_model = (options.get("extra_gen_cls_kwargs") or {}).get("lm_model")
         return build_edit_generator(
             models, self.dictionary, self.edits, self.cfg, args, language_model
         )

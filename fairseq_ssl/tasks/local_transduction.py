@@ -1,40 +1,27 @@
 """Translation between texts that differ in few tokens, with aggressive decoding (PBD)."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.copying_search import (
-    AGGRESSIVE_HELP,
-    AggressiveGenerator,
-    is_copying_model,
-)
-from fairseq_ssl.options import option
+from fairseq_ssl.generation.copying_search import AggressiveGenerator, is_copying_model
 from fairseq_ssl.tasks.translation_mixins import (
-    RightToLeftConfig,
+    AggressiveConfig,
     RightToLeftMixin,
     register_task,
     reject_attention,
 )
 
 
-@dataclass
-class LocalTransductionConfig(RightToLeftConfig):
-    """Options of fairseq's translation task, and of decoding."""
-
-    aggressive: bool = option(False, AGGRESSIVE_HELP)
-
-
-@register_task("local_transduction", dataclass=LocalTransductionConfig)
+@register_task("local_transduction", dataclass=AggressiveConfig)
 class LocalTransductionTask(RightToLeftMixin, TranslationTask):
     """fairseq's translation task with aggressive decoding, which uses the source as a draft.
 
     It also decodes models trained with `--task translation`.
     """
 
-    cfg: LocalTransductionConfig
+    cfg: AggressiveConfig
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any

@@ -187,7 +187,7 @@ class ReconstructionTranslationTask(TranslationTask):
     ) -> Any:
         """Translate the monolingual sentences, then train on the batch and the candidates."""
         candidates = {}
-        weight = criterion.weight(update_num)
+        weight = criterion.schedule.at(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
             if name in sample and weight:
                 hypotheses = self._translate(sample[name], model, direction)

@@ -302,12 +302,10 @@ class SemiSupervisedClassificationTask(FairseqTask):
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
-        teacher = None if online else self._labels_of_teacher(folder, names)
+        teacher: Any = None if online else self._labels_of_teacher(folder, names)
         if teacher is None and not online:
             logger.info(f"{folder} has no class probabilities of {split}. Using its labels.")
-            teacher = ConcatDataset(
-                [np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]]
-            )
+            teacher = np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]
         view_names = [PIECES, WORDS] if online else [PIECES]
         limit = self.teacher.max_positions() if online else None
         views = concat_views([self._views(name, view_names) for name in names])

@@ -11,11 +11,7 @@ from fairseq.tasks.translation import TranslationConfig
 
 from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
 from fairseq_ssl.errors import reject_options
-from fairseq_ssl.generation.copying_search import (
-    CopyingGenerator,
-    CopyingScorer,
-    is_copying_model,
-)
+from fairseq_ssl.generation.copying_search import CopyingGenerator, CopyingScorer, is_copying_model
 from fairseq_ssl.options import checked, option
 
 logger = logging.getLogger(__name__)
@@ -34,6 +30,18 @@ class RightToLeftConfig(TranslationConfig):
         "reads this option from the checkpoint and prints hypotheses and references in reversed "
         "order",
         usual="left to right",
+    )
+
+
+@dataclass
+class AggressiveConfig(RightToLeftConfig):
+    """Options of fairseq's translation task, of the target direction and of the search."""
+
+    aggressive: bool = option(
+        False,
+        "use aggressive decoding: greedy search in fewer steps, which verifies the source as a "
+        "draft; the output is that of greedy search, up to rounding; needs --beam 1 and a joint "
+        "dictionary",
     )
 
 
@@ -174,11 +182,7 @@ class AveragedValidationMixin:
         if ema_model is None:
             return super().valid_step(sample, model, criterion, **options)  # type: ignore[misc]
         if self.cfg.eval_bleu and ema_model is not self._bleu_model:
-            self._set_bleu_model(ema_model)
+            settings = Namespace(**json.loads(self.cfg.eval_bleu_args))
+            self.sequence_generator = self.build_generator([ema_model], settings)  # type: ignore[attr-defined]
+            self._bleu_model = ema_model
         return super().valid_step(sample, ema_model, criterion, **options)  # type: ignore[misc]
-
-    def _set_bleu_model(self, model: Any) -> None:
-        """Build the generator of --eval-bleu for `model`."""
-        settings = Namespace(**json.loads(self.cfg.eval_bleu_args))
-        self.sequence_generator = self.build_generator([model], settings)  # type: ignore[attr-defined]
-        self._bleu_model = model

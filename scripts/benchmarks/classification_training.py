@@ -26,12 +26,14 @@ from fairseq.data import Dictionary  # noqa: E402
 from fairseq_ssl.criterions import classification_cross_entropy as losses  # noqa: E402
 from fairseq_ssl.criterions.classification_cross_entropy import ImitationCrossEntropy  # noqa: E402
 from fairseq_ssl.models.recurrent_models import LstmClassifier, LstmClassifierConfig  # noqa: E402
+from fairseq_ssl.modules import window_classifiers  # noqa: E402
 from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
 from fairseq_ssl.optim.adam import RowAdam  # noqa: E402
 
 GOALS = {"adv": 0.40, "vat": 0.30, "1": 15.0, "2": 7.0, "3": 3.5, "4": 2.5}
 BF16 = "bf16"
-FORMS = {"auto": None, "types": True, "convolution": False}
+FORMS = {"auto": window_classifiers.MAX_TYPE_TOKEN_RATIO, "types": 2, "convolution": 0}
+"""Maximum ratio of distinct subwords at which each of them is projected once."""
 CLASSES = 2
 
 
@@ -101,7 +103,7 @@ def trainer(what: str, args: Any) -> harness.Run:
         windows = range(1, int(what) + 1)
         sizes = (args.vocabulary, CLASSES, windows, 1, args.channels, args.channels)
         imitators = Imitators(*sizes, sparse_gradients=args.sparse_gradients)
-        imitators.by_types = FORMS[args.form]
+        window_classifiers.MAX_TYPE_TOKEN_RATIO = FORMS[args.form]
         model: nn.Module = Pieces(imitators)
         criterion: Any = ImitationCrossEntropy(task)
         batch["net_input"] = {"piece_tokens": tokens}

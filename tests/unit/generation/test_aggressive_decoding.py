@@ -223,10 +223,11 @@ def test_finished_sentences_are_removed_from_the_batch() -> None:
 
 def built(model: Any, target: Dictionary | None = None, **options: Any) -> Any:
     """Return the task's generator for the arguments of --eval-bleu."""
-    from fairseq_ssl.tasks.local_transduction import LocalTransductionConfig, LocalTransductionTask
+    from fairseq_ssl.tasks.local_transduction import LocalTransductionTask
+    from fairseq_ssl.tasks.translation_mixins import AggressiveConfig
 
     words = model.decoder.dictionary
-    cfg = LocalTransductionConfig(aggressive=True)
+    cfg = AggressiveConfig(aggressive=True)
     task = LocalTransductionTask(cfg, words, words if target is None else target)
     return task.build_generator([model], Namespace(beam=1, **options))
 

@@ -147,7 +147,7 @@ def test_evaluation_does_not_depend_on_the_batch(kind: str) -> None:
 def test_incremental_steps_equal_the_full_forward(kind: str) -> None:
     stack, sizes = built(kind).eval(), KINDS[kind]
     states = torch.randn(3, 40, sizes.dim)
-    positions = Rows(*states.shape[:2], None)
+    positions = Rows(3, 40, None)
     whole = positions.pad(stack(positions.pack(states), positions))
     past = torch.zeros(3, stack.cache_size, stack.width)
     for step in range(40):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fairseq_ssl.modules import window_classifiers
 from fairseq_ssl.modules.window_classifiers import Imitators, RandomImitators
 
 PAD, VOCABULARY, CLASSES = 1, 30, 3
@@ -37,11 +38,11 @@ def plain(model: Imitators, number: int, text: list[int]) -> Tensor:
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("by_types", [True, False])
-def test_windows_equal_the_reference(by_types: bool) -> None:
+@pytest.mark.parametrize("max_ratio", [0, 2])
+def test_windows_equal_the_reference(max_ratio: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows at the ends of a text contain zeros, whether or not a batch has padding."""
+    monkeypatch.setattr(window_classifiers, "MAX_TYPE_TOKEN_RATIO", max_ratio)
     model = made(1, 3)
-    model.by_types = by_types
     for tokens in (TOKENS, TOKENS[:1], TOKENS[1:, :3]):
         found = model(tokens)
         texts = [[int(one) for one in row if one != PAD] for row in tokens]
@@ -62,11 +63,11 @@ def test_alpha_is_the_log_of_the_mean_probability() -> None:
     torch.testing.assert_close(alphas.exp().sum(-1), torch.ones(2, 3))
 
 
-def test_both_implementations_have_the_same_gradients() -> None:
+def test_both_implementations_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     gradients = []
-    for by_types in (True, False):
+    for max_ratio in (0, 2):
+        monkeypatch.setattr(window_classifiers, "MAX_TYPE_TOKEN_RATIO", max_ratio)
         model = made(1, 2, 4)
-        model.by_types = by_types
         loss = sum(functional.log_softmax(one, -1)[:, 0].sum() for one in model(TOKENS).logits)
         assert isinstance(loss, Tensor)
         loss.backward()  # type: ignore[no-untyped-call]
