@@ -229,7 +229,7 @@ def add_format(parser: Options) -> None:
 def add_references(parser: Options, required: bool = True) -> None:
     """Add the repeatable option --reference."""
     what = "references, one sentence per line, .gz by suffix; repeat for more references"
-    default = None if required else []
+    default: list[Path] | None = None if required else []
     add_path(parser, "--reference", what, action="append", required=required, default=default)
 
 
