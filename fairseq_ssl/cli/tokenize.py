@@ -13,7 +13,7 @@ from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.io.outputs import exclusive, write_signature
 from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import Preprocessing, preprocessor, train_truecaser
+from fairseq_ssl.text.tokenization import MosesRules, preprocessor, train_truecaser
 
 EXAMPLES = """\
   fairseq-ssl tokenize --moses de < train.de > train.tok.de
@@ -27,10 +27,15 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tokenize`` to the parser."""
     options.add_input(parser, "text; tokenized text without --moses", "file")
-    names = ["moses", "aggressive_dash_splits", "no_escape", "normalize"]
-    add_options(parser, Preprocessing, names)
+    add_options(parser, MosesRules)
     truecasing = parser.add_argument_group("truecasing").add_mutually_exclusive_group()
-    add_options(truecasing, Preprocessing, ["truecase"])
+    options.add_path(
+        truecasing,
+        "--truecase",
+        "write the first word of each sentence, and words in an unseen case, in their most "
+        "frequent case; MODEL is an output of --train-truecase or of Moses",
+        "MODEL",
+    )
     options.add_path(
         truecasing,
         "--train-truecase",
@@ -44,23 +49,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the tokenized and truecased input, line by line, or a truecasing model."""
-    config = Preprocessing(**passed(args, Preprocessing))
-    if not (config.moses or config.truecase or args.train_truecase):
+    rules = MosesRules(**passed(args, MosesRules))
+    if not (rules.moses or args.truecase or args.train_truecase):
         raise UsageError("Pass --moses, --truecase or --train-truecase.")
     if args.train_truecase and args.output:
         raise UsageError("--train-truecase writes a model and no text. Drop --output.")
-    options.check_output(args.output or args.train_truecase, args.file, config.truecase)
+    options.check_output(args.output or args.train_truecase, args.file, args.truecase)
     lines = options.input_lines(args.file)
-    if config.moses or config.truecase:
-        lines = parallel_map(lines, args.jobs, preprocessor, config)
+    if rules.moses or args.truecase:
+        lines = parallel_map(lines, args.jobs, preprocessor, rules, args.truecase)
     if args.train_truecase:
         with exclusive(args.train_truecase):
-            _train(args, lines, config.rules())
+            _train(args, lines, rules.parameters())
         return
-    parameters, files = config.rules(), {}
-    if config.truecase:
-        parameters["truecase_digest"] = content_digest(config.truecase)
-        files["truecase"] = str(config.truecase)
+    parameters, files = rules.parameters(), {}
+    if args.truecase:
+        parameters["truecase_digest"] = content_digest(args.truecase)
+        files["truecase"] = str(args.truecase)
     options.write_lines(lines, args.output, Signature("tokenize", parameters, files))
 
 

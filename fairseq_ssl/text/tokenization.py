@@ -283,8 +283,8 @@ def truecaser(model: str | Path) -> LineRewriter:
 
 
 @dataclass(frozen=True)
-class Preprocessing:
-    """Options of `preprocessor`."""
+class MosesRules:
+    """Language and rules of the Moses tokenizer. Without a language, text is tokenized already."""
 
     moses: str | None = option(
         None,
@@ -299,20 +299,14 @@ class Preprocessing:
     normalize: bool = option(
         False, "normalize quotes, dashes and spaces with Moses' punctuation normalizer first"
     )
-    truecase: Path | None = option(
-        None,
-        "write the first word of each sentence, and words in an unseen case, in their most "
-        "frequent case; MODEL is an output of --train-truecase or of Moses",
-        metavar="MODEL",
-    )
 
     def __post_init__(self) -> None:
         for name in ("aggressive_dash_splits", "no_escape", "normalize"):
             if getattr(self, name) and not self.moses:
                 raise UsageError(f"`{name}` needs `moses`.")
 
-    def rules(self) -> dict[str, Any]:
-        """Return the language and the rules of `moses_tokenizer`, or {} without a language."""
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of `moses_tokenizer` and of signatures, {} without a language."""
         if not self.moses:
             return {}
         return {
@@ -323,12 +317,12 @@ class Preprocessing:
         }
 
 
-def preprocessor(config: Preprocessing) -> LineRewriter:
-    """Return a function that tokenizes a line, if `moses` is a language, and then truecases it."""
-    tokenize = moses_tokenizer(*config.rules().values()) if config.moses else str
-    if config.truecase is None:
+def preprocessor(rules: MosesRules, truecase: str | Path | None = None) -> LineRewriter:
+    """Return a function that tokenizes a line, and then truecases it with a truecasing model."""
+    tokenize = moses_tokenizer(*rules.parameters().values()) if rules.moses else str
+    if truecase is None:
         return tokenize
-    cased = truecaser(config.truecase)
+    cased = truecaser(truecase)
     return lambda line: cased(tokenize(line))
 
 
