@@ -27,6 +27,7 @@ case "$SCALE" in
   tiny)
     TASKS="${TASKS:-digits}" LABELED="${LABELED:-16}" UNLABELED="${UNLABELED:-0 16}"
     WEIGHTS="${WEIGHTS:-0.2}" SEEDS="${SEEDS:-1}" EPOCHS="${EPOCHS:-3}" TEST="${TEST:-32}"
+    DECODING_FLAGS="${DECODING_FLAGS---max-len-b 10}" # barely trained models do not generate </s>
     ;;
   small)
     TASKS="${TASKS:-digits memorize text}" SEEDS="${SEEDS:-1 2 3 4 5}"

@@ -49,7 +49,7 @@ case "$SCALE" in
     MAX_SHIFT="${MAX_SHIFT:-8}"
     UPDATES="${UPDATES:-100}"
     INTERPOLATE_UPDATES="${INTERPOLATE_UPDATES:-$UPDATES}"
-    SWAPPED_LINES="${SWAPPED_LINES:-100}"
+    SWAPPED_LINES="${SWAPPED_LINES:-25}"
     OFFSETS="${OFFSETS:-0,2,4,8}" INTERPOLATE_OFFSETS="${INTERPOLATE_OFFSETS:-0,2,4,8}"
     LENGTH_ENDS="${LENGTH_ENDS:-2,4,6,8}"
     INTERPOLATE_LENGTH_ENDS="${INTERPOLATE_LENGTH_ENDS:-8,12,16}"
@@ -60,7 +60,7 @@ case "$SCALE" in
     TRAINING=(--arch shape_transformer_tiny --share-all-embeddings
       --encoder-normalize-before --decoder-normalize-before
       --optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 50
-      --max-tokens "$(divided 1000 GPUS)" --save-interval-updates "$interval" --keep-interval-updates "$AVERAGE")
+      --max-tokens "$(divided 400 GPUS)" --save-interval-updates "$interval" --keep-interval-updates "$AVERAGE")
     PASSES="${PASSES:-1}" SHIFTS="${SHIFTS:-8}" LINES_UPDATES="${LINES_UPDATES:-$UPDATES}"
     LINES_TRAINING=()
     ;;

@@ -62,7 +62,7 @@ def test_plain_fairseq_loads_it_without_the_plug_in(
 @pytest.mark.slow
 def test_training_continued_with_shifts_is_exported(toy_data: Path, tmp_path: Path) -> None:
     once = ("--no-epoch-checkpoints", "--max-update")
-    train(toy_data, tmp_path / "first", "--shape-positions", "absolute", *once, "60")
+    train(toy_data, tmp_path / "first", "--shape-positions", "absolute", *once, "30")
     first = tmp_path / "first/checkpoint_last.pt"
     shifts = ("--shape-max-shift", "8", "--shape-shared-shift", "--shape-shift-warmup", "10")
     start = ("--finetune-from-model", str(first))

@@ -5,17 +5,19 @@ import os
 import sys
 
 WITH_FAIRSEQ = {
-    *("analyze", "average", "back-translate", "classify label", "classify predict", "correct"),
-    *("edits prepare", "edits tune", "export", "learned-filter", "position-data"),
-    "rerank features",
+    *("analyze", "average", "back-translate", "classify label", "classify predict"),
+    *("classify prepare", "correct", "edits prepare", "edits tune", "export", "learned-filter"),
+    *("position-data", "rerank features"),
 }
-"""Verbs of `fairseq-ssl` that load models or binarized data."""
+"""Verbs of `fairseq-ssl` that load models, or read or write binarized data."""
 
 
 def server(command: str, *words: str) -> str | None:
     """Return the name of the server that runs a command, or None if it must run itself."""
     if command == "python":
         script = words[0] if words else ""
+        if script == os.path.realpath(f"{__file__}/../../../examples/common/build_record.py"):
+            return "records"
         if "/examples/" in script:
             return "text"
         is_served = "/scripts/benchmarks/" in script or script.endswith(".registers.py")

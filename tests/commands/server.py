@@ -4,7 +4,8 @@ The imports take longer than most commands of tests. The server `fairseq` has im
 the package. The server `stock`, its fork, has not imported the package: it runs torchrun and
 fairseq-hydra-train, which reads options before it imports the package. The server `text` has
 imported what verbs and recipes without torch need, because torch would change how they start
-processes. `client.py`, which replaces a command, sends its arguments, environment, folder and three
+processes. The server `records`, its small fork, runs build_record.py, twice for each target of a
+recipe. `client.py`, which replaces a command, sends its arguments, environment, folder and three
 open files. The fork adopts them and calls the entry point. Tests of the commands themselves, or
 that kill them, run the real ones with ``environment(REAL_COMMANDS="1")``.
 """
@@ -40,6 +41,7 @@ IMPORTS = {
     "text": ("numpy", "sacrebleu", "sentencepiece", "fairseq_ssl.metrics"),
 }
 """Modules that a server imports, by its name."""
+RECORDS = Path(__file__).resolve().parents[2] / "examples/common/build_record.py"
 
 
 def preload(name: str) -> None:
@@ -88,20 +90,30 @@ class Command(NamedTuple):
 
 def main(path: str) -> None:
     """Serve at the socket `path`, whose name is the server's, until the test closes stdin."""
+    if Path(path).name == "text":
+        sys.path.append(str(RECORDS.parent))
+        importlib.import_module(RECORDS.stem)
+        sys.path.pop()
+        _fork_server(path, "records")
     preload(Path(path).name)
-    gc.freeze()  # garbage collection in a fork would copy the memory it visits
     if Path(path).name == "fairseq":
-        stock = _listen(str(Path(path).with_name("stock")))
-        if os.fork() == 0:
-            _serve(stock)
-            return
-        stock.close()
+        _fork_server(path, "stock")
     preload_package()
     gc.freeze()
     listening = _listen(path)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     _serve(listening)
+
+
+def _fork_server(path: str, name: str) -> None:
+    """Serve at a socket beside `path` in a fork, with the imports so far."""
+    gc.freeze()  # garbage collection in a fork would copy the memory it visits
+    listening = _listen(str(Path(path).with_name(name)))
+    if os.fork() == 0:
+        _serve(listening)
+        sys.exit()
+    listening.close()
 
 
 def _listen(path: str) -> socket.socket:
@@ -181,6 +193,9 @@ def _become(
         logging.root.handlers.clear()  # as before the import of fairseq, which creates one
     if name == "ssl":
         _end(importlib.import_module("fairseq_ssl.cli.main").main)
+    elif words[1:2] == [str(RECORDS)]:
+        sys.argv = words[1:]
+        _end(sys.modules[RECORDS.stem].main)
     elif name == "python":
         sys.executable = words[0]  # for benchmarks that start others
         sys.argv = words[1:]

@@ -72,7 +72,7 @@ def test_user_errors_of_spawned_processes_are_one_line(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ProcessRaisedException) as raised:
-        spawn(fail, (kind("--lr: 1 is wrong."),), nprocs=2)  # type: ignore[no-untyped-call]
+        spawn(fail, (kind("--lr: 1 is wrong."),), nprocs=1)  # type: ignore[no-untyped-call]
     monkeypatch.setattr(sys, "argv", ["/bin/fairseq-train"])
     _shorten_user_errors(sys.__excepthook__)(raised.type, raised.value, None)
     shown = capsys.readouterr().err

@@ -188,7 +188,7 @@ def losses(printed: str) -> list[float]:
 @pytest.mark.parametrize("arch", ["shape_transformer_tiny", "pointer_transformer_tiny"])
 @pytest.mark.slow
 def test_loss_curve_is_that_of_single_precision(arch: str, toy_data: Path, tmp_path: Path) -> None:
-    flags = ("--max-update", "60", "--log-interval", "20", "--no-epoch-checkpoints")
+    flags = ("--max-update", "30", "--log-interval", "10", "--no-epoch-checkpoints")
     single = losses(train(toy_data, tmp_path / "single", *flags, arch=arch))
     mixed = losses(train(toy_data, tmp_path / "mixed", *flags, "--amp", arch=arch))
     assert single[2] < 0.8 * single[0]

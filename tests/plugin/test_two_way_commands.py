@@ -40,7 +40,7 @@ def test_two_way_training_decoding_and_export(
     for languages in (("-s", "digits", "-t", "words"), ("-s", "words", "-t", "digits")):
         assert main([*words, *languages]) == 0
         assert torch.serialization.get_unsafe_globals_in_checkpoint(plain) == []
-        for flags in (("--beam", "2"), ("--score-reference",)):
+        for flags in (("--beam", "2", "--max-len-b", "20"), ("--score-reference",)):
             single = generated(run, data, plain, *languages, *flags)
             assert close(generated(run, data, two, *TASK, *languages, *flags), single)
     capsys.readouterr()

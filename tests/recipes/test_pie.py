@@ -69,7 +69,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 def tiny_settings(work: Path) -> dict[str, str]:
-    few = {"UPDATES": "150", "MAX_EPOCH": "1", "SETS": "test"}
+    few = {"UPDATES": "80", "MAX_EPOCH": "1", "SETS": "test"}
     return {"SCALE": "tiny", "WORK": str(work), **few}
 
 
