@@ -15,7 +15,7 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import UsageError, check_choice, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
-from fairseq_ssl.inference.loading import ConfiguredModel, check_fields, model_params
+from fairseq_ssl.inference.loading import ConfiguredModel, model_params
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks
 from fairseq_ssl.io.executors import Executor, worker_number
@@ -238,7 +238,6 @@ def back_translate(
     >>> back_translate(["ein Test"], "de-en.pt", data_dir="data-bin")  # doctest: +SKIP
     ['a test']
     """
-    check_fields(DecodingConfig, options)
     return load_model(DecodingConfig((model,), **options), engine=engine).translate(lines)
 
 
