@@ -25,7 +25,7 @@ text() { # KIND FOLDER SET
   if [[ "$1" == bytenet ]]; then
     words H "$out.generate" "$out.txt"
   else
-    into "$out.txt" fairseq-ssl postprocess "$out.generate" --field H --subwords sentencepiece
+    into "$out.txt" fairseq-ssl postprocess "$out.generate" --fairseq-lines H --subwords sentencepiece
   fi
   into "$out.bleu.json" sacrebleu "$WORK/raw/$3.$TARGET" -i "$out.txt" -w 2
 }

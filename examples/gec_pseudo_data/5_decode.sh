@@ -8,7 +8,7 @@ decode() { # SYSTEM SEED SET
   quietly "$out.log" into "$out.generate" fairseq-generate "$DATA/held-out/$3" --user-dir "$USER_DIR" \
     --task tagged_translation -s src -t trg --dataset-impl raw --gen-subset "$3" \
     --path "$(model "$1" "$2")" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000
-  into "$out.txt" fairseq-ssl postprocess "$out.generate" --field H --subwords subword-nmt
+  into "$out.txt" fairseq-ssl postprocess "$out.generate" --fairseq-lines H --subwords subword-nmt
 }
 
 headline "5/8 correcting with a beam of $BEAM"

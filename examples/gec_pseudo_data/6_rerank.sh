@@ -15,7 +15,7 @@ ensemble() { # SEEDS SET OUTPUT
     --path "$(paths "$FINAL" "$1")" --max-tokens 4000 \
     --beam "$BEAM" --nbest "$NBEST" --lenpen "$LENGTH_PENALTY"
   quietly "$3.log" run fairseq-ssl rerank merge "l2r=$3.generate" --subwords none -o "$3.nbest"
-  into "$3.txt" fairseq-ssl postprocess "$3.generate" --field H --subwords subword-nmt
+  into "$3.txt" fairseq-ssl postprocess "$3.generate" --fairseq-lines H --subwords subword-nmt
 }
 
 rerank() { # SEEDS SET INPUT OUTPUT

@@ -27,10 +27,10 @@ decode() { # TASK FOLD KIND SET ROUNDS
     --source-lang src --target-lang trg --path "$(model "$@")" --gen-subset "$4" \
     --batch-size "$DECODE_BATCH" "${flags[@]}"
   if [[ "$1" == gec ]]; then
-    into "$out.pieces" fairseq-ssl postprocess "$out.generate" --field H
+    into "$out.pieces" fairseq-ssl postprocess "$out.generate" --fairseq-lines H
     SOURCE="$WORK/raw/$4.src" into "$out.txt" bash -c "$JOIN < $(printf %q "$out.pieces")"
   else
-    into "$out.txt" fairseq-ssl postprocess "$out.generate" --field H
+    into "$out.txt" fairseq-ssl postprocess "$out.generate" --fairseq-lines H
   fi
 }
 

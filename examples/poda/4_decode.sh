@@ -19,7 +19,7 @@ decode() { # TASK AMOUNT KIND SEED SET; SEED all: ensemble of all seeds
     --source-lang src --target-lang trg --path "$(IFS=: && echo "${paths[*]}")" \
     --gen-subset "$5" --batch-size "$DECODE_BATCH" --beam "$BEAM" "${lengths[@]}" \
     ${DECODING_FLAGS:-}
-  into "$out.txt" fairseq-ssl postprocess "$out.generate" --field H
+  into "$out.txt" fairseq-ssl postprocess "$out.generate" --fairseq-lines H
 }
 
 each_set() { # TASK AMOUNT KIND SEED

@@ -16,7 +16,7 @@ decode() { # TASK FOLD MODEL SET
     --user-dir "$USER_DIR" "${form[@]}" --task local_transduction --source-lang src --target-lang trg \
     --path "$RUNS/$1.$2.$3/final.pt" --gen-subset "$4" --batch-size "$DECODE_BATCH" \
     --beam "$beam" --max-len-a 2 --max-len-b 10 ${DECODING_FLAGS:-}
-  into "$out.txt" fairseq-ssl postprocess "$out.generate" --field H --subwords "$subwords"
+  into "$out.txt" fairseq-ssl postprocess "$out.generate" --fairseq-lines H --subwords "$subwords"
 }
 
 headline "3/4 correcting"

@@ -10,7 +10,7 @@ decode() { # DATASET KIND SEED SET
   quietly "$out.log" into "$out.generate" fairseq-generate "$WORK/data/$1" --user-dir "$USER_DIR" \
     --path "$(model "$1" "$2" "$3")" --gen-subset "$4" --beam "$beam" \
     --max-len-a 1.5 --max-len-b 20 --max-tokens 4000
-  into "$out.txt" fairseq-ssl postprocess "$out.generate" --field H "${text[@]}"
+  into "$out.txt" fairseq-ssl postprocess "$out.generate" --fairseq-lines H "${text[@]}"
 }
 
 headline "3/5 decoding"

@@ -26,8 +26,8 @@ for dataset in $TRANSLATED; do
   headline "5/5 encoder states under shifts, $dataset (figure 6.3)"
   analyse "similarity.$dataset" shift-similarity "$dataset" --offsets "$offsets"
   headline "5/5 BLEU by length, $dataset (figure 6.4)"
-  analyse "lengths.$dataset" length-bleu "$dataset" --subset "$LENGTH_SPLITS" --ends "$lengths" \
+  analyse "lengths.$dataset" length-bleu "$dataset" --subset "$LENGTH_SPLITS" --length-bounds "$lengths" \
     --separator "$SEPARATOR" --beam "$BEAM" "${plain[@]}"
   headline "5/5 gold tokens, $dataset (figure 6.5)"
-  analyse "tokens.$dataset" token-wins "$dataset" --subset "$TOKEN_SPLITS" --ranks "$RANK_ENDS" --positions "$places"
+  analyse "tokens.$dataset" token-wins "$dataset" --subset "$TOKEN_SPLITS" --rank-bounds "$RANK_ENDS" --position-bounds "$places"
 done

@@ -18,7 +18,7 @@ best() { # SET l2r|r2l
 }
 
 ensembled() { # SET
-  finish "$OUT/d.1/$1" "$1" "$LISTS/$1.l2r.generate" --field H
+  finish "$OUT/d.1/$1" "$1" "$LISTS/$1.l2r.generate" --fairseq-lines H
 }
 
 # Merge the n-best lists of both orders without duplicates, in the subwords of the models.

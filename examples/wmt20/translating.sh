@@ -17,7 +17,7 @@ finish() { # OUT SET FILE FLAGS...
   local flags=()
   case "$SOURCE-$TARGET" in
     *-ja) flags=(--japanese-punctuation) ;;
-    ja-*) flags=(--unknown-to "|") ;;
+    ja-*) flags=(--replace-unk "|") ;;
     words-digits) ;;
     *)
       flags=(--copy-unknown --source "$TEXT/$2.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt"
@@ -34,5 +34,5 @@ translated() { # OUT SET MODELS FLAGS...
 
 translate() { # OUT SET MODELS FLAGS...
   search "$1" "$2" "$3" "${@:4}"
-  finish "$1" "$2" "$1.generate" --field H
+  finish "$1" "$2" "$1.generate" --fairseq-lines H
 }

@@ -71,7 +71,7 @@ class TranslationConfig(AnalysisConfig, Detokenization):
 class LengthBleuConfig(SplitsConfig, TranslationConfig):
     """Options of `score_by_length`."""
 
-    ends: tuple[int, ...] = option(
+    length_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
         "max length of each bucket, in source tokens without </s>; an additional bucket has longer "
         "sentences",
@@ -82,7 +82,7 @@ class LengthBleuConfig(SplitsConfig, TranslationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_bounds("ends", self.ends)
+        _check_bounds("length_bounds", self.length_bounds)
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class SwappedBleuConfig(TranslationConfig):
 class TokenWinsConfig(SplitsConfig):
     """Options of `compare_gold_tokens`."""
 
-    ranks: tuple[int, ...] = option(
+    rank_bounds: tuple[int, ...] = option(
         (5000, 15000, 25000),
         "last frequency rank of each row, 1 for the most frequent token in the training targets; "
         "an additional row has the remaining ranks",
         parse=integers,
         metavar="N,N,...",
     )
-    positions: tuple[int, ...] = option(
+    position_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
         "last position of each column, from 1; an additional column has the remaining positions",
         parse=integers,
@@ -119,8 +119,8 @@ class TokenWinsConfig(SplitsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_bounds("ranks", self.ranks)
-        _check_bounds("positions", self.positions)
+        _check_bounds("rank_bounds", self.rank_bounds)
+        _check_bounds("position_bounds", self.position_bounds)
 
 
 @dataclass(frozen=True)

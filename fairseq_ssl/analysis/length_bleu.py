@@ -81,7 +81,7 @@ def score_by_length(
     """
     config = config or LengthBleuConfig()
     checkpoints = checkpoint_paths(checkpoints, 2)
-    join, ends = line_detokenizer(config), config.ends
+    join, ends = line_detokenizer(config), config.length_bounds
     separator, tokenize = config.separator, config.tokenize
 
     def plain(line: str) -> str:
@@ -113,7 +113,7 @@ def score_by_length(
     parameters = {
         "subset": config.subset,
         **config.parameters(),
-        "ends": list(config.ends),
+        "ends": list(ends),
         "sacrebleu": runs[baseline][0]["sacrebleu"],
         "checkpoint_digest": checkpoint_digest(checkpoints),
     }

@@ -77,7 +77,8 @@ def compare_gold_tokens(
         progress: called with the number of sentences scored.
     """
     config = config or TokenWinsConfig()
-    subsets, ranks, positions = config.subsets, config.ranks, config.positions
+    subsets = config.subsets
+    ranks, positions = config.rank_bounds, config.position_bounds
     checkpoints = checkpoint_paths(checkpoints, 2)
     if len({len(paths) for paths in checkpoints.values()}) > 1:
         raise UsageError(

@@ -15,12 +15,12 @@ from fairseq_ssl.options import add_options, options_of, passed
 EXAMPLES = """\
   fairseq-ssl analyze length-bleu data-bin/extrapolate -o lengths --subset valid,test \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt -c relative=runs/relative.pt
-  fairseq-ssl analyze length-bleu data-bin/interpolate -o lengths --ends 100,150,200,250 \\
+  fairseq-ssl analyze length-bleu data-bin/interpolate -o lengths --length-bounds 100,150,200,250 \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt
   fairseq-ssl analyze swapped-bleu data-bin/interpolate -o swapped --lines 500 --beam 1 \\
       -c absolute=runs/absolute.1.pt -c absolute=runs/absolute.2.pt -c shifted=runs/shifted.1.pt
-  fairseq-ssl analyze token-wins data-bin/interpolate -o wins --positions 100,200,300,400,500 \\
-      -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt
+  fairseq-ssl analyze token-wins data-bin/interpolate -o wins \\
+      --position-bounds 100,200,300,400,500 -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt
   fairseq-ssl analyze shift-similarity data-bin -o similarity --offsets 0,50,100 \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt"""
 

@@ -20,13 +20,13 @@ from fairseq_ssl.text.postprocessing import (
 from fairseq_ssl.text.vocabulary import read_counts
 
 EXAMPLES = """\
-  fairseq-ssl postprocess generate.txt --field H > hyp.bpe.de
-  fairseq-ssl postprocess generate.txt --field H --subwords subword-nmt --moses de > hyp.de
+  fairseq-ssl postprocess generate.txt --fairseq-lines H > hyp.bpe.de
+  fairseq-ssl postprocess generate.txt --fairseq-lines H --subwords subword-nmt --moses de > hyp.de
   fairseq-ssl postprocess hyp.bpe.de --copy-unknown --source test.bpe.en \\
       --source-dict data-bin/dict.en.txt --target-dict data-bin/dict.de.txt \\
       --subwords sentencepiece --detruecase --moses de > hyp.de
   fairseq-ssl postprocess hyp.bpe.ja --subwords sentencepiece --japanese-punctuation > hyp.ja
-  fairseq-ssl postprocess hyp.bpe.en --unknown-to '|' --subwords sentencepiece > hyp.en"""
+  fairseq-ssl postprocess hyp.bpe.en --replace-unk '|' --subwords sentencepiece > hyp.en"""
 
 COPYING = ("source", "source_dict", "target_dict")
 ORDER = " ".join(map(flag, options_of(Postprocessing)))
@@ -34,7 +34,7 @@ ORDER = " ".join(map(flag, options_of(Postprocessing)))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the input, the output and an option for each post-processing step."""
-    what = "output of a model, one sentence per line, or with --field output of fairseq-generate"
+    what = "output of a model, one sentence per line, or of fairseq-generate with --fairseq-lines"
     options.add_input(parser, what, "file")
     options.add_output_or_stdout(parser)
     steps = parser.add_argument_group(
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> None:
     process = postprocessor(config)
     lines = options.input_lines(args.file)
     name = "stdin" if str(file) == options.STDIN else str(file)
-    if config.field:
-        lines = read_generated_lines(lines, config.field, name)
+    if config.fairseq_lines:
+        lines = read_generated_lines(lines, config.fairseq_lines, name)
     copies = None
     if config.copy_unknown:
         dictionaries = args.source_dict, args.target_dict

@@ -25,7 +25,7 @@ EXAMPLES = """\
       --baseline before.txt --by level --levels levels.txt --figure levels.png
   fairseq-ssl score gleu corrected.txt --source dev.src --reference dev.ref0 --reference dev.ref1
   fairseq-ssl score rouge summaries.txt --reference test.trg --stem --sentence-mark '<q>'
-  fairseq-ssl postprocess test.generate --field H \\
+  fairseq-ssl postprocess test.generate --fairseq-lines H \\
       | fairseq-ssl score rouge - --reference test.trg --format json
   fairseq-ssl score chrf ours=seed1.de ours=seed2.de theirs=other.de --reference test.de \\
       --word-order 2 --baseline before.de"""

@@ -188,7 +188,7 @@ def drop_token(line: str, token: str) -> str:
 class Postprocessing:
     """Steps of postprocessing, in their order."""
 
-    field: str | None = option(
+    fairseq_lines: str | None = option(
         None,
         "extract sources (S), targets (T) or best hypotheses (H) from output of fairseq-generate, "
         "in the order of the data",
@@ -203,7 +203,7 @@ class Postprocessing:
         None, "token to remove, such as the <sep> of joined sentences", metavar="TOKEN"
     )
     subwords: str = subwords_option("none")
-    unknown_to: str | None = option(
+    replace_unk: str | None = option(
         None,
         "text that replaces each remaining <unk> (thesis, Ja-En: a vertical bar)",
         metavar="TEXT",
@@ -233,8 +233,8 @@ def postprocessor(config: Postprocessing) -> LineRewriter:
     if config.drop is not None:
         steps.append(partial(drop_token, token=config.drop))
     steps.append(subword_joiner(config.subwords))
-    if config.unknown_to is not None:
-        steps.append(partial(replace_unknown, text=config.unknown_to))
+    if config.replace_unk is not None:
+        steps.append(partial(replace_unknown, text=config.replace_unk))
     if config.detruecase:
         steps.append(detruecaser())
     if config.moses:

@@ -85,13 +85,13 @@ MODEL_TARGETS = {
         "analyze length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
         "--subwords none --device cpu -o {out}",
         BINARIZED,
-        ("--ends", "--max-tokens"),
+        ("--length-bounds", "--max-tokens"),
     ),
     "analyze.token-wins": Target(
         "analyze token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
         "--device cpu -o {out}",
         BINARIZED,
-        ("--ranks", "--positions"),
+        ("--rank-bounds", "--position-bounds"),
     ),
     "analyze.swapped-bleu": Target(
         "analyze swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "

@@ -143,7 +143,7 @@ TARGETS |= {
         ("--normalize", "--no-escape", "--aggressive-dash-splits"),
     ),
     "postprocess.field": Target(
-        "postprocess {text} --field H --subwords subword-nmt --moses de -o {out}",
+        "postprocess {text} --fairseq-lines H --subwords subword-nmt --moses de -o {out}",
         {"text": FOUND},
     ),
     "postprocess.subwords": Target(

@@ -19,8 +19,8 @@ from tests.cli.rewriting import refused
 from tests.conftest import train
 
 PNG = b"\x89PNG"
-LENGTHS = ("--ends", "2,4", "--subwords", "none", "--beam", "1")
-TOKENS = ("--ranks", "6", "--positions", "2,4")
+LENGTHS = ("--length-bounds", "2,4", "--subwords", "none", "--beam", "1")
+TOKENS = ("--rank-bounds", "6", "--position-bounds", "2,4")
 
 
 @pytest.fixture(scope="module")

@@ -41,13 +41,13 @@ def test_all_steps_in_their_order(
 ) -> None:
     file, output = tmp_path / "hyp", tmp_path / "out"
     file.write_text("▁die <unk> - L inie <unk> ▁, ▁&quot; ▁gut ▁&quot; ▁.\n<unk>\n", "utf-8")
-    words = ["--moses", "de", "--detruecase", "--unknown-to", "|", *copying]
+    words = ["--moses", "de", "--detruecase", "--replace-unk", "|", *copying]
     command = ["postprocess", str(file), *words, "--subwords", "sentencepiece", "-o", str(output)]
     assert main(command) == 0
     assert output.read_text(encoding="utf-8") == 'Die δ-Linie|, "gut".\n|\n'
     assert "1 <unk> replaced by source tokens, 2 <unk> kept" in capsys.readouterr().err
     signature = json.loads(output.with_name("out.json").read_text(encoding="utf-8"))
-    assert signature["unknown_to"] == "|"
+    assert signature["replace_unk"] == "|"
     assert "japanese_punctuation" not in signature
 
 
@@ -56,9 +56,9 @@ def test_each_step_alone(
 ) -> None:
     line = "das <unk> ▁Haus@@ tor , マダム (Madam). ja . nein"
     for words, wanted in {
-        ("--unknown-to", "|"): line.replace("<unk>", "|"),
-        ("--unknown-to", "none"): line.replace("<unk>", "none"),
-        ("--unknown-to", ""): line.replace("<unk>", ""),
+        ("--replace-unk", "|"): line.replace("<unk>", "|"),
+        ("--replace-unk", "none"): line.replace("<unk>", "none"),
+        ("--replace-unk", ""): line.replace("<unk>", ""),
         ("--subwords", "subword-nmt"): line.replace("@@ ", ""),
         ("--subwords", "sentencepiece"): "das<unk> Haus@@tor,マダム(Madam).ja.nein",
         ("--drop", "<unk>"): line.replace("<unk> ", ""),
@@ -83,7 +83,7 @@ def test_hypotheses_come_best_first_and_in_order(
 ) -> None:
     file = tmp_path / "generate.txt"
     file.write_text(GENERATED, encoding="utf-8")
-    words = ("postprocess", file, "--field")
+    words = ("postprocess", file, "--fairseq-lines")
     assert shown(capsys, *words, "S") == "▁Yes\n▁A ▁dog .\n"
     joined = ("--subwords", "sentencepiece")
     assert shown(capsys, *words, "T", *joined) == "Ja\nEin Hund.\n"

@@ -86,7 +86,7 @@ CASES = {
     "subwords encode": ("spm.model text", "spm2.model text"),
     "m2 to-text gold.m2": (*("", "--annotator 1", "--annotator 1 --types R:ORTH"),),
     "postprocess bpe --subwords": (
-        *("sentencepiece", "sentencepiece --unknown-to X", "sentencepiece --moses en"),
+        *("sentencepiece", "sentencepiece --replace-unk X", "sentencepiece --moses en"),
         *("none --detruecase", "sentencepiece --detruecase", "sentencepiece --drop <sep>"),
     ),
     "rerank apply nbest": ("--weight s=1", "--weight t=1", "--weight s=1 --nbest"),

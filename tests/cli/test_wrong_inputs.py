@@ -77,10 +77,10 @@ CASES = """
 2 | is the folder                | tokenize text --moses en -o .
 1 | missing                      | tokenize missing --moses en -o out
 1 | latin:2                      | tokenize latin --moses en -o out
-1 | H-1                          | postprocess gap.gen --field H -o out
-1 | H-0                          | postprocess text --field H -o out
-1 | cut.gen:2                    | postprocess cut.gen --field H -o out
-1 | digits.gen:2                 | postprocess digits.gen --field H -o out
+1 | H-1                          | postprocess gap.gen --fairseq-lines H -o out
+1 | H-0                          | postprocess text --fairseq-lines H -o out
+1 | cut.gen:2                    | postprocess cut.gen --fairseq-lines H -o out
+1 | digits.gen:2                 | postprocess digits.gen --fairseq-lines H -o out
 1 | latin:2                      | postprocess latin --subwords sentencepiece -o out
 2 | No step                      | postprocess text --subwords none
 1 | short                        | postprocess text COPY short

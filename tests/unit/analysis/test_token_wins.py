@@ -28,7 +28,7 @@ from tests.unit.inference import random_models
 from tests.unit.inference.random_models import binarized_split
 
 register()
-CONFIG = TokenWinsConfig(ranks=(3,), positions=(2,))
+CONFIG = TokenWinsConfig(rank_bounds=(3,), position_bounds=(2,))
 
 
 @pytest.fixture(scope="module")
