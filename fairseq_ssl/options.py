@@ -72,9 +72,9 @@ class Declaration:
         return f"{self.low:,} or more" + ("" if self.below is None else f", below {self.below:,}")
 
     def contains(self, value: float) -> bool:
-        """Return True if a number is in the range. NaN is in no range."""
+        """Return True if a number is finite and in the range."""
         return (
-            value == value
+            math.isfinite(value)
             and (self.low is None or value >= self.low)
             and (self.above is None or value > self.above)
             and (self.high is None or value <= self.high)
@@ -148,7 +148,7 @@ def _problem(declared: Field[Any], value: Any) -> str | None:
     number, what = _NUMBERS[kind]
     if not isinstance(value, number):
         return f"{value!r}. Expected {', '.join(filter(None, [what, expected]))}."
-    return None if declaration.contains(value) else f"{value}. Expected {expected}."
+    return None if declaration.contains(value) else f"{value}. Expected {expected or what}."
 
 
 _TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in (bool, int, float, str, Path)}
@@ -316,11 +316,7 @@ def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
 def check_fairseq(config: type[Any], values: Any) -> None:
     """Raise ConfigurationError if an option that a dataclass of fairseq declares is not valid."""
     for name, declared in options_of(config).items():
-        value = getattr(values, name, declared.default)
-        problem = _problem(declared, value)
-        if declared.metadata["option"].expected() and value in (-math.inf, math.inf):
-            problem = f"{value}. Expected a finite number."
-        if problem:
+        if problem := _problem(declared, getattr(values, name, declared.default)):
             raise ConfigurationError(f"{flag(name)} is {problem}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import logging
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
@@ -36,22 +35,6 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     def parse(word: str) -> int:
         value = parse_integer(word)
         if value is None or value < minimum or (maximum is not None and value > maximum):
-            raise argparse.ArgumentTypeError(f"{word} is out of range. Expected {expected}.")
-        return value
-
-    return parse
-
-
-def number(minimum: float, maximum: float, exclusive: bool = False) -> Callable[[str], float]:
-    """Return an argparse type for numbers in a range, which excludes the minimum if `exclusive`."""
-    expected = f"above {minimum}, up to {maximum}" if exclusive else f"{minimum} to {maximum}"
-
-    def parse(word: str) -> float:
-        try:
-            value = float(word)
-        except ValueError:
-            value = math.nan
-        if not minimum <= value <= maximum or (exclusive and value == minimum):
             raise argparse.ArgumentTypeError(f"{word} is out of range. Expected {expected}.")
         return value
 
