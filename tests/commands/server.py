@@ -4,10 +4,10 @@ The imports take longer than most commands of tests. The server `fairseq` has im
 the package. The server `stock`, its fork, has not imported the package: it runs torchrun and
 fairseq-hydra-train, which reads options before it imports the package. The server `text` has
 imported what verbs and recipes without torch need, because torch would change how they start
-processes. The server `records`, its small fork, runs build_record.py, twice for each target of a
-recipe. `client.py`, which replaces a command, sends its arguments, environment, folder and three
-open files. The fork adopts them and calls the entry point. Tests of the commands themselves, or
-that kill them, run the real ones with ``environment(REAL_COMMANDS="1")``.
+processes. The server `records`, its fork before these imports, runs build_record.py. `client.py`,
+which replaces a command, sends its arguments, environment, folder and three open files. The fork
+adopts them and calls the entry point. Tests of the commands themselves run the real ones with
+``environment(REAL_COMMANDS="1")``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 IMPORTS = {
-    "fairseq": (
+    "stock": (
         "fairseq.checkpoint_utils",
         "fairseq.options",
         "fairseq.sequence_generator",
@@ -38,10 +38,10 @@ IMPORTS = {
         "torch._dynamo",  # imported by every optimizer
         "torch.distributed.run",
     ),
+    "records": ("argparse", "difflib", "glob", "hashlib", "json", "shlex", "shutil", "dataclasses"),
     "text": ("numpy", "sacrebleu", "sentencepiece", "fairseq_ssl.metrics"),
 }
 """Modules that a server imports, by its name."""
-RECORDS = Path(__file__).resolve().parents[2] / "examples/common/build_record.py"
 
 
 def preload(name: str) -> None:
@@ -52,19 +52,12 @@ def preload(name: str) -> None:
     """
     for module in IMPORTS[name]:
         importlib.import_module(module)
-    if name == "fairseq":
+    if name == "stock":
         from fairseq.dataclass.configs import DatasetConfig
 
         DatasetConfig.__dataclass_fields__["num_workers"].default = 0
-    else:
+    elif name == "text":
         preload_verbs()
-
-
-def preload_package() -> None:
-    """Import the package, which registers its names after fairseq, as with --user-dir."""
-    from fairseq_ssl.io import executors
-
-    executors.cpu_count = lambda: 1
 
 
 def preload_verbs() -> None:
@@ -90,30 +83,24 @@ class Command(NamedTuple):
 
 def main(path: str) -> None:
     """Serve at the socket `path`, whose name is the server's, until the test closes stdin."""
-    if Path(path).name == "text":
-        sys.path.append(str(RECORDS.parent))
-        importlib.import_module(RECORDS.stem)
-        sys.path.pop()
-        _fork_server(path, "records")
-    preload(Path(path).name)
-    if Path(path).name == "fairseq":
-        _fork_server(path, "stock")
-    preload_package()
+    first = "stock" if Path(path).name == "fairseq" else "records"
+    preload(first)
+    gc.freeze()  # garbage collection in a fork would copy the memory it visits
+    listening = _listen(str(Path(path).with_name(first)))
+    if os.fork() == 0:
+        _serve(listening)
+        return
+    listening.close()
+    if first == "records":
+        preload("text")
+    from fairseq_ssl.io import executors  # registers its names after fairseq, as with --user-dir
+
+    executors.cpu_count = lambda: 1
     gc.freeze()
     listening = _listen(path)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     _serve(listening)
-
-
-def _fork_server(path: str, name: str) -> None:
-    """Serve at a socket beside `path` in a fork, with the imports so far."""
-    gc.freeze()  # garbage collection in a fork would copy the memory it visits
-    listening = _listen(str(Path(path).with_name(name)))
-    if os.fork() == 0:
-        _serve(listening)
-        sys.exit()
-    listening.close()
 
 
 def _listen(path: str) -> socket.socket:
@@ -193,9 +180,6 @@ def _become(
         logging.root.handlers.clear()  # as before the import of fairseq, which creates one
     if name == "ssl":
         _end(importlib.import_module("fairseq_ssl.cli.main").main)
-    elif words[1:2] == [str(RECORDS)]:
-        sys.argv = words[1:]
-        _end(sys.modules[RECORDS.stem].main)
     elif name == "python":
         sys.executable = words[0]  # for benchmarks that start others
         sys.argv = words[1:]

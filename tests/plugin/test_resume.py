@@ -130,7 +130,6 @@ def test_patience_counts_across_restarts(toy_data: Path, tmp_path: Path) -> None
 def test_a_learning_rate_that_depends_on_validations_resumes(
     toy_data: Path, tmp_path: Path
 ) -> None:
-    """It is halved after epoch 3, the second one in a row that is not better."""
     plateau = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5")
     flags = (*WORSE, *plateau, "--lr-patience", "1")
     train(toy_data, tmp_path / "whole", *flags, "--max-epoch", "4")
@@ -142,7 +141,7 @@ def test_a_learning_rate_that_depends_on_validations_resumes(
         ]["param_groups"][0]["lr"]
         for name in ("whole", "resumed")
     ]
-    assert rates[0] == rates[1] == 0.001 / 2
+    assert rates[0] == rates[1] == 0.001 / 2, "halved after two epochs that are not better"
     assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
 
 
