@@ -99,11 +99,6 @@ class UnknownCopies:
         return not (token in self.source_words and token in self.target_words)
 
 
-def replace_unknown(output: str, text: str) -> str:
-    """Replace each ``<unk>`` by `text`."""
-    return output.replace(UNKNOWN_WORD, text)
-
-
 JAPANESE = "々〆\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f」』\uff09〉》】"
 """Kana, kanji and closing brackets of Japanese text."""
 DIGIT = "0-9\uff10-\uff19"
@@ -192,7 +187,7 @@ def postprocessor(
         steps.append(partial(drop_token, token=drop))
     steps.append(subword_joiner(subwords))
     if unknown_to is not None:
-        steps.append(partial(replace_unknown, text=unknown_to))
+        steps.append(lambda line: line.replace(UNKNOWN_WORD, unknown_to))
     if detruecase:
         steps.append(detruecaser())
     if moses:
