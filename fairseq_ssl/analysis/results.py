@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +62,8 @@ class AnalysisResult(ABC):
 
 
 def check_bounds(name: str, bounds: Sequence[int]) -> None:
-    """Raise UsageError unless the upper bounds of buckets are increasing integers above 0."""
-    increasing = all(before < end for before, end in zip([0, *bounds], bounds, strict=False))
-    if not increasing or not all(isinstance(end, Integral) for end in bounds):
+    """Raise UsageError unless the upper bounds of buckets are increasing and above 0."""
+    if not all(before < end for before, end in zip([0, *bounds], bounds, strict=False)):
         raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers from 1.")
 
 
