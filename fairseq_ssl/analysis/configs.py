@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 from fairseq_ssl.errors import UsageError
@@ -143,7 +142,6 @@ class ShiftSimilarityConfig(AnalysisConfig):
 
 
 def _check_bounds(name: str, bounds: Sequence[int]) -> None:
-    """Raise UsageError unless the upper bounds of buckets are increasing integers above 0."""
-    increasing = all(before < end for before, end in zip([0, *bounds], bounds, strict=False))
-    if not increasing or not all(isinstance(end, Integral) for end in bounds):
+    """Raise UsageError unless the upper bounds of buckets are increasing and above 0."""
+    if not all(before < end for before, end in zip([0, *bounds], bounds, strict=False)):
         raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers from 1.")

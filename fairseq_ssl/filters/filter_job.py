@@ -300,10 +300,10 @@ class _FilterJob:
         The outputs stay open until the job ends, because closing a file releases its lock.
         """
         self.positions, self.rows, self.kept = state["positions"], state["rows"], state["kept"]
-        self.dropped = [
-            DropCount(drop["filter"], drop["count"], tuple(map(_restore_row, drop["examples"])))
-            for drop in state["dropped"]
-        ]
+        self.dropped = []
+        for drop in state["dropped"]:
+            rows = (DroppedRow(e["line"], tuple(e["text"]), e["score"]) for e in drop["examples"])
+            self.dropped.append(DropCount(drop["filter"], drop["count"], tuple(rows)))
         logger.warning("resuming after line %s", self.rows)
         if self.seen is None or self.chain.duplicates is None:
             return
@@ -322,7 +322,3 @@ class _FilterJob:
             yield from row_blocks(
                 files or [stdin_text()], self.names, self.positions, self.rows + 1
             )
-
-
-def _restore_row(state: Mapping[str, Any]) -> DroppedRow:
-    return DroppedRow(state["line"], tuple(state["text"]), state["score"])

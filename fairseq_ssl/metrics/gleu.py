@@ -119,7 +119,11 @@ class Gleu(ReferenceMetric):
         alone = [gleu_of(counts[:, annotator].sum(0)) for annotator in range(counts.shape[1])]
         if len(alone) == 1:
             return {self.name: alone[0]}
-        scores = sampled_scores(counts)
+        every = np.arange(len(counts))
+        scores = [
+            gleu_of(counts[every, _draw(sample, *counts.shape[:2])].sum(0))
+            for sample in range(SAMPLES)
+        ]
         return {
             self.name: float(np.mean(scores)),
             "standard deviation of samples": float(np.std(scores)),
@@ -151,15 +155,6 @@ class Gleu(ReferenceMetric):
     def _set_sources(self, sources: TextSource | None) -> None:
         self._source_label = text_label(sources, "the sources")
         self.sources = None if sources is None else text_lines(sources, self._source_label)
-
-
-def sampled_scores(counts: GleuCounts) -> list[float]:
-    """Return the score of each round from counts [sentences, annotators, 10]."""
-    lines, annotators = counts.shape[:2]
-    every = np.arange(lines)
-    return [
-        gleu_of(counts[every, _draw(sample, lines, annotators)].sum(0)) for sample in range(SAMPLES)
-    ]
 
 
 def gleu_counts(

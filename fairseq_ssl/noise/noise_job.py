@@ -281,8 +281,10 @@ class _NoiseJob(TextJob):
                     f"{kept} would be replaced by word counts, and was not written by this job. "
                     "Rename it, or choose another output."
                 )
-            write_counts(self._count_words(path), kept)
+            words = self._count_words(path)
+            kept.unlink(missing_ok=True)  # before its signature, so that a kill cannot mix them up
             write_signature(Signature("word-counts", {}, {"input": str(path), **made_of}), kept)
+            write_counts(words, kept)
 
         build_once(kept, lambda: is_done([kept], made_of), count)
         return read_counts(kept)

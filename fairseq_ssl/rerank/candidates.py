@@ -141,15 +141,12 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
     return np.asarray(np.rint(block * scale))
 
 
-def weighted_totals(candidates: Candidates, weights: Weights) -> IntegerArray:
-    """Return the exact weighted sum of scores of each candidate, [sentences, candidates]."""
-    sums: IntegerArray = candidates.scores @ weights.astype(np.float64)
-    return sums
-
-
 def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
-    """Return the index of the best candidate of each sentence. Ties go to the first one."""
-    indices: NDArray[np.intp] = weighted_totals(candidates, weights).argmax(1)
+    """Return the index of the best candidate of each sentence. Ties go to the first one.
+
+    The weighted sums are exact.
+    """
+    indices: NDArray[np.intp] = (candidates.scores @ weights.astype(np.float64)).argmax(1)
     return indices
 
 

@@ -167,10 +167,6 @@ MAX_PARTS = 1000
 ProgressCallback = Callable[[int], object]
 
 
-def ignore(trials: int) -> None:
-    """Do nothing. Default progress callback."""
-
-
 @dataclass(frozen=True)
 class WeightSearch:
     """Search method for weights from 0 to 1 that maximize the corpus score (thesis, eq. 5.2)."""
@@ -210,7 +206,7 @@ class WeightSearch:
         self,
         candidates: Candidates,
         statistics: CandidateStatistics,
-        done: ProgressCallback = ignore,
+        done: ProgressCallback = lambda trials: None,
     ) -> Weights:
         """Return the best weights. `done` is called with the number of points and starts tried."""
         if self.method == "grid":
@@ -234,7 +230,7 @@ def cross_validate(
     candidates: Candidates,
     statistics: CandidateStatistics,
     number: int,
-    done: ProgressCallback = ignore,
+    done: ProgressCallback = lambda trials: None,
 ) -> float:
     """Return the corpus score if each fold uses weights that are tuned on the other folds.
 
@@ -305,7 +301,7 @@ def feature_values(
     search: WeightSearch,
     candidates: Candidates,
     statistics: CandidateStatistics,
-    done: ProgressCallback = ignore,
+    done: ProgressCallback = lambda trials: None,
 ) -> dict[str, FeatureValue]:
     """Compute the ablation scores of all features, by name."""
     values = {}

@@ -116,11 +116,6 @@ class UnknownCopies:
         return not (token in self.source_words and token in self.target_words)
 
 
-def replace_unknown(output: str, text: str) -> str:
-    """Replace each ``<unk>`` by `text`."""
-    return output.replace(UNKNOWN_WORD, text)
-
-
 JAPANESE = "々〆\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f」』\uff09〉》】"
 """Kana, kanji and closing brackets of Japanese text."""
 DIGIT = "0-9\uff10-\uff19"
@@ -233,8 +228,8 @@ def postprocessor(config: Postprocessing) -> LineRewriter:
     if config.drop is not None:
         steps.append(partial(drop_token, token=config.drop))
     steps.append(subword_joiner(config.subwords))
-    if config.replace_unk is not None:
-        steps.append(partial(replace_unknown, text=config.replace_unk))
+    if (text := config.replace_unk) is not None:
+        steps.append(lambda line: line.replace(UNKNOWN_WORD, text))
     if config.detruecase:
         steps.append(detruecaser())
     if config.moses:

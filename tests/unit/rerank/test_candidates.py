@@ -22,7 +22,6 @@ from fairseq_ssl.rerank.candidates import (
     choices,
     equal_weights,
     named_weights,
-    weighted_totals,
     whole_weights,
 )
 from tests.unit.rerank.cases import block, texts
@@ -52,7 +51,7 @@ def test_sums_of_decimals_tie() -> None:
 @example([[400.0, 400.0, 400 / 3]], [SCORE_UNITS - 1] * 3)  # the largest sum of three scores
 def test_sums_are_exact(rows: list[list[float]], weights: list[int]) -> None:
     ours = block([rows])
-    found = weighted_totals(ours, np.array(weights))[0]
+    found = (ours.scores @ np.array(weights, np.float64))[0]
     for row, total in zip(ours.scores[0].tolist(), found.tolist(), strict=True):
         exact = sum(Fraction(w) * Fraction(score) for w, score in zip(weights, row, strict=True))
         assert Fraction(total) == exact

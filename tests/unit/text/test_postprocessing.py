@@ -9,8 +9,8 @@ import pytest
 from fairseq_ssl.text.postprocessing import (
     UnknownCopies,
     fix_japanese_punctuation,
+    postprocessor,
     remove_latin_brackets,
-    replace_unknown,
 )
 
 
@@ -107,4 +107,4 @@ def test_counts_are_summed_over_lines() -> None:
     copies("<unk> <unk>", "δ")
     copies("<unk>", "β")
     assert (copies.copied, copies.left) == (2, 1)
-    assert replace_unknown("a <unk> b<unk> unk", "|") == "a | b| unk"
+    assert postprocessor(unknown_to="|")("a <unk> b<unk> unk") == "a | b| unk"
