@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ssl.text.postprocessing import (
+    Postprocessing,
     UnknownCopies,
     fix_japanese_punctuation,
     postprocessor,
@@ -107,4 +108,4 @@ def test_counts_are_summed_over_lines() -> None:
     copies("<unk> <unk>", "δ")
     copies("<unk>", "β")
     assert (copies.copied, copies.left) == (2, 1)
-    assert postprocessor(unknown_to="|")("a <unk> b<unk> unk") == "a | b| unk"
+    assert postprocessor(Postprocessing(replace_unk="|"))("a <unk> b<unk> unk") == "a | b| unk"
