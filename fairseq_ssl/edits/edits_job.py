@@ -28,7 +28,7 @@ SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
 """Defaults in PIE: number of q-grams, max tokens of a q-gram, suffix transforms."""
 
 Result = TypeVar("Result")
-BlockResult = tuple[int, float, Result]
+CountedResult = tuple[int, float, Result]
 """Number of pairs of a block, fraction of the input read after it (0 to 1), and the result."""
 
 
@@ -79,7 +79,7 @@ class GramCounts:
 
 def _count_block_grams(
     max_ngram: int, transforms: Transforms | None, block: RowBlock
-) -> BlockResult[GramCounts]:
+) -> CountedResult[GramCounts]:
     """Count the q-grams inserted in a block of pairs, except the edits of `transforms`."""
     counts = GramCounts()
     for source, target in block.pairs():
@@ -87,7 +87,9 @@ def _count_block_grams(
     return counts.pairs, block.share, counts
 
 
-def _label_block(dictionary: EditDictionary, block: RowBlock) -> BlockResult[tuple[str, Coverage]]:
+def _label_block(
+    dictionary: EditDictionary, block: RowBlock
+) -> CountedResult[tuple[str, Coverage]]:
     """Return a line of labels for each pair, and the coverage of the block.
 
     Lines of pairs that are too long and too different to align are empty.
@@ -264,7 +266,7 @@ def label_file(
 def _map_blocks(
     source: Path,
     target: Path,
-    work: Callable[[RowBlock], BlockResult[Result]],
+    work: Callable[[RowBlock], CountedResult[Result]],
     executor: Executor | None,
     progress: ProgressFactory,
 ) -> Iterator[Result]:
