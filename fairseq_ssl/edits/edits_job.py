@@ -85,7 +85,7 @@ class EditDataConfig(EditDictionaryConfig):
 
 
 Result = TypeVar("Result")
-MappedBlock = tuple[int, float, Result]
+CountedResult = tuple[int, float, Result]
 """Number of pairs of a block, fraction of the input read after it (0 to 1), and the result."""
 
 
@@ -136,7 +136,7 @@ class GramCounts:
 
 def _count_block_grams(
     max_ngram: int, transforms: Transforms | None, block: RowBlock
-) -> MappedBlock[GramCounts]:
+) -> CountedResult[GramCounts]:
     """Count the q-grams inserted in a block of pairs, except the edits of `transforms`."""
     counts = GramCounts()
     for source, target in block.pairs():
@@ -144,7 +144,9 @@ def _count_block_grams(
     return counts.pairs, block.share, counts
 
 
-def _label_block(dictionary: EditDictionary, block: RowBlock) -> MappedBlock[tuple[str, Coverage]]:
+def _label_block(
+    dictionary: EditDictionary, block: RowBlock
+) -> CountedResult[tuple[str, Coverage]]:
     """Return a line of labels for each pair, and the coverage of the block.
 
     Lines of pairs that are too long and too different to align are empty.
@@ -312,7 +314,7 @@ def label_file(
 def _map_blocks(
     source: Path,
     target: Path,
-    work: Callable[[RowBlock], MappedBlock[Result]],
+    work: Callable[[RowBlock], CountedResult[Result]],
     executor: Executor | None,
     progress: ProgressFactory,
 ) -> Iterator[Result]:
