@@ -276,15 +276,16 @@ class _NoiseJob(TextJob):
         made_of = {"input_is": self.text.fingerprint}
 
         def count() -> None:
-            if kept.exists() and not is_done([kept], {"method": "word-counts"}):
+            words = self._count_words(path)
+            is_ours = is_done([kept], {"method": "word-counts"})
+            # A job that was killed before it wrote the signature left the same counts.
+            if kept.exists() and not is_ours and read_counts(kept) != words:
                 raise UsageError(
                     f"{kept} would be replaced by word counts, and was not written by this job. "
                     "Rename it, or choose another output."
                 )
-            words = self._count_words(path)
-            kept.unlink(missing_ok=True)  # before its signature, so that a kill cannot mix them up
-            write_signature(Signature("word-counts", {}, {"input": str(path), **made_of}), kept)
             write_counts(words, kept)
+            write_signature(Signature("word-counts", {}, {"input": str(path), **made_of}), kept)
 
         build_once(kept, lambda: is_done([kept], made_of), count)
         return read_counts(kept)
