@@ -40,7 +40,7 @@ from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.options import option, options_of
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.vocabulary import count_line_words, read_counts, write_counts
+from fairseq_ssl.text.vocabulary import count_line_words, count_lines, read_counts, write_counts
 
 TOTALS = ("lines", "tokens", "changed")
 
@@ -278,8 +278,9 @@ class _NoiseJob(TextJob):
         def count() -> None:
             words = self._count_words(path)
             is_ours = is_done([kept], {"method": "word-counts"})
-            # A job that was killed before it wrote the signature left the same counts.
-            if kept.exists() and not is_ours and read_counts(kept) != words:
+            if kept.exists() and not is_ours:  # a job killed before it wrote the signature
+                is_ours = kept.read_bytes() == "".join(count_lines(words)).encode()
+            if kept.exists() and not is_ours:
                 raise UsageError(
                     f"{kept} would be replaced by word counts, and was not written by this job. "
                     "Rename it, or choose another output."
