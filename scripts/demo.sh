@@ -152,7 +152,7 @@ pre-training() {
   build "$M/plain" binarize_plain
   build "$M/data" binarize data src trg --srcdict "$M/plain/dict.trg.txt" --tgtdict "$M/plain/dict.trg.txt"
   trained baseline "$M/data" "${flags[@]}"
-  trained denoiser "$M/plain" 0.003 60 600 "${shared[@]}" --task denoising_pretraining --noise denoise \
+  trained denoiser "$M/plain" 0.003 60 600 "${shared[@]}" --task denoising_pretraining --noise shuffle \
     --criterion denoising_cross_entropy --denoise-keep-rate 1
   trained method "$M/data" "${flags[@]}" --finetune-from-model "$M/denoiser/final.pt"
   decoded baseline baseline data --task copying_translation

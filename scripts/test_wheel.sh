@@ -84,7 +84,7 @@ while read -r verb; do
   has help "usage: fairseq-ssl $verb"
 done <verbs
 python "$root/examples/common/toy_sentences.py" clean --lines 200
-fairseq-ssl noise clean --method direct,filtering --seed 3 -o noisy 2>log
+fairseq-ssl noise clean --method direct,negatives --seed 3 -o noisy 2>log
 lines 200 noisy
 cmp -s clean noisy && fail "noise changed nothing"
 fairseq-ssl filter noisy clean --filter clean,duplicates -o good.src good.trg 2>log

@@ -54,15 +54,15 @@ direct() { # METHOD CORPUS PORTION SSE: noise subwords, as in figure 4.1
 }
 
 spell() { # METHOD CORPUS PORTION SSE: noise words
-  local kind="spell"
-  [[ -n "$4" ]] && kind+=",spelling:rate=$SSE_RATE"
+  local kind="confusion"
+  [[ -n "$4" ]] && kind+=",characters:rate=$SSE_RATE"
   noise "$words" --method "$kind" --confusion-sets "$made/$2/confusion_sets.tsv" --seed "$seed" \
     -o "$out.words"
   encode "$out.words" "$out.src"
 }
 
 misspell() { # INPUT OUTPUT
-  noise "$1" --method "spelling:rate=$SSE_RATE" --seed "$seed" -o "$2"
+  noise "$1" --method "characters:rate=$SSE_RATE" --seed "$seed" -o "$2"
 }
 
 # Write confusion sets for spell noise, with words of the genuine pairs and of the seed corpus.

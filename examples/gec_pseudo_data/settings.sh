@@ -59,7 +59,7 @@ DROPOUT="${DROPOUT:-0.3}"                      # tables 4.2 and 4.3, also the ne
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"
 CLIP_NORM="${CLIP_NORM:-1.0}"
 PAUSE=()                                       # validation after each epoch
-GENUINE_NOISE="${GENUINE_NOISE:-learner:listed=true:measured=true,spelling:rate=0.003}"
+GENUINE_NOISE="${GENUINE_NOISE:-learner:listed=true:measured=true,characters:rate=0.003}"
 
 expect SCALE "tiny small paper" "$SCALE"
 case "$SCALE" in

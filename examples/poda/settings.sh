@@ -28,7 +28,7 @@ source "$HERE/../common/grammar.sh"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/poda/$SCALE}"
 SEED="${SEED:-1}"                             # random seed of the data and of pre-training
-NOISE="${NOISE:-denoise}"                     # algorithm 1, with the rates of section 2.2
+NOISE="${NOISE:-shuffle}"                     # algorithm 1, with the rates of section 2.2
 ERRORS="${ERRORS:-learner}"                   # noise of the task learner
 CLIP_NORM="${CLIP_NORM:-2}"                   # section 3.1
 DROPOUT="${DROPOUT:-0.2}"                     # of embeddings and sublayers, section 3.1

@@ -100,7 +100,7 @@ BACKTRANSLATED="${BACKTRANSLATED-backtranslated}" # more pairs, DATA_DIR/NAME.sr
 GEC_DEPTHS="${GEC_DEPTHS:-6 12}"
 GEC_SETS="${GEC_SETS:-bea conll}"             # DATA_DIR/SET.src, with SET.m2 or SET.ref0, SET.ref1, ...
 VOCABULARY="${VOCABULARY:-30000}"             # joint byte-pair encoding
-NOISE="${NOISE:-denoise}"                     # errors in CLEAN; not in the paper
+NOISE="${NOISE:-shuffle}"                     # errors in CLEAN; not in the paper
 if [[ " $TASKS " == *" gec "* ]]; then
   gpus "$([[ "$SCALE" == small ]] && echo 1 || echo 8)"
   GEC_BATCH_TOKENS="${GEC_BATCH_TOKENS:-40960}" # 8 GPUs with 5120

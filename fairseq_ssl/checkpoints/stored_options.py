@@ -16,6 +16,7 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.safe_values import PLAIN, evaluate, shortened
 from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
+from fairseq_ssl.text.specs import rename
 
 SECTIONS = ("args", "cfg")
 """Keys of a checkpoint with options: `args` before fairseq 0.10.1, `cfg` since then."""
@@ -119,6 +120,8 @@ def _is_dropped(name: str, value: Any) -> bool:
 def check_options(state: dict[str, Any], path: str | Path) -> None:
     """Check the options of the checkpoint read from `path`, and drop options with paths.
 
+    Names of noises in version 0.2 are replaced by their new names.
+
     Raises:
         UnsafeCheckpointError: if an option is not a plain value.
     """
@@ -190,6 +193,8 @@ class _Options:
                 self._check_text(name, key)
                 self._drop_paths(values, key, is_namespace)
                 self._check_named(key, values[key])
+                if key == "noise" and isinstance(values[key], str):
+                    values[key] = rename(values[key])
             values[key] = self._check_json(values[key], f"{key}", depth)
 
     def _check_removed(self, key: str, value: Any) -> None:

@@ -12,7 +12,7 @@ EXAMPLES = """\
   fairseq-ssl confusion-sets clean.en -o sets.tsv
   fairseq-ssl confusion-sets news.*.gz -o sets.tsv --min-count 5 --jobs 8
   fairseq-ssl confusion-sets clean.en -o sets.tsv --aspell en
-  fairseq-ssl noise clean.en --method spell --confusion-sets sets.tsv -o noisy.en"""
+  fairseq-ssl noise clean.en --method confusion --confusion-sets sets.tsv -o noisy.en"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 `add_noise` adds noise to a list of lines, `noise_file` to a file of any size with several processes
 or machines. `describe_noises` lists the methods with their options. `build_confusion_sets` and
-`count_learner_errors` create the resources of the methods ``spell`` and ``learner``.
+`count_learner_errors` create the resources of the methods ``confusion`` and ``learner``.
 
 >>> from fairseq_ssl.noise import add_noise
 >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)

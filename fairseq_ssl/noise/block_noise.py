@@ -18,18 +18,18 @@ from fairseq_ssl.noise.batch import Noise, NoiseChain, Random
 from fairseq_ssl.noise.byte_words import WordTable, split_words
 from fairseq_ssl.noise.characters import CharacterNoise, ConfusionNoise
 from fairseq_ssl.noise.learner import LearnerNoise
-from fairseq_ssl.noise.tokens import BetaNoise, DirectNoise, NegativeExampleNoise
+from fairseq_ssl.noise.tokens import DirectNoise, NegativeExampleNoise, ShuffleNoise
 from fairseq_ssl.options import options_of
 from fairseq_ssl.text import specs
 from fairseq_ssl.text.vocabulary import count_line_words
 
 NOISES: dict[str, type[Any]] = {
     "direct": DirectNoise,
-    "spell": ConfusionNoise,
-    "spelling": CharacterNoise,
-    "denoise": BetaNoise,
+    "confusion": ConfusionNoise,
+    "characters": CharacterNoise,
+    "shuffle": ShuffleNoise,
     "learner": LearnerNoise,
-    "filtering": NegativeExampleNoise,
+    "negatives": NegativeExampleNoise,
 }
 WITHIN_WORDS = tuple(
     kind for kind, noise in NOISES.items() if "table" in noise.__dataclass_fields__

@@ -104,7 +104,7 @@ LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 class ConfusionNoise:
     """Substitute words from confusion sets, swap, delete and insert words, then edit letters.
 
-    The share of changed words is drawn for each line from |N(`mean`, `deviation`)|. A word without
+    The share of changed words is drawn for each line from |N(`mean`, `std`)|. A word without
     a confusion set is not substituted. A swap exchanges a word with the next one, the last word
     with the previous one. Then one letter is changed in a share `letter_words` of the words, by the
     same four operations.
@@ -115,7 +115,7 @@ class ConfusionNoise:
     mean: float = option(
         0.15, "mean of the normal distribution of the share of changed words", low=-10, high=10
     )
-    deviation: float = option(0.2, "standard deviation of that distribution", low=0, high=10)
+    std: float = option(0.2, "standard deviation of that distribution", low=0, high=10)
     letter_words: float = option(0.1, "share of words in which a letter is changed", low=0, high=1)
     letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
     table: WordTable = field(default_factory=WordTable)
@@ -148,7 +148,7 @@ class ConfusionNoise:
 
     def _choose_words(self, block: TokenBatch, draws: Random) -> NDArray[np.bool_]:
         """Return a mask of floor(p n) random words of each line of n words; p is drawn per line."""
-        share = np.abs(self.mean + self.deviation * draws.normal_lines())
+        share = np.abs(self.mean + self.std * draws.normal_lines())
         counts = np.minimum(share * block.lengths, block.lengths).astype(np.int64)
         order = np.argsort((block.line << 32) + (draws.tokens(block) * 2**32).astype(np.int64))
         chosen = np.empty(len(block.tokens), dtype=np.bool_)

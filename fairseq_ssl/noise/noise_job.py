@@ -69,7 +69,7 @@ class NoiseResources:
         usual="count words in INPUT and store them in OUTPUT.counts",
     )
     confusion_sets: Mapping[str, Sequence[str]] | str | Path | None = option(
-        None, "for spell: output of fairseq-ssl confusion-sets"
+        None, "for confusion: output of fairseq-ssl confusion-sets"
     )
     learner_errors: LearnerErrors | str | Path | None = option(
         None, "for learner: output of fairseq-ssl learner-errors", usual="a built-in list"
@@ -105,7 +105,7 @@ class NoiseResources:
         if _needs(method, "confusions"):
             if self.confusion_sets is None:
                 raise UsageError(
-                    "The noise 'spell' needs `confusion_sets`. Create them with: fairseq-ssl "
+                    "The noise 'confusion' needs `confusion_sets`. Create them with: fairseq-ssl "
                     "confusion-sets"
                 )
             sets = self.confusion_sets
@@ -136,7 +136,7 @@ def add_noise(
 
     Args:
         lines: clean lines, tokens separated by spaces
-        method: one or more noises with options: ``direct``, ``denoise:mean=0.3,spelling``
+        method: one or more noises with options: ``direct``, ``shuffle:mean=0.3,characters``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
 
@@ -180,7 +180,7 @@ def noise_file(
     Args:
         source: clean tokenized text, gzip if the name ends with ``.gz``; None for stdin
         output: noisy text, a file (gzip if the name ends with ``.gz``) or a binary stream
-        method: one or more noises with options: ``direct``, ``denoise:mean=0.3,spelling``
+        method: one or more noises with options: ``direct``, ``shuffle:mean=0.3,characters``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
         shard: (i, n) for the i-th of n shards of the source; the output gets a shard suffix

@@ -1,4 +1,4 @@
-"""Token-level noise: direct, denoising and filtering noise, and the unigram distribution."""
+"""Token-level noise: direct noise, shuffling, negative examples, and unigram distributions."""
 
 from __future__ import annotations
 
@@ -111,33 +111,33 @@ SHUFFLE, DELETE, REPLACE = range(3)
 
 
 @dataclass(frozen=True)
-class BetaNoise:
+class ShuffleNoise:
     """Shuffle words locally, delete words and replace words, in random order for each line.
 
     The shares of deleted and of replaced words are drawn for each line from a Beta distribution
-    with mean `mean` and standard deviation `deviation`. A line is shuffled by sorting its words by
+    with mean `mean` and standard deviation `std`. A line is shuffled by sorting its words by
     position + N(0, `sigma`).
     """
 
     unigrams: Unigrams
     mean: float = option(0.15, "mean share of deleted words, and of replaced words", low=0, high=1)
-    deviation: float = option(0.03, "standard deviation of both shares", low=0, high=0.5)
+    std: float = option(0.03, "standard deviation of both shares", low=0, high=0.5)
     sigma: float = option(
         0.5, "standard deviation of the position shifts, 0: no shuffling", low=0, high=MAX_SHIFT
     )
 
     def __post_init__(self) -> None:
         check(self)
-        if not 0 < self.deviation**2 < self.mean * (1 - self.mean):
+        if not 0 < self.std**2 < self.mean * (1 - self.mean):
             raise UsageError(
-                f"No Beta distribution has `mean` {self.mean} and `deviation` {self.deviation}. "
+                f"No Beta distribution has `mean` {self.mean} and `std` {self.std}. "
                 "Expected a standard deviation above 0 whose square is below mean (1 - mean)."
             )
 
     @cached_property
     def alpha_and_beta(self) -> tuple[float, float]:
         """Parameters a, b with mean = a / (a + b) and variance = ab / ((a + b)^2 (a + b + 1))."""
-        total = self.mean * (1 - self.mean) / self.deviation**2 - 1
+        total = self.mean * (1 - self.mean) / self.std**2 - 1
         return self.mean * total, (1 - self.mean) * total
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
@@ -152,7 +152,7 @@ class BetaNoise:
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Table for sampling from the Beta distribution: cumulative probabilities, shares."""
         alpha, beta = self.alpha_and_beta
-        reach = 30 * self.deviation
+        reach = 30 * self.std
         if min(alpha, beta) < 1:  # a long tail, of shares of up to a few times 1 / (alpha + beta)
             reach = max(reach, 40 / (alpha + beta))
         edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 10_001)

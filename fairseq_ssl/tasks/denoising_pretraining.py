@@ -47,9 +47,9 @@ class DenoisingPretrainingConfig(TranslationConfig):
     """Options of fairseq's translation task, and of the noise."""
 
     noise: str = option(
-        "denoise",
+        "shuffle",
         "noises to apply to the source one after the other, with options, such as "
-        f"direct:keep=0.2,denoise; choices: {describe_id_noises()}",
+        f"direct:keep=0.2,shuffle; choices: {describe_id_noises()}",
     )
     noise_subwords: ChoiceEnum(SCHEMES) = option(  # type: ignore[valid-type]
         "none",

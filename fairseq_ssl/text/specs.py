@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,21 @@ def parse_integers(listed: str, least: int = 0) -> tuple[int, ...] | None:
 
 
 Registry = Mapping[str, type[Any]]
+
+RENAMED = {
+    "spell": "confusion",
+    "spelling": "characters",
+    "denoise": "shuffle",
+    "filtering": "negatives",
+    "deviation": "std",
+}
+"""Names of noises and of their options in version 0.2, with their names in this version."""
+
+
+def rename(words: str) -> str:
+    """Return a specification of version 0.2, such as ``denoise:mean=0.3,direct``, renamed."""
+    names = r"((?:^|[,:])\s*)(\w+)"
+    return re.sub(names, lambda match: match[1] + RENAMED.get(match[2], match[2]), words)
 
 
 def describe_registry(kinds: Registry) -> str:
@@ -67,6 +83,8 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
 def check_name(noun: str, kinds: Registry, name: str) -> None:
     """Raise UsageError if `name` is not in the registry."""
     if name not in kinds:
+        if (new := RENAMED.get(name)) in kinds:
+            raise UsageError(f"There is no {noun} {name!r}. It is called {new!r}.")
         raise UsageError(
             f"There is no {noun} {name!r}.{nearest(name, kinds)} {noun.capitalize()}s: "
             f"{', '.join(kinds)}."
@@ -81,6 +99,8 @@ def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
     options = options_of(kind)
     field_name = key.replace("-", "_")
     if field_name not in options:
+        if (new := RENAMED.get(field_name)) in options:
+            raise UsageError(f"The {noun} {name!r} has no option {key!r}. It is called {new!r}.")
         names = [_flag(option) for option in options]
         has = f"It has: {', '.join(names)}." if names else "It has none."
         raise UsageError(f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {has}")

@@ -94,7 +94,7 @@ def main() -> None:
     options = harness.parser((__doc__ or "").splitlines()[0], gpu=False)
     options.add_argument("--against", choices=("noising", "denoising"), default="noising")
     options.add_argument(
-        "--noise", default="denoise", help="noise, the same as --noise of denoising_pretraining"
+        "--noise", default="shuffle", help="noise, the same as --noise of denoising_pretraining"
     )
     options.add_argument(
         "--subwords",

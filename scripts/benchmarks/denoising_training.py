@@ -102,7 +102,7 @@ def main() -> None:
         "--arch", default="transformer_iwslt_de_en", help="architecture of both models"
     )
     parser.add_argument(
-        "--noise", default="denoise", help="noise, the same as --noise of denoising_pretraining"
+        "--noise", default="shuffle", help="noise, the same as --noise of denoising_pretraining"
     )
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--sentences", type=int, default=64, help="sentences in a batch")

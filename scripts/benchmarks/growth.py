@@ -77,7 +77,7 @@ def other_commands(folder: Path) -> dict[str, list[str]]:
     )
     chain = "clean:max=40:ratio=2,duplicates"
     return {
-        "noise": ["noise", "source", "-o", "made", "--method", "spelling"],
+        "noise": ["noise", "source", "-o", "made", "--method", "characters"],
         "filter": ["filter", "source", "target", "--filter", chain, "-o", "made", "made.target"],
         "edits": ["edits", "label", "source", "target", "--dictionary", "dictionary", "-o", "made"],
         "m2": ["score", "m2", "target", "--gold", "gold"],

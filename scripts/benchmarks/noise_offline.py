@@ -30,7 +30,7 @@ from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.noise import NoiseResources, block_noise
 from fairseq_ssl.text.vocabulary import count_line_words, write_counts
 
-GOALS = {"direct": 6.0, "denoise": 6.0}
+GOALS = {"direct": 6.0, "shuffle": 6.0}
 PROCESSES_GOAL = 1.8
 PEER_GOAL = 10.0
 PEERS = {
@@ -49,7 +49,7 @@ for line in TypoModifier(1.0)(line.rstrip("\\n") for line in sys.stdin):
 """,
 }
 """Programs that add typos to the lines of stdin."""
-TYPOS = "spelling:rate=0.01"
+TYPOS = "characters:rate=0.01"
 """Our noise with as many typos: one in 100 characters."""
 VOCABULARY = 30_000
 DISTINCT = 50_000
@@ -184,7 +184,7 @@ def noises(kind: str, clean: bytes, tokens: int) -> tuple[harness.Run, harness.R
     """Return runs of our noise and of the loop over lines."""
     drawn = clean.decode().split()
     line = partial(plain_direct, drawn=drawn)
-    if kind == "denoise":
+    if kind == "shuffle":
         line = partial(plain_denoise, drawn=drawn, draw=np.random.default_rng(1))
     return ours(kind, clean), plain(line, clean, tokens)
 
@@ -193,7 +193,7 @@ def compare_with_peer(args: argparse.Namespace) -> None:
     """Compare with another tool and print the report."""
     settings: dict[str, object] = {name: str(value) for name, value in vars(args).items()}
     comparison = harness.Comparison(
-        "noise_offline", "spelling", args.peer, "lines/s", PEER_GOAL, settings
+        "noise_offline", "characters", args.peer, "lines/s", PEER_GOAL, settings
     )
     with tempfile.TemporaryDirectory() as folder:
         runs = peers(Path(folder), args)

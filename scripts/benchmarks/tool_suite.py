@@ -21,11 +21,11 @@ TOOLS = (
         note="Copying words takes a third of our time, random numbers and words a fifth.",
     ),
     Entry(
-        "noise.denoise",
-        "denoise noise over the same noise by numpy calls for each line, tokens per second of CPU "
+        "noise.shuffle",
+        "shuffle noise over the same noise by numpy calls for each line, tokens per second of CPU "
         "time",
         "noise_offline",
-        "--noise denoise",
+        "--noise shuffle",
     ),
     Entry(
         "noise.direct.processes",
@@ -35,15 +35,15 @@ TOOLS = (
         note=PARTS,
     ),
     Entry(
-        "noise.denoise.processes",
-        "`noise --method denoise`, two processes over one process",
+        "noise.shuffle.processes",
+        "`noise --method shuffle`, two processes over one process",
         "noise_offline",
-        "--processes --noise denoise --sentences 1000000",
+        "--processes --noise shuffle --sentences 1000000",
         note=PARTS,
     ),
     Entry(
         "noise.nlpaug",
-        "`noise --method spelling` over KeyboardAug of nlpaug 1.1.11, one typo per sentence, "
+        "`noise --method characters` over KeyboardAug of nlpaug 1.1.11, one typo per sentence, "
         "lines per second of CPU time",
         "noise_offline",
         "--peer nlpaug --python PYTHON --text TEXT --sentences 100000 --pairs 3",
@@ -51,7 +51,7 @@ TOOLS = (
     ),
     Entry(
         "noise.opustrainer",
-        "`noise --method spelling` over TypoModifier of OpusTrainer 0.5, lines per second of CPU "
+        "`noise --method characters` over TypoModifier of OpusTrainer 0.5, lines per second of CPU "
         "time",
         "noise_offline",
         "--peer opustrainer --python PYTHON --text TEXT --sentences 200000 --pairs 3",
@@ -207,7 +207,7 @@ TOOLS = (
     ),
     Entry(
         "growth.noise",
-        f"{EXPONENT} `noise --method spelling`, 100,000 to 1 million lines, "
+        f"{EXPONENT} `noise --method characters`, 100,000 to 1 million lines, "
         "50 MiB of memory for any length",
         "growth",
         "--what noise --sizes 100000 300000 1000000 --length 20 --pairs 1",

@@ -53,7 +53,7 @@ PAPERS = (
         brings="noisy back-translation; direct, spell and character noise; right-to-left models",
         tasks=("tagged_translation",),
         commands=(
-            *("noise --method direct", "noise --method spell", "noise --method spelling"),
+            *("noise --method direct", "noise --method confusion", "noise --method characters"),
             *("back-translate --noisy-beam-beta", "score errant --by type"),
         ),
     ),
@@ -63,7 +63,7 @@ PAPERS = (
         brings="filters, tagged back- and forward-translation, re-ranking, post-ensemble",
         tasks=("tagged_translation",),
         commands=(
-            "noise --method filtering",
+            "noise --method negatives",
             "filter",
             "learned-filter",
             "back-translate",
@@ -78,7 +78,7 @@ PAPERS = (
         tasks=("denoising_pretraining", "copying_translation"),
         archs=("pointer_transformer", "pointer_transformer_tiny"),
         criterions=("denoising_cross_entropy",),
-        commands=("noise --method denoise",),
+        commands=("noise --method shuffle",),
     ),
     Paper(
         key="pie",

@@ -75,11 +75,11 @@ TARGETS = {
     )
     for kind, more in {
         "direct": "--counts {counts}",
-        "denoise": "",
-        "spell": "--confusion-sets {sets}",
-        "spelling:rate=0.3": "",
+        "shuffle": "",
+        "confusion": "--confusion-sets {sets}",
+        "characters:rate=0.3": "",
         "learner": "",
-        "filtering": "--counts {counts}",
+        "negatives": "--counts {counts}",
     }.items()
 }
 TARGETS |= {

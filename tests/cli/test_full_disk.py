@@ -39,7 +39,7 @@ def text(tmp_path: Path) -> Path:
 
 SMALL = (
     "tokenize {text} --moses en -o {out}",
-    "noise {text} --method spelling -o {out}",
+    "noise {text} --method characters -o {out}",
     "filter {text} {other} --filter clean -o {other}.clean {out}",
     "tokenize {text} --train-truecase {out}",
     "edits dictionary {text} {other} --jobs 1 -o {out}",
@@ -86,7 +86,7 @@ def test_finished_shards_are_complete_and_others_resume(
     text: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shard(number: int, folder: Path) -> list[str | Path]:
-        noise = ("--method", "spelling", "--shard", f"{number}/4", "--jobs", "1")
+        noise = ("--method", "characters", "--shard", f"{number}/4", "--jobs", "1")
         return ["noise", text, *noise, "-o", folder / "out"]
 
     shown(capsys, *shard(1, small_disk))
@@ -99,6 +99,6 @@ def test_finished_shards_are_complete_and_others_resume(
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
     for number in (2, 3, 4):
         shown(capsys, *shard(number, small_disk))
-    shown(capsys, "noise", text, "--method", "spelling", "-o", tmp_path / "out", "--jobs", "1")
+    shown(capsys, "noise", text, "--method", "characters", "-o", tmp_path / "out", "--jobs", "1")
     parts = sorted(small_disk.glob("out*-of-*[0-9]"))
     assert b"".join(part.read_bytes() for part in parts) == (tmp_path / "out").read_bytes()

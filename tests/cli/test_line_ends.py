@@ -125,7 +125,7 @@ def test_processes_change_nothing(
     data = b"a b c d e f g h i j k l m\n" * (3 * blocks.BLOCK_SIZE // 26)
     for name, content in (("unix", data), ("windows", windows(data))):
         Path(name).write_bytes(content)
-        words = ["noise", name, "--method", "spelling:rate=0.3", "-o", f"{name}.noisy"]
+        words = ["noise", name, "--method", "characters:rate=0.3", "-o", f"{name}.noisy"]
         assert main([*words, "--jobs", "2"]) == 0
         assert capsys.readouterr().err.count(NOTICE) == (name == "windows")
     assert Path("unix.noisy").read_bytes() == Path("windows.noisy").read_bytes()

@@ -64,7 +64,7 @@ def test_changed_tokens_are_counted(text: Path, small_blocks: None) -> None:
 def test_jobs_shards_pipes_and_compression_do_not_change_the_output(text: Path) -> None:
     """Blocks of 1 MiB, read by independent processes."""
     write_large(60)
-    options = ("--method", "direct:keep=0.6,spelling", "--seed", "5", "--counts", "one.counts")
+    options = ("--method", "direct:keep=0.6,characters", "--seed", "5", "--counts", "one.counts")
     assert noise("large", *options[:4], "-o", "one", "--jobs", "1") == 0
     assert noise("large", *options, "-o", "two", "--jobs", "2") == 0
     for shard in (1, 2, 3):
@@ -84,8 +84,8 @@ def test_jobs_shards_pipes_and_compression_do_not_change_the_output(text: Path) 
 def test_failed_run_resumes(
     text: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ("clean", "--method", "denoise", "--jobs", "1", "--counts", "whole.counts")
-    assert noise("clean", "--method", "denoise", "--jobs", "1", "-o", "whole") == 0
+    command = ("clean", "--method", "shuffle", "--jobs", "1", "--counts", "whole.counts")
+    assert noise("clean", "--method", "shuffle", "--jobs", "1", "-o", "whole") == 0
     worked: list[int] = []
     left = [3, 6, 100]
     original = CorpusNoise.__call__
@@ -114,7 +114,7 @@ def test_failed_run_resumes(
 def test_killed_run_resumes(text: Path) -> None:
     """SIGKILL the writing process twice. Its workers exit."""
     write_large(120)
-    base = ["noise", "large", "--method", "spelling:rate=0.5", "--jobs", "2", "-o"]
+    base = ["noise", "large", "--method", "characters:rate=0.5", "--jobs", "2", "-o"]
     assert main([*base, "whole"]) == 0
     sizes = [kill([*base, "killed"], "killed") for _ in range(2)]
     assert 0 < sizes[0] < sizes[1] < Path("whole").stat().st_size
@@ -130,7 +130,7 @@ def test_bad_lines_are_reported(
     for number, line in bad.items():
         good.insert(number, line)
     text.write_bytes(b"\n".join(good) + b"\n")
-    command = ("clean", "--method", "spelling", "-o", "noisy", "--jobs", "1")
+    command = ("clean", "--method", "characters", "-o", "noisy", "--jobs", "1")
     assert "clean:701" in refused(capsys, 1, "noise", *command)
     assert "clean:2001" in refused(capsys, 1, "noise", *command, "--force", "--shard", "2/2")
 
@@ -142,10 +142,10 @@ def test_all_methods_with_their_files(text: Path) -> None:
     assert main(["confusion-sets", "clean", "-o", "sets", "--jobs", "1"]) == 0
     assert main(["learner-errors", "learners", "clean", "-o", "words"]) == 0
     files = ("--confusion-sets", "sets", "--learner-errors", "words", "--jobs", "1")
-    for kind in ("spell:mean=0.5", "learner:listed=true", "learner", "filtering"):
+    for kind in ("confusion:mean=0.5", "learner:listed=true", "learner", "negatives"):
         assert noise("clean", "--method", kind, "-o", kind, *files) == 0
         assert len(Path(kind).read_text().splitlines()) == 600
-    words = Path("spell:mean=0.5").read_text().split()
+    words = Path("confusion:mean=0.5").read_text().split()
     assert words.count("dark") != words.count("park") + 300, "one is taken for the other"
     assert "the" in Path("learner").read_text().split()
     assert Path("learner:listed=true").read_text().count("to to") > 0
@@ -154,7 +154,7 @@ def test_all_methods_with_their_files(text: Path) -> None:
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_full_disk_is_reported_and_the_run_resumes(text: Path, jobs: str) -> None:
     write_large(60)
-    command = ["noise", "large", "--method", "spelling", "--jobs", jobs, "-o"]
+    command = ["noise", "large", "--method", "characters", "--jobs", jobs, "-o"]
     assert main([*command, "whole"]) == 0
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, -1)); "
     run = f"from fairseq_ssl.cli.main import main; sys.exit(main({[*command, 'part']}))"

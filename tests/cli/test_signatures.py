@@ -60,13 +60,13 @@ KEEPING = {
 """Options of filters that keep all lines by default."""
 CASES = {
     "noise text --jobs 1 --method": (
-        *("direct", "direct:mask=0.4", "denoise:mean=0.4", "learner", "filtering"),
-        *("learner:listed=true", "filtering:delete=0.3", "spelling:rate=0.3", "direct,denoise"),
-        "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.2",
-        "denoise:mean=0.3:deviation=0.01:sigma=2,filtering:distance=9,spelling:rate=0.3",
-        *("direct --seed 2", "filtering --counts counts"),
-        *("filtering --counts counts2", "spell:mean=0.9 --confusion-sets sets"),
-        *("spell:mean=0.9 --confusion-sets sets2", "learner --learner-errors errors.json"),
+        *("direct", "direct:mask=0.4", "shuffle:mean=0.4", "learner", "negatives"),
+        *("learner:listed=true", "negatives:delete=0.3", "characters:rate=0.3", "direct,shuffle"),
+        "shuffle:mean=0.3:std=0.01:sigma=2,negatives:distance=9,characters:rate=0.2",
+        "shuffle:mean=0.3:std=0.01:sigma=2,negatives:distance=9,characters:rate=0.3",
+        *("direct --seed 2", "negatives --counts counts"),
+        *("negatives --counts counts2", "confusion:mean=0.9 --confusion-sets sets"),
+        *("confusion:mean=0.9 --confusion-sets sets2", "learner --learner-errors errors.json"),
         "learner --learner-errors errors2.json",
     ),
     "filter text --jobs 1 --filter": (

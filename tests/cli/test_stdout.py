@@ -18,8 +18,8 @@ RUN = "import sys; from fairseq_ssl.cli.main import main; sys.exit(main(sys.argv
 PRINTING = (
     "--help",
     "tokenize --moses en",
-    "noise - --method spelling --jobs 1",
-    "noise {wrong} --method spelling --jobs 2",
+    "noise - --method characters --jobs 1",
+    "noise {wrong} --method characters --jobs 2",
     "score accuracy {wrong} --reference {right}",
     "rerank merge l2r={list} --subwords none",
     "subwords dictionary {codes}",
@@ -76,7 +76,7 @@ def test_full_stdout_exits_with_one(files: dict[str, Path]) -> None:
     "words",
     [
         "tokenize {text} --moses en -o {out}",
-        "noise {text} --method spelling --jobs 1 -o {out}",
+        "noise {text} --method characters --jobs 1 -o {out}",
         "subwords train {text} --size 40 -o {out}",
         "score accuracy {text} --reference {text} --format json",
     ],

@@ -111,15 +111,15 @@ CASES = """
 1 | text                         | confusion-sets text --min-count 99 -o out
 2 | text is an input             | confusion-sets text -o text
 2 | 'kepp'                       | noise text --method direct:kepp=1
-2 | different files              | noise text --method spelling -o text --jobs 1
-2 | out.tmp would be overwritten | noise out.tmp --method spelling OUT
+2 | different files              | noise text --method characters -o text --jobs 1
+2 | out.tmp would be overwritten | noise out.tmp --method characters OUT
 2 | pipe is a device or a pipe   | noise text --method direct --counts pipe OUT
 2 | pipe                         | noise pipe --method direct --jobs 1
-2 | run is a folder              | noise text --method spelling -o run --force --jobs 1
-1 | missing                      | noise missing --method spelling OUT
-1 | empty                        | noise empty --method spelling OUT
-1 | blank                        | noise blank --method filtering OUT
-1 | cut.gz                       | noise cut.gz --method spelling OUT
+2 | run is a folder              | noise text --method characters -o run --force --jobs 1
+1 | missing                      | noise missing --method characters OUT
+1 | empty                        | noise empty --method characters OUT
+1 | blank                        | noise blank --method negatives OUT
+1 | cut.gz                       | noise cut.gz --method characters OUT
 1 | text                         | noise text --method direct --counts text OUT
 2 | 'cleen'                      | filter text --filter cleen OUT
 2 | different files              | filter text other --filter clean -o text out --jobs 1

@@ -6,12 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+import fairseq_ssl
 from tests.conftest import PACKAGE, TINY, Run, train
 from tests.plugin.runs import equal
 
+fairseq_ssl.register()
+from fairseq import checkpoint_utils  # noqa: E402
+
 TASK = ("--task", "denoising_pretraining", "-s", "digits", "-t", "words", "--noise")
-NOISE = "direct:keep=0.7:mask=0.1,denoise"
+NOISE = "direct:keep=0.7:mask=0.1,shuffle"
 PRETRAIN = (
     *(*TASK, NOISE, "--criterion", "denoising_cross_entropy", "--dropout", "0.1"),
     *("--arch", "transformer_tiny", "--no-epoch-checkpoints"),
@@ -73,6 +78,22 @@ def test_translation_is_initialized_from_the_checkpoint(
     flags = ("--finetune-from-model", str(pretrained[0]), "--max-update", "3")
     train(masked_data, tmp_path, *flags, "--no-epoch-checkpoints", "--lr", "0")
     assert equal(pretrained[0], tmp_path / "checkpoint_last.pt")
+
+
+def test_checkpoint_with_the_noise_names_of_version_0_2_resumes(
+    masked_data: Path, pretrained: tuple[Path, str], tmp_path: Path
+) -> None:
+    state = torch.load(pretrained[0], weights_only=False)
+    state["cfg"]["task"]["noise"] = "direct:keep=0.7:mask=0.1,denoise:deviation=0.03"
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    overrides = {"data": str(masked_data)}
+    _, _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(tmp_path / "checkpoint_last.pt")], overrides
+    )
+    assert [spec.kind for spec in task.settings] == ["direct", "shuffle"]
+    train(masked_data, tmp_path, *PRETRAIN, "--max-update", "252", "--label-smoothing", "0.1")
+    resumed = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
+    assert resumed["optimizer_history"][-1]["num_updates"] == 252
 
 
 def test_loss_requires_noised_positions(run: Run, toy_data: Path, tmp_path: Path) -> None:

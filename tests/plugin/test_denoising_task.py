@@ -140,7 +140,7 @@ def test_processes_divide_the_batches(mono: Path) -> None:
     assert {(n, *source) for n, source, _ in parts} == {(n, *source) for n, source, _ in whole}
 
 
-REPLACING = ("--noise", "filtering:delete=0:replace=1:distance=0")
+REPLACING = ("--noise", "negatives:delete=0:replace=1:distance=0")
 """Noise that replaces every word."""
 
 

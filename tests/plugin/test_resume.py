@@ -22,7 +22,7 @@ SHIFTED = (
 )
 DENOISING = (
     *("--task", "denoising_pretraining", "--arch", "transformer_tiny", "--dropout", "0.1"),
-    *("--criterion", "denoising_cross_entropy", "--noise", "direct:keep=0.7:mask=0.1,denoise"),
+    *("--criterion", "denoising_cross_entropy", "--noise", "direct:keep=0.7:mask=0.1,shuffle"),
     *("-s", "digits", "-t", "words", "--max-update", "50", *SAVED),
 )
 

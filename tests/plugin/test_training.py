@@ -58,7 +58,7 @@ FAMILIES = {
     "denoising": Family(
         "masked_data",
         f"{TOY} --arch transformer_tiny --task denoising_pretraining --dropout 0.1"
-        " --noise direct:keep=0.7:mask=0.1,denoise --criterion denoising_cross_entropy",
+        " --noise direct:keep=0.7:mask=0.1,shuffle --criterion denoising_cross_entropy",
         *(28, 36),
     ),
     "pointer transformer": Family(
@@ -275,7 +275,7 @@ HYDRA = {
     ),
     "denoising": (
         "+task._name=denoising_pretraining +task.data={0} +task.source_lang=digits"
-        " +task.target_lang=words '+task.noise=\"direct:keep=0.5,denoise\"' common.seed=4"
+        " +task.target_lang=words '+task.noise=\"direct:keep=0.5,shuffle\"' common.seed=4"
         " criterion._name=denoising_cross_entropy +criterion.denoise_keep_rate=0.1"
         " +model._name=transformer_tiny +model.share_all_embeddings=True"
     ),

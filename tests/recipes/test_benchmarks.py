@@ -23,7 +23,7 @@ BENCHMARKS = {
     "amp_training": "--arch transformer_tiny --tokens 60 --vocabulary 100 --stock",
     "shape_memory": "--arch shape_transformer_tiny --tokens 60 --steps 1 --positions relative",
     "ctranslate2_export": "--arch shape_transformer_tiny --sentences 4 --batch 2 --vocabulary 100",
-    "noise_offline": "--sentences 50 --processes --noise denoise",
+    "noise_offline": "--sentences 50 --processes --noise shuffle",
     "edits_extraction": "--sentences 20",
     "edit_decoding": (
         "--arch edit_tagger_small --against transformer_tiny --sentences 2 --kind bf16"

@@ -27,7 +27,11 @@ def test_pseudo_data_is_that_of_section_4_3() -> None:
     assert ["--held-out" in words for words in pairs] == [False, True, True], "no edits in BEA-test"
     systems = "joint-spell-wikipedia-250000 joint-direct-gigaword-9"
     commands = dry("paper", "pseudo", SYSTEMS=systems)
-    assert noise_kinds(commands) == {"spell", "direct:keep=0.2:mask=0.3", "spelling:rate=0.003"}
+    assert noise_kinds(commands) == {
+        "confusion",
+        "direct:keep=0.2:mask=0.3",
+        "characters:rate=0.003",
+    }
     assert "--noisy-beam-beta 6 " in said(commands, "back-translate")[0]
 
 

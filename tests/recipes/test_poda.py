@@ -56,7 +56,7 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     for number, epoch in ((1, 2), (2, 1)):  # the last checkpoints
         signature = (tmp_path / f"pretrained/start.{number}.pt.json").read_text("utf-8")
         assert f"pretrained/checkpoint{epoch}.pt" in signature
-    changes = "1 SEGMENT=64, 1 ERRORS=denoise, 2 LAYERS=2, 2 SEED=2, 3 VOCABULARY=90, 3 LR=1e-3"
+    changes = "1 SEGMENT=64, 1 ERRORS=shuffle, 2 LAYERS=2, 2 SEED=2, 3 VOCABULARY=90, 3 LR=1e-3"
     are_reused(STEPS[:4], settings, f"{changes}, 4 BEAM=4")
 
 
@@ -64,7 +64,7 @@ def test_pretraining_is_the_papers() -> None:
     (args,) = trained(dry("pretrain", LAUNCH="node"))
     assert (args.user_dir, args.arch) == (str(PACKAGE), "pointer_transformer")
     noise = (args.task, args.noise, args.denoise_keep_rate)
-    assert noise == ("denoising_pretraining", "denoise", 0.03)
+    assert noise == ("denoising_pretraining", "shuffle", 0.03)
     assert (args.criterion, args.optimizer, args.lr) == ("denoising_cross_entropy", "nag", [2e-3])
     assert (args.lr_scheduler, args.lr_shrink) == ("reduce_lr_on_plateau", 0.5)
     assert (args.stop_min_lr, args.clip_norm) == (1e-4, 2)

@@ -115,7 +115,7 @@ def text_tools(path: Callable[[str], Any]) -> list[Any]:
     resources = noise.NoiseResources(counts=path("dict"), confusion_sets=path("sets"))
     source, target, dictionary = path("source"), path("target"), path("edits")
     return [
-        noise.noise_file(source, path("noisy.gz"), "direct,spell", resources=resources),
+        noise.noise_file(source, path("noisy.gz"), "direct,confusion", resources=resources),
         edits.build_dictionary_file(
             source, target, dictionary, edits.EditDictionaryConfig(transforms=path("suffixes"))
         ),

@@ -118,6 +118,15 @@ def test_options_of_fairseq_are_unchanged() -> None:
     assert checked("model", **options) == options
 
 
+def test_noises_of_version_0_2_get_their_new_names() -> None:
+    old = "direct:keep=0.5, denoise:deviation=0.1:mean=0.3,filtering,spelling:letters=spell,spell"
+    state = {"cfg": {"task": {"noise": old}}, "args": Namespace(noise=old)}
+    check_options(state, "old.pt")
+    new = "direct:keep=0.5, shuffle:std=0.1:mean=0.3,negatives,characters:letters=spell,confusion"
+    assert state == {"cfg": {"task": {"noise": new}}, "args": Namespace(noise=new)}
+    assert checked("task", noise=new) == {"noise": new}
+
+
 def test_read_checkpoint_checks_options(tmp_path: Path) -> None:
     path = tmp_path / "evil.pt"
     state = {"model": {}, "args": None, "cfg": {"model": {"_name": "fconv", "data": "/etc"}}}

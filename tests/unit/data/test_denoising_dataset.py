@@ -43,7 +43,7 @@ def sentences(count: int = 200, seed: int = 1) -> list[Tensor]:
 
 
 def dataset(
-    noise: Any = "direct:keep=0.5,denoise",
+    noise: Any = "direct:keep=0.5,shuffle",
     lines: list[Tensor] | None = None,
     renew: bool = True,
     seed: int = 3,

@@ -30,7 +30,7 @@ from tests.unit.models.tiny_models import EOS, UNK
 
 SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>", "a@@", "b", "c", "d", "e@@", "f", "<mask>"]
 A, B, C, D, MASK = 4, 5, 6, 7, 10
-NOISES = ["direct", "direct:keep=0.6:mask=0.1,denoise", "denoise:mean=0.3:deviation=0.1"]
+NOISES = ["direct", "direct:keep=0.6:mask=0.1,shuffle", "shuffle:mean=0.3:std=0.1"]
 WORDS = st.sampled_from([[4, 5], [4, 4, 6], [8, 7], [5], [6], [7], [9], [3]])
 LINES = st.lists(st.lists(WORDS, max_size=7).map(lambda words: [*chain(*words)]), max_size=6)
 COUNTED = [[4, 5], [6], [7], [7], [8, 8, 9], [9]]
@@ -173,7 +173,7 @@ def to_words(ids: list[int]) -> str:
     return " ".join(SYMBOLS[i] for i in ids).replace("@@ ", "+")
 
 
-@pytest.mark.parametrize("words", [*NOISES, "filtering"])
+@pytest.mark.parametrize("words", [*NOISES, "negatives"])
 @given(lines=LINES, seed=st.integers(0, 999))
 def test_equal_to_noise_on_text(words: str, lines: list[list[int]], seed: int) -> None:
     noisy = noise(words)(to_spans(lines), Random.of((seed,), len(lines)))
@@ -230,8 +230,8 @@ def test_noises_within_words_are_rejected(kind: str) -> None:
 
 def test_only_masking_noise_uses_the_mask() -> None:
     assert uses_mask(parse_id_noise("direct"))
-    assert uses_mask(parse_id_noise("denoise,direct:keep=0.5"))
-    assert not uses_mask(parse_id_noise("denoise,filtering"))
+    assert uses_mask(parse_id_noise("shuffle,direct:keep=0.5"))
+    assert not uses_mask(parse_id_noise("shuffle,negatives"))
     assert not uses_mask(parse_id_noise("direct:mask=0"))
     unmasked = IdNoise.of(parse_id_noise("direct:mask=0"), BOUNDARIES, lexicon(), None, 99)
     noisy = unmasked(to_spans([[6, 7, 6]] * 99), Random.of((1,), 99))

@@ -21,20 +21,20 @@ from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.characters import CharacterNoise, ConfusionNoise
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
-from fairseq_ssl.noise.tokens import BetaNoise, DirectNoise, NegativeExampleNoise, Unigrams
+from fairseq_ssl.noise.tokens import DirectNoise, NegativeExampleNoise, ShuffleNoise, Unigrams
 
 INSERTED, UNIGRAMS = Unigrams.of({"x": 5, "y": 1})
 TABLE = WordTable([*INSERTED, "<mask>"])
 MASK = 2
 KINDS: dict[str, Noise] = {
     "direct": DirectNoise(UNIGRAMS, MASK),
-    "denoise": BetaNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
-    "filtering": NegativeExampleNoise(UNIGRAMS, 0.9, 0.05),
-    "spelling": CharacterNoise(rate=0.2, table=TABLE),
-    "spell": ConfusionNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5, table=TABLE),
+    "shuffle": ShuffleNoise(UNIGRAMS, mean=0.3, std=0.1, sigma=1.0),
+    "negatives": NegativeExampleNoise(UNIGRAMS, 0.9, 0.05),
+    "characters": CharacterNoise(rate=0.2, table=TABLE),
+    "confusion": ConfusionNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5, table=TABLE),
     "learner": LearnerNoise(DEFAULT_ERRORS, table=TABLE),
     "learner, listed": LearnerNoise(DEFAULT_ERRORS, listed=True, table=TABLE),
-    "both": NoiseChain([DirectNoise(UNIGRAMS, MASK, 0.5, 0.2), BetaNoise(UNIGRAMS)]),
+    "both": NoiseChain([DirectNoise(UNIGRAMS, MASK, 0.5, 0.2), ShuffleNoise(UNIGRAMS)]),
 }
 LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)
 

@@ -27,8 +27,8 @@ LINES = st.lists(LINE, min_size=1, max_size=9)
 
 
 CHAINS = (
-    *("direct", "denoise:mean=0.4", "filtering", "direct,denoise", "spelling:rate=0.2"),
-    *("spelling:rate=0.5:letters=aé", "direct,spelling:rate=0.3,spelling:rate=0.3,denoise"),
+    *("direct", "shuffle:mean=0.4", "negatives", "direct,shuffle", "characters:rate=0.2"),
+    *("characters:rate=0.5:letters=aé", "direct,characters:rate=0.3,characters:rate=0.3,shuffle"),
 )
 
 
@@ -53,7 +53,7 @@ def test_noise_of_bytes_equals_noise_of_strings(
     assert result.counts == Counter(lines=len(lines), tokens=len(clean.tokens), changed=changed)
 
 
-@pytest.mark.parametrize("words", ["direct", "spelling"])
+@pytest.mark.parametrize("words", ["direct", "characters"])
 def test_long_and_short_blocks_share_a_table(words: str) -> None:
     noise = build(words)
     for number, copies in enumerate((1, 4000, 2, 5000)):
@@ -70,11 +70,11 @@ def test_noisy_lines_have_no_other_line_ends(wide: str) -> None:
 
 
 def test_noises_are_applied_in_order() -> None:
-    words = "direct:mask=1:keep=0,filtering:delete=0:replace=1"
+    words = "direct:mask=1:keep=0,negatives:delete=0:replace=1"
     chain = block_noise.parse_noise(words)
     assert [str(one) for one in chain] == [
         "direct:keep=0.0:mask=1.0",
-        "filtering:delete=0.0:replace=1.0:distance=3.0",
+        "negatives:delete=0.0:replace=1.0:distance=3.0",
     ]
     assert str(block_noise.parse_noise("direct")[0]) == "direct:keep=0.2:mask=0.3"
     assert b"<mask>" not in build(words)(ByteBlock(0, 0, b"a b c\n" * 9)).outputs[0]
@@ -82,7 +82,7 @@ def test_noises_are_applied_in_order() -> None:
 
 def test_the_first_bad_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_noise, "MAX_TOKENS", 4)
-    noise = build("spelling:rate=0.5", compressed=True)
+    noise = build("characters:rate=0.5", compressed=True)
     lines = b"first line\nfour words of this\n"
     good = noise(ByteBlock(2, 5, lines))
     assert len(gzip.decompress(good.outputs[0]).splitlines()) == 2

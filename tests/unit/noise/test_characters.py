@@ -1,4 +1,4 @@
-"""Noise that misspells words: spelling noise and spell noise."""
+"""Noise that misspells words: random letters and confusion sets."""
 
 from __future__ import annotations
 
@@ -78,9 +78,7 @@ LINES = [" ".join(WORDS)] * 3000
 def test_operations_have_their_probabilities() -> None:
     """Six words of each line are changed."""
     clean = TABLE.start_lines(LINES)
-    noise = ConfusionNoise(
-        CONFUSIONS, UNIGRAMS, mean=0.1, deviation=0.0, letter_words=0.0, table=TABLE
-    )
+    noise = ConfusionNoise(CONFUSIONS, UNIGRAMS, mean=0.1, std=0.0, letter_words=0.0, table=TABLE)
     noisy = noise(clean, Random.of((1,), len(LINES)))
     words = TABLE.strings(noisy.block.tokens)
     first, second = (sum(word[-1] == end for word in words) for end in "!?")
@@ -108,7 +106,7 @@ def test_share_of_changed_words_is_folded_normal() -> None:
 
 def test_swapped_words_are_adjacent() -> None:
     clean = TABLE.start_lines(["a b"] * 5000)
-    noise = ConfusionNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0, table=TABLE)
+    noise = ConfusionNoise({}, UNIGRAMS, mean=0.5, std=0.0, letter_words=0.0, table=TABLE)
     lines = TABLE.to_lines(noise(clean, Random.of((1,), len(clean.lengths))).block)
     assert lines.count("b a") == pytest.approx(500, abs=90)
     assert lines.count("a b") == pytest.approx(3500, abs=150), "words without confusions stay"
@@ -117,7 +115,7 @@ def test_swapped_words_are_adjacent() -> None:
 
 def test_letters_change_in_a_tenth_of_the_words() -> None:
     clean = TABLE.start_lines(["abcdefgh " * 20] * 3000)
-    noise = ConfusionNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z", table=TABLE)
+    noise = ConfusionNoise({}, UNIGRAMS, mean=0.0, std=0.0, letters="z", table=TABLE)
     noisy = noise(clean, Random.of((1,), len(clean.lengths)))
     wrong = TABLE.strings(noisy.block.tokens[noisy.changed(clean, TABLE.words.same)])
     assert len(wrong) == pytest.approx(6000, abs=300)

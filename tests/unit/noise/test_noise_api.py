@@ -13,6 +13,7 @@ from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
+from fairseq_ssl.text.specs import RENAMED
 
 LINES = [f"the {word} sat on the mat with {word}s" for word in ("cat", "dog", "cow", "hen")] * 25
 SETS = {"cat": ("cart",), "dog": ("dock",)}
@@ -22,7 +23,7 @@ ERRORS = LearnerErrors({"zzz": 3}, {"the": 2}, {}, (0, 1), KINDS)
 
 @pytest.mark.parametrize(
     ("method", "jobs"),
-    [("direct", 2), ("denoise,spelling:rate=0.1", 1), ("spell", 1), ("learner", 2)],
+    [("direct", 2), ("shuffle,characters:rate=0.1", 1), ("confusion", 1), ("learner", 2)],
 )
 def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> None:
     source, noisy = (tmp_path / name for name in ("source", "noisy"))
@@ -46,7 +47,7 @@ def test_word_counts_do_not_replace_other_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a\.counts would be replaced by word counts"):
         noise_file(source, output, "direct")
     assert (source.read_text(), other.read_text()) == ("the cat sat\n", "mine\n")
-    assert noise_file(source, tmp_path / "data", "spelling")
+    assert noise_file(source, tmp_path / "data", "characters")
     other.unlink()
     for text in ("a dog barked\n", "a b\n"):  # counts of an earlier run are replaced
         source.write_text(text)
@@ -58,7 +59,9 @@ def test_resources_are_used() -> None:
     drawn = add_noise(LINES, "direct:mask=0:keep=0", resources=NoiseResources(counts={"only": 1}))
     assert "only" in " ".join(drawn)
     assert not set(" ".join(drawn).split()) - set(" ".join(LINES).split()) - {"only"}
-    confused = " ".join(add_noise(LINES, "spell", resources=NoiseResources(confusion_sets=SETS)))
+    confused = " ".join(
+        add_noise(LINES, "confusion", resources=NoiseResources(confusion_sets=SETS))
+    )
     assert {"cart", "dock"} & set(confused.split())
     options = "learner:measured=true"
     wrong = " ".join(add_noise(LINES, options, resources=NoiseResources(learner_errors=ERRORS)))
@@ -75,9 +78,9 @@ def test_the_mask_of_a_dictionary_is_not_sampled(tmp_path: Path) -> None:
 
 
 def test_lines_and_masks_are_kept() -> None:
-    assert len(add_noise(["a\u2028b c", "d\u0085e"], "spelling:rate=0")) == 2
+    assert len(add_noise(["a\u2028b c", "d\u0085e"], "characters:rate=0")) == 2
     resources = NoiseResources(confusion_sets=SETS, counts={"x": 1}, mask_token="[M]")
-    chain = "direct:mask=1:keep=0,spell:mean=0:deviation=0:letter-words=1"
+    chain = "direct:mask=1:keep=0,confusion:mean=0:std=0:letter-words=1"
     assert set(" ".join(add_noise(LINES, chain, resources=resources)).split()) == {"[M]"}
 
 
@@ -97,20 +100,27 @@ def test_wrong_resources_are_rejected(word: str) -> None:
     with pytest.raises(DataError):
         add_noise(["a b"], "direct", resources=NoiseResources(counts={"a": -1}))
     with pytest.raises(UsageError, match="confusion_sets"):
-        add_noise(["a b"], "spell")
+        add_noise(["a b"], "confusion")
 
 
 @pytest.mark.parametrize(
     "method",
     [
-        *("direct:keep=nan", "direct:keep=0.8:mask=0.3", "filtering:delete=0.6:replace=0.5"),
-        *("denoise:deviation=0.5", "spelling:letters=a b", "spelling:seed=1"),
+        *("direct:keep=nan", "direct:keep=0.8:mask=0.3", "negatives:delete=0.6:replace=0.5"),
+        *("shuffle:std=0.5", "characters:letters=a b", "characters:seed=1"),
     ],
 )
 def test_wrong_options_are_named(method: str) -> None:
     name = method.partition("=")[0].rpartition(":")[2]
     with pytest.raises(UsageError, match=name):
         add_noise(LINES, method, resources=NoiseResources(confusion_sets=SETS))
+
+
+@pytest.mark.parametrize(("old", "new"), list(RENAMED.items()))
+def test_old_names_are_named_with_their_new_names(old: str, new: str) -> None:
+    method = f"direct,shuffle:{old}=0.1" if old == "deviation" else f"direct,{old}"
+    with pytest.raises(UsageError, match=rf"no (noise|option) '{old}'\. It is called '{new}'\.$"):
+        add_noise(LINES, method)
 
 
 @pytest.mark.parametrize("options", [{"shard": (0, 3)}, {"shard": (4, 3)}, {"seed": -1}])
@@ -130,16 +140,16 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
             file.write("the dog\n")
         return lambda count, share=None, note="": None
 
-    assert noise_file(source, output, "spelling", progress=append)
+    assert noise_file(source, output, "characters", progress=append)
     with pytest.raises(UsageError, match="noisy exists, and is not an output of this job"):
-        noise_file(source, output, "spelling")
+        noise_file(source, output, "characters")
 
 
 @pytest.mark.parametrize(
     "changed",
     [
         {"seed": 2},
-        {"method": "spelling"},
+        {"method": "characters"},
         {"resources": NoiseResources(mask_token="[M]")},
         {"resources": NoiseResources(counts={"a": 1})},
         {"resources": NoiseResources(confusion_sets=SETS)},
@@ -161,11 +171,11 @@ def test_bad_lines_are_numbered_in_the_file(
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 16)
     lines = ["a b"] * 20 + [""] + ["c d"] * 3
     with pytest.raises(DataError, match="Line 21 is blank"):
-        add_noise(lines, "spelling")
+        add_noise(lines, "characters")
     (tmp_path / "clean").write_text("".join(f"{line}\n" for line in lines))
     for shard in ((1, 1), (2, 2)):
         with pytest.raises(DataError, match="clean:21 is blank"):
-            noise_file(tmp_path / "clean", tmp_path / "noisy", "spelling", shard=shard)
+            noise_file(tmp_path / "clean", tmp_path / "noisy", "characters", shard=shard)
 
 
 def test_a_shard_can_be_empty(tmp_path: Path) -> None:
@@ -173,7 +183,7 @@ def test_a_shard_can_be_empty(tmp_path: Path) -> None:
     texts = []
     for index in (1, 2, 3):
         summary = noise_file(
-            tmp_path / "clean", tmp_path / "noisy", "spelling:rate=0", shard=(index, 3)
+            tmp_path / "clean", tmp_path / "noisy", "characters:rate=0", shard=(index, 3)
         )
         assert summary is not None
         texts.append(summary.outputs[0].read_text())

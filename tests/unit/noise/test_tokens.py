@@ -1,4 +1,4 @@
-"""Noise that changes whole tokens: direct, denoising and filtering noise."""
+"""Noise that changes whole tokens: direct noise, shuffling and negative examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.byte_words import WordTable
-from fairseq_ssl.noise.tokens import BetaNoise, DirectNoise, NegativeExampleNoise, Unigrams
+from fairseq_ssl.noise.tokens import DirectNoise, NegativeExampleNoise, ShuffleNoise, Unigrams
 
 INSERTED, UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
 X, Y, MASK = range(3)
@@ -68,11 +68,11 @@ SENTENCES = TABLE.start_lines([" ".join(f"w{i}" for i in range(LENGTH))] * COUNT
 
 
 def denoised(seed: int = 1, **options: float) -> NoisedBatch:
-    return BetaNoise(UNIGRAMS, **options)(SENTENCES, Random.of((seed,), len(SENTENCES.lengths)))
+    return ShuffleNoise(UNIGRAMS, **options)(SENTENCES, Random.of((seed,), len(SENTENCES.lengths)))
 
 
 def test_alpha_and_beta_have_the_papers_mean_and_standard_deviation() -> None:
-    alpha, beta = BetaNoise(UNIGRAMS).alpha_and_beta
+    alpha, beta = ShuffleNoise(UNIGRAMS).alpha_and_beta
     assert alpha == pytest.approx(21.1)
     assert beta == pytest.approx(119.5667, abs=1e-4)
     assert stats.beta(alpha, beta).mean() == pytest.approx(0.15)
@@ -85,7 +85,7 @@ def deleted_by_line(noisy: NoisedBatch) -> np.ndarray:
 
 def test_deleted_shares_follow_a_beta_distribution() -> None:
     counts = deleted_by_line(denoised())
-    alpha, beta = BetaNoise(UNIGRAMS).alpha_and_beta
+    alpha, beta = ShuffleNoise(UNIGRAMS).alpha_and_beta
     expected = stats.betabinom(LENGTH, alpha, beta)
     ends = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     cumulated = expected.cdf(ends)
@@ -95,14 +95,14 @@ def test_deleted_shares_follow_a_beta_distribution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mean", "deviation"),
+    ("mean", "std"),
     [(0.05, 0.15), (0.15, 0.2), (0.95, 0.15), (0.5, 0.45), (0.01, 0.09), (0.001, 0.03)],
 )
-def test_shares_of_a_density_that_is_infinite_at_the_ends(mean: float, deviation: float) -> None:
+def test_shares_of_a_density_that_is_infinite_at_the_ends(mean: float, std: float) -> None:
     uniform = (np.arange(200_000) + 0.5) / 200_000
-    shares = np.interp(uniform, *BetaNoise(UNIGRAMS, mean, deviation).shares)
+    shares = np.interp(uniform, *ShuffleNoise(UNIGRAMS, mean, std).shares)
     assert shares.mean() == pytest.approx(mean, abs=0.001, rel=0.02)
-    assert shares.std() == pytest.approx(deviation, abs=0.001)
+    assert shares.std() == pytest.approx(std, abs=0.001)
 
 
 def test_replaced_share_has_the_mean() -> None:
@@ -115,7 +115,7 @@ def test_replaced_share_has_the_mean() -> None:
 
 def test_adjacent_words_swap_with_the_probability_of_two_normals() -> None:
     clean = TABLE.start_lines(["a b"] * 40_000)
-    noise = BetaNoise(UNIGRAMS, mean=1e-6, deviation=1e-7)
+    noise = ShuffleNoise(UNIGRAMS, mean=1e-6, std=1e-7)
     noisy = noise(clean, Random.of((1,), len(clean.lengths)))
     swapped = [line == "b a" for line in TABLE.to_lines(noisy.block)]
     # i + N(0, s) > i + 1 + N(0, s): a normal with standard deviation s sqrt(2) is above 1
@@ -126,7 +126,7 @@ def test_adjacent_words_swap_with_the_probability_of_two_normals() -> None:
 def test_the_order_of_operations_is_random() -> None:
     """A word that is shuffled after a deletion swaps more often than one shuffled before it."""
     clean = TABLE.start_lines(["a b c"] * 60_000)
-    noise = BetaNoise(UNIGRAMS, mean=0.34, deviation=0.01)
+    noise = ShuffleNoise(UNIGRAMS, mean=0.34, std=0.01)
     lines = TABLE.to_lines(noise(clean, Random.of((1,), len(clean.lengths))).block)
     kept = [line for line in lines if sorted(line.split()) == ["a", "c"]]
     share = sum(line == "c a" for line in kept) / len(kept)
