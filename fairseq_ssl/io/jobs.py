@@ -180,9 +180,12 @@ def file_or_stream(output: str | Path | IO[bytes]) -> tuple[Path | None, IO[byte
 def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> None:
     """Raise UsageError if an output, or a file next to it, is an input or another output."""
     read, written = resolve_paths(inputs), resolve_paths(outputs)
-    if len({*read, *written}) < len(set(read)) + len(written):
-        raise UsageError("The inputs and the outputs must be different files.")
-    for output in written:
+    for index, output in enumerate(written):
+        if output in (*read, *written[:index]):
+            raise UsageError(
+                f"{output} is an input or another output. The inputs and the outputs must be "
+                "different files."
+            )
         check_beside(output, {*read, *written} - {output})
 
 
