@@ -72,7 +72,9 @@ class Declaration:
         return f"{self.low:,} or more" + ("" if self.below is None else f", below {self.below:,}")
 
     def contains(self, value: float) -> bool:
-        """Return True if a number is finite and in the range."""
+        """Return True if a number is in the range. Infinity is in no range."""
+        if not self.expected():
+            return not math.isnan(value)
         return (
             math.isfinite(value)
             and (self.low is None or value >= self.low)

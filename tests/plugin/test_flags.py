@@ -69,7 +69,8 @@ WRONG = [
     for option, declared in declared_options(name, cls).items()
     for value in (
         *wrong_values(declared),
-        *([math.nan, math.inf] if declared.type is float else []),
+        *([math.nan] if declared.type is float else []),
+        *([math.inf] if declared.type is float and wrong_values(declared) else []),
         *([0.5, None] if declared.type is int else []),
     )
 ]

@@ -96,7 +96,12 @@ def test_help_has_the_range() -> None:
             {"part": 1},
             {"votes": 0},
         ),
-        *({"free": math.inf}, {"unit": "words"}, {"unit": "token"}, {"count": "4"}),
+        *(
+            {"free": math.inf, "unit": "words"},
+            {"free": math.nan},
+            {"unit": "token"},
+            {"count": "4"},
+        ),
     ],
 )
 def test_wrong_values_are_rejected(values: dict[str, Any]) -> None:
