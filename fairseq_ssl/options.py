@@ -228,14 +228,14 @@ def _help(declaration: Declaration, default: Any) -> str:
 
 
 def integer(word: str) -> int:
-    """Return an integer. This is a type of argparse, as `number` and `numbers` are."""
+    """Parse an integer. This function and the next three are types for argparse."""
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", word):  # integers of 15 digits are exact as floats
         raise argparse.ArgumentTypeError(f"{word!r} is not an integer of up to 15 digits.")
     return int(word)
 
 
 def integers(words: str) -> tuple[int, ...]:
-    """Return integers that are separated by commas."""
+    """Parse integers separated by commas."""
     return tuple(map(integer, words.split(",")))
 
 
@@ -248,7 +248,7 @@ def number(word: str) -> float:
 
 
 def numbers(word: str) -> tuple[float, ...]:
-    """Return numbers that are separated by commas."""
+    """Parse numbers separated by commas."""
     return tuple(map(number, word.split(",")))
 
 

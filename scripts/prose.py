@@ -181,19 +181,19 @@ def docstrings(tree: ast.AST) -> Iterator[tuple[Text, ast.AST]]:
 
 
 def help_texts(tree: ast.AST) -> Iterator[tuple[Text, ast.AST]]:
-    """Yield the help texts of argparse options and of dataclass fields."""
+    """Yield the help texts of argparse options and of declared options (`options.option`)."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         keywords = {keyword.arg: keyword.value for keyword in node.keywords}
-        for key in ("metadata", "help"):
-            value = keywords.get(key)
-            if isinstance(value, ast.Dict):
-                pairs = zip(value.keys, value.values, strict=True)
-                value = next((v for k, v in pairs if k and string_value(k) == "help"), None)
-            if value and (content := string_value(value)):
-                default = ast.unparse(keywords.get("default", ast.Constant(None)))
-                yield Text("help", value.lineno, content, default=default), value
+        value, default = keywords.get("help"), keywords.get("default")
+        if ast.unparse(node.func) == "option" and len(node.args) > 1:
+            value, default = node.args[1], None  # the default is generated
+        if value and (content := string_value(value)):
+            yield Text("help", value.lineno, content, default=ast.unparse(default or NONE)), value
+
+
+NONE = ast.Constant(None)
 
 
 def string_value(node: ast.AST | None) -> str:

@@ -83,8 +83,9 @@ class ScoringConfig:
     """One or more checkpoints. Masked models can also be folders of transformers."""
     name: str = option(
         "",
-        "name of the score (default: s2t, or t2s in the reverse direction, with the suffix -r2l "
-        "for right-to-left models; lm; mlm)",
+        "name of the score",
+        usual="s2t, or t2s in the reverse direction, with the suffix -r2l for right-to-left "
+        "models; lm; mlm",
         metavar="NAME",
     )
     data_dir: str | Path | None = None
