@@ -25,6 +25,7 @@ def prose(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("raise UsageError(f'{x} is no number of {y}.')", "not 'is no' but is not a"),
         ("add('--beam', default=5, help='beam size')", "help does not end with (default: X)"),
         ("add('--beam', help='beam size.')", "help ends with a full stop"),
+        ("beam: int = option(5, 'beam size.', low=1)", "help ends with a full stop"),
     ],
 )
 def test_python(prose: Any, code: str, rule: str) -> None:
