@@ -44,6 +44,7 @@ class EditDictionary:
     max_ngram: int
     """Max tokens of a q-gram."""
     transforms: Transforms
+    greedy: bool = False
 
     @classmethod
     def of_counts(

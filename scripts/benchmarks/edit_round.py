@@ -19,8 +19,8 @@ import transformers
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
-from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
 from fairseq_ssl.generation.tagger_export import write_onnx
+from fairseq_ssl.inference.onnx_tagger import load_onnx_tagger
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 
 KINDS = ("float32", "onnx", "onnx-int8")
