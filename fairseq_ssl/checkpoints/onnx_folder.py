@@ -47,7 +47,7 @@ class OnnxConfig:
     quantization: str
     """Data type of the multiplications, float32 or int8."""
     search: CorrectionSearch
-    """How edits are chosen by default."""
+    """Options of the choice of edits, the default of commands."""
 
     def write(self, folder: Path) -> None:
         """Write config.json."""

@@ -108,7 +108,7 @@ class WordTokenizer:
         return start, end
 
     def _start_index(self) -> int:
-        """Return which of the start symbols stands for the start of the sentence."""
+        """Return the index of the start symbol that stands for the start of the sentence."""
         number = self._id(START)
         return self.start.index(number) if number in self.start else 0
 

@@ -116,8 +116,6 @@ class CorrectionConfig(CorrectionSearch):
             raise UsageError(f"`device` is {self.device!r}. Models in ONNX format need cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
         super().__post_init__()
-        if self.tokenizer is None:
-            object.__setattr__(self, "tokenizer", "moses" if self.is_onnx else "spacy")
 
     @property
     def is_onnx(self) -> bool:
@@ -125,8 +123,13 @@ class CorrectionConfig(CorrectionSearch):
         return is_onnx_folder(Path(self.models[0]))
 
     @property
+    def chosen_tokenizer(self) -> str:
+        """The name of the tokenizer: the option, or the default of the models."""
+        return self.tokenizer or ("moses" if self.is_onnx else "spacy")
+
+    @property
     def search(self) -> CorrectionSearch:
-        """How edits are chosen: the options, with those of the first model in place of None."""
+        """Options of the choice of edits, with those of the first model in place of None."""
         first = read_onnx_config(Path(self.models[0])).search if self.is_onnx else DEFAULT
         return self.or_else(first)
 
@@ -180,8 +183,8 @@ class Corrector(loading.ConfiguredModel):
     def __init__(self, config: CorrectionConfig) -> None:
         """Load the models of a config. Call `fairseq_ssl.register` first."""
         self.config = config
-        tokenizer = None if config.tokenizer == NO_TOKENIZER else config.tokenizer
-        self._segment = LineSegmenter.of(tokenizer, config.language)
+        name = config.chosen_tokenizer
+        self._segment = LineSegmenter.of(None if name == NO_TOKENIZER else name, config.language)
         self._annotator: Any = None
         if config.explain:
             from fairseq_ssl.metrics.edit_extraction import Annotator
@@ -513,7 +516,7 @@ class _CorrectionJob(TextJob):
         own = self.config
         parameters: dict[str, Any] = {
             "engine": "onnx" if own.is_onnx else "torch",
-            "tokenizer": own.tokenizer,
+            "tokenizer": own.chosen_tokenizer,
             "format": self.format_name,
         }
         parameters |= {name: getattr(own.search, name) for name in options_of(CorrectionSearch)}
