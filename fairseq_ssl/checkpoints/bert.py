@@ -112,7 +112,8 @@ def initial_weights(
     """
     config = read_config(folder)
     kind = _kind(config, folder)
-    _check_config(config, sizes, folder)
+    check_bert_settings(config, folder / CONFIG)
+    _check_sizes(config, sizes, folder)
     rows = load_tokenizer(folder).get_vocab()
     source = _load_weights(folder, kind, sizes.factorized)
     words = source[WORDS]
@@ -121,15 +122,33 @@ def initial_weights(
             words, rows, symbols, kind, folder, start["encoder.tokens.weight"]
         ),
         "encoder.mask": words[rows[kind.mask]],
-        "encoder.positions.weight": _positions(source, config, sizes),
-        **_module(source, "embeddings.LayerNorm", "encoder.norm"),
+        **encoder_weights(source, config, sizes.positions),
     }
-    for layer in range(sizes.layers):
-        initial |= _layer(source, layer)
     if f"{kind.transform}.weight" in source:
         initial |= _module(source, kind.transform, "scores.transform")
         initial |= _module(source, kind.norm, "scores.transform_norm")
     return initial
+
+
+def encoder_weights(
+    source: Mapping[str, Tensor], config: Mapping[str, Any], positions: int
+) -> dict[str, Tensor]:
+    """Return the weights of an `EditEncoder` except for its token embeddings and its mask.
+
+    Args:
+        source: weights of the language model, by their names without the prefix of the model type.
+        config: settings of the language model, after `check_bert_settings`.
+        positions: number of positions of the edit tagger.
+    """
+    first = first_position(config)
+    table = source["embeddings.position_embeddings.weight"][first : first + positions]
+    weights = {
+        "encoder.positions.weight": table + source["embeddings.token_type_embeddings.weight"][0],
+        **_module(source, "embeddings.LayerNorm", "encoder.norm"),
+    }
+    for layer in range(config["num_hidden_layers"]):
+        weights |= _layer(source, layer)
+    return weights
 
 
 def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
@@ -141,12 +160,12 @@ def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
     return KINDS[model_type]
 
 
-def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> None:
-    """Set missing settings to their defaults, and check all settings.
+def check_bert_settings(config: dict[str, Any], path: Path) -> None:
+    """Set missing settings of the file `path` to their defaults, and check all settings.
 
     Raises:
         DataError: if a size is not a number.
-        ConfigurationError: if an edit tagger does not support a setting or has other sizes.
+        ConfigurationError: if an edit tagger does not support a setting.
     """
     for name, default in DEFAULTS.items():
         if config.get(name) is None:
@@ -154,15 +173,17 @@ def _check_config(config: dict[str, Any], sizes: TaggerSizes, folder: Path) -> N
     integers = {*FLAGS, "max_position_embeddings", "vocab_size", "type_vocab_size", "pad_token_id"}
     for name in sorted(integers):
         if not isinstance(config.get(name), int):
-            raise DataError(
-                f"{folder / CONFIG}: {name} is {config.get(name)!r}; expected a number."
-            )
+            raise DataError(f"{path}: {name} is {config.get(name)!r}; expected a number.")
     for name in FIXED:
         if config[name] != DEFAULTS[name]:
             raise ConfigurationError(
-                f"{folder / CONFIG}: {name} is {config[name]!r}, but an edit_tagger supports only "
+                f"{path}: {name} is {config[name]!r}, but an edit_tagger supports only "
                 f"{DEFAULTS[name]!r}. Use a different model."
             )
+
+
+def _check_sizes(config: Mapping[str, Any], sizes: TaggerSizes, folder: Path) -> None:
+    """Raise ConfigurationError if an edit tagger has other sizes than the language model."""
     wrong = [
         f"{flag} {config[name]} (it is {getattr(sizes, field)})"
         for name, (flag, field) in FLAGS.items()
@@ -233,16 +254,6 @@ def _tokens(
     tokens = start.detach().clone()
     tokens[ids] = words[[rows[names[index]] for index in ids]].to(tokens)
     return tokens
-
-
-def _positions(
-    source: Mapping[str, Tensor], config: Mapping[str, Any], sizes: TaggerSizes
-) -> Tensor:
-    """Return the position table [positions, dim] plus the embedding of the first token type."""
-    table = source["embeddings.position_embeddings.weight"]
-    types = source["embeddings.token_type_embeddings.weight"]
-    first = first_position(config)
-    return table[first : first + sizes.positions] + types[0]
 
 
 def _layer(source: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:

@@ -70,12 +70,15 @@ def read_checkpoint(path: str | Path) -> State:
     Options are checked, and options that name files are dropped; see `checkpoints.stored_options`.
     """
     require_file(path, "a checkpoint of fairseq-train, such as checkpoint_best.pt")
-    # torch cannot map files written before version 1.6 or names it cannot decode.
-    mapped = zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
-    state = load_checkpoint(path, path, mmap=mapped)
+    state = load_checkpoint(path, path, mmap=can_map(path))
     if not isinstance(state.get("model"), dict):
         raise DataError(f"{path} is not a fairseq checkpoint: it has no model.")
     return state
+
+
+def can_map(path: str | Path) -> bool:
+    """Return False for files written before torch 1.6 and names that torch cannot decode."""
+    return zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
 
 
 def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:

@@ -42,8 +42,7 @@ class EncoderFiles:
     @classmethod
     def read(cls, folder: Path, with_config: bool = True) -> EncoderFiles:
         """Read the files of a folder. Without `with_config`, the config is empty."""
-        config = {**read_config(folder), **load_config(folder)} if with_config else {}
-        return cls(config, _tokenizer_json(folder))
+        return cls(encoder_config(folder) if with_config else {}, _tokenizer_json(folder))
 
     @classmethod
     def of_state(cls, state: Any) -> EncoderFiles:
@@ -123,6 +122,11 @@ def _freeze_untrained(model: Any) -> Any:
         if any(part in name for part in UNTRAINED):
             weight.requires_grad_(False)
     return model
+
+
+def encoder_config(folder: Path) -> dict[str, Any]:
+    """Return the settings of the model of a folder, with those that have a default."""
+    return {**read_config(folder), **load_config(folder)}
 
 
 def load_config(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,423 @@
+"""GECToR models (Omelianchuk et al., 2020) as edit taggers on words.
+
+Two formats are read. A folder of the package `gector` has config.json, tokenizer.json, and weights
+as transformers writes them. A model of the authors is a file `.th` and
+output_vocabulary/labels.txt in the same folder, and its encoder is in a folder of transformers. The
+folder of a model can have a table of English verb forms, verb-form-vocab.txt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_ssl.checkpoints.bert import (
+    check_bert_settings,
+    encoder_weights,
+    first_position,
+    is_native,
+)
+from fairseq_ssl.checkpoints.files import (
+    can_map,
+    check_finite,
+    load_checkpoint,
+    weight_difference,
+)
+from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config, read_settings
+from fairseq_ssl.checkpoints.pretrained import EncoderFiles, encoder_config, of_config
+from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.gector import VERB_FORMS, LabelTable, label_table
+from fairseq_ssl.errors import DataError, import_optional, library_errors, reject_options
+from fairseq_ssl.io.text_files import read_lines
+
+LABELS, TOKENIZER = "output_vocabulary/labels.txt", "tokenizer.json"
+START = "$START"
+"""Symbol before the words, whose label inserts words at the start of a sentence."""
+MAX_LENGTH = 80
+"""Maximum number of subwords of a sentence in training, unless config.json has `max_length`."""
+FULL_TABLE = 5001
+"""Number of labels of the published models, without padding."""
+ORGANIZATIONS = ("", "google-bert", "FacebookAI", "xlnet", "microsoft")
+"""Owners of the public encoders on the Hugging Face hub, and none for their former names."""
+SIZES = {
+    "base": (768, 12, 12, 3072),
+    "large": (1024, 24, 16, 4096),
+}
+"""Dimension, layers, attention heads and feed-forward dimension of the public encoders."""
+SIZE_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+XLNET_NAMES = ("d_model", "n_layer", "n_head", "d_inner")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "bert": {
+        "vocab_size": 28996,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": 0,
+    },
+    "roberta": {
+        "vocab_size": 50265,
+        "max_position_embeddings": 514,
+        "type_vocab_size": 1,
+        "layer_norm_eps": 1e-5,
+        "pad_token_id": 1,
+    },
+    "xlnet": {"vocab_size": 32000, "layer_norm_eps": 1e-12, "pad_token_id": 5},
+    "deberta": {
+        "vocab_size": 50265,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 0,
+        "layer_norm_eps": 1e-7,
+        "pad_token_id": 0,
+        "relative_attention": True,
+        "max_relative_positions": -1,
+        "position_biased_input": False,
+        "pos_att_type": ["c2p", "p2c"],
+    },
+}
+"""Other settings of the public encoders by model type."""
+ENCODERS = {
+    "bert-base-cased": (0.4, 0.5),
+    "bert-large-cased": (0.5, 0.0),
+    "roberta-base": (0.3, 0.6),
+    "roberta-large": (0.0, 0.6),
+    "xlnet-base-cased": (0.0, 0.6),
+    "xlnet-large-cased": (0.0, 0.6),
+    "deberta-base": (0.3, 0.6),
+    "deberta-large": (0.0, 0.6),
+}
+"""Public encoders, and the published keep bias and minimum error probability of the models
+gotutiyan/gector-ENCODER-5k."""
+AUTHORS = {"bert": (0.1, 0.41), "roberta": (0.2, 0.5), "xlnet": (0.2, 0.5)}
+"""The same thresholds of the authors' second version of models with encoders of the size base."""
+PREFIXES = {
+    "bert.": "",
+    "label_proj_layer.": "labels.",
+    "d_proj_layer.": "errors.",
+    "text_field_embedder.token_embedder_bert.bert_model.": "",
+    "tag_labels_projection_layer._module.": "labels.",
+    "tag_detect_projection_layer._module.": "errors.",
+}
+"""Prefixes of the names of weights in both formats, and their replacements."""
+UNUSED = re.compile(r"(^|\.)(pooler\..*|position_ids)$")
+"""Weights and buffers without effect on the states of the words."""
+
+
+@dataclass(frozen=True)
+class GectorModel:
+    """A GECToR model, from which an edit tagger on words is built."""
+
+    encoder: EncoderFiles
+    """The encoder. Its tokenizer puts `START` before the words."""
+    edits: EditDictionary
+    search: CorrectionSearch
+    """Published thresholds of the model, or zeros.
+
+    The minimum error probability is the minimum of both the probability of an edit and the highest
+    error probability of the words and `START`. The package `gector` excludes `START` from the
+    highest error probability if it is the first symbol of the input, as in `.th` models.
+    """
+    max_length: int
+    """Maximum number of subwords of a sentence, with `START` and the encoder's symbols."""
+    rows: tuple[int, ...]
+    """Row of the label head for each label of `edits`."""
+    state: Mapping[str, Tensor] = field(repr=False)
+    """Weights of the encoder by their names in transformers, and of the heads labels and errors."""
+
+    def set_options(self, options: Any) -> None:
+        """Set the options of an edit tagger that do not follow from the encoder."""
+        reject_options("a GECToR model", {"edit_gap_inserts": options.edit_gap_inserts})
+        options.edit_unfactorized = options.edit_detection = True
+        options.max_source_positions = min(options.max_source_positions, self.max_length)
+
+    def weights(self, positions: int | None = None) -> dict[str, Tensor]:
+        """Return the state dict of the edit tagger in float32.
+
+        Args:
+            positions: maximum number of subwords of the edit tagger (default: `max_length`).
+        """
+        state = {name: weight.float() for name, weight in self.state.items()}
+        heads = {name: state.pop(name) for name in self.state if name.startswith(_HEADS)}
+        if is_native(self.encoder.config):
+            words = state[_word_embeddings(state)]
+            weights = encoder_weights(state, self.encoder.config, positions or self.max_length)
+            weights |= {"encoder.tokens.weight": words, "encoder.mask": torch.zeros_like(words[0])}
+        else:
+            weights = {f"encoder.model.{name}": weight for name, weight in state.items()}
+        for kind in ("weight", "bias"):
+            weights[f"scores.edits.{kind}"] = heads[f"labels.{kind}"][list(self.rows)]
+            correct, incorrect = heads[f"errors.{kind}"][:2]
+            weights[f"errors.{kind}"] = (incorrect - correct)[None]
+        return weights
+
+
+_HEADS = ("labels.", "errors.")
+
+
+def is_gector(path: Path) -> bool:
+    """Return True for the folder or the file of a GECToR model."""
+    if path.is_file():
+        return path.suffix == ".th"
+    config = path / CONFIG
+    settings = read_settings(config) if config.is_file() else {}
+    labels = settings.get("label2id")
+    is_package = isinstance(labels, dict) and "$KEEP" in labels and "model_id" in settings
+    return is_package or any(path.glob("*.th"))
+
+
+def read_gector(path: Path, encoder: Path | None = None, verbs: Path | None = None) -> GectorModel:
+    """Read a GECToR model.
+
+    Args:
+        path: folder of the model, or a file `.th`.
+        encoder: folder of the encoder with which the model was trained, whose weights are not read.
+            It can be omitted for the encoders in `ENCODERS`, except for a file `.th`.
+        verbs: table of verb forms, as in `read_labels`.
+
+    Raises:
+        DataError: if a file is missing, damaged or does not match the other files.
+    """
+    table = read_labels(path, verbs)
+    if (file := _th_file(path)) is not None:
+        folder, settings = file.parent, {}
+        files = EncoderFiles.read(_encoder_folder(file, encoder))
+        config, tokenizer = dict(files.config), files.tokenizer
+    else:
+        folder, settings = path, read_config(path)
+        config = _public_encoder(settings, path) if encoder is None else encoder_config(encoder)
+        tokenizer = _read_tokenizer(path)
+    if is_native(config):
+        check_bert_settings(config, (encoder or folder) / CONFIG)
+    state = _read_state(_weight_files(path) if file is None else [file])
+    subwords = len(state[_word_embeddings(state)])
+    has_start = subwords - 1 == config.get("vocab_size")
+    if has_start:
+        config["vocab_size"] = subwords
+    _check_shapes(state, config, len(table.rows), file is not None, path)
+    is_authors = file is not None or settings.get("is_official_model") is True
+    keep_bias, error = _thresholds(settings, config, is_authors, len(table.rows))
+    return GectorModel(
+        EncoderFiles(config, _with_start(tokenizer, has_start, not is_authors, path)),
+        table.edits,
+        CorrectionSearch(
+            iterations=5,
+            keep_bias=keep_bias,
+            min_confidence=error,
+            min_sentence_confidence=error,
+        ),
+        _max_length(settings, config, folder),
+        table.rows,
+        state,
+    )
+
+
+def read_labels(path: Path, verbs: Path | None = None) -> LabelTable:
+    """Read the label table of a GECToR model.
+
+    Args:
+        path: folder of the model, or a file `.th`.
+        verbs: table of verb forms (default: verb-form-vocab.txt in the folder of the model; if it
+            does not exist, verbs have the forms of lemminflect).
+    """
+    file = _th_file(path)
+    folder = path if file is None else file.parent
+    if verbs is None and (folder / VERB_FORMS).is_file():
+        verbs = folder / VERB_FORMS
+    if file is None:
+        where = folder / CONFIG
+        return label_table(_package_labels(read_config(folder), where), where, verbs)
+    where = folder / LABELS
+    if not where.is_file():
+        raise DataError(
+            f"{where} does not exist. Expected the labels of {file}, which are part of GECToR's "
+            "repository."
+        )
+    *names, padding = [*read_lines(where), ""][:-1] or [""]
+    if padding != "@@PADDING@@":
+        raise DataError(f"{where} ends in {padding[:60]!r}. Expected the label @@PADDING@@.")
+    return label_table(names, where, verbs)
+
+
+def _th_file(path: Path) -> Path | None:
+    """Return the file `.th` of a model, or None for the format of the package."""
+    files = [path] if path.is_file() else sorted(path.glob("*.th"))
+    if len(files) > 1:
+        raise DataError(f"{path} has {len(files)} files .th. Expected one model: pass its file.")
+    return files[0] if files else None
+
+
+def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
+    """Return the names of the labels by index, without padding."""
+    labels = settings.get("label2id")
+    if isinstance(labels, dict) and all(isinstance(row, int) for row in labels.values()):
+        names = sorted(labels.keys() - {"<PAD>"}, key=labels.__getitem__)
+        if [labels[name] for name in names] == list(range(len(names))):
+            return names
+    raise DataError(
+        f"{where} does not have the labels of a GECToR model. Expected label2id with the numbers "
+        "from 0, and <PAD> last."
+    )
+
+
+def _encoder_folder(file: Path, encoder: Path | None) -> Path:
+    """Return the folder of the encoder of a file `.th`, which is in the same folder by default."""
+    if encoder is None and not (file.parent / CONFIG).is_file():
+        raise DataError(
+            f"{file} has weights alone. Pass the folder of its encoder, with config.json and "
+            "tokenizer.json, such as that of roberta-base."
+        )
+    return encoder or file.parent
+
+
+def _public_name(settings: Mapping[str, Any]) -> str | None:
+    """Return the name in `ENCODERS` of the encoder of a model, or None for another encoder."""
+    owner, _, name = str(settings.get("model_id")).rpartition("/")
+    return name if name in ENCODERS and owner in ORGANIZATIONS else None
+
+
+def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the config of a public encoder."""
+    name = _public_name(settings)
+    if name is None:
+        raise DataError(
+            f"{folder} has the encoder {str(settings.get('model_id'))[:80]!r}, whose sizes are not "
+            f"known. Expected {', '.join(ENCODERS)}, or the folder of the encoder: pass it."
+        )
+    kind, size, *_ = name.split("-")
+    names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
+    return {"model_type": kind, **dict(zip(names, SIZES[size], strict=True)), **SETTINGS[kind]}
+
+
+def _thresholds(
+    settings: Mapping[str, Any], config: Mapping[str, Any], is_authors: bool, labels: int
+) -> tuple[float, float]:
+    """Return the published keep bias and minimum error probability of a model, or zeros."""
+    kind = str(config.get("model_type"))
+    names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
+    is_base = tuple(config.get(name) for name in names) == SIZES["base"]
+    if labels != FULL_TABLE or (is_authors and not is_base):
+        return 0.0, 0.0
+    published = AUTHORS.get(kind) if is_authors else ENCODERS.get(_public_name(settings) or "")
+    return published or (0.0, 0.0)
+
+
+def _max_length(settings: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> int:
+    length = settings.get("max_length", MAX_LENGTH)
+    if not isinstance(length, int) or length < 8:
+        raise DataError(f"{folder / CONFIG} has the max_length {length!r}. Expected 8 or more.")
+    if not is_native(config):
+        return length
+    return min(length, int(config["max_position_embeddings"]) - first_position(config))
+
+
+def _read_tokenizer(folder: Path) -> str:
+    if not (folder / TOKENIZER).is_file():
+        raise DataError(f"{folder / TOKENIZER} does not exist. Expected the model's tokenizer.")
+    return "\n".join(read_lines(folder / TOKENIZER))
+
+
+def _with_start(text: str, has_start: bool, is_surrounded: bool, path: Path) -> str:
+    """Return the content of a tokenizer.json whose tokenizer puts `START` before the words.
+
+    Args:
+        text: content of the encoder's tokenizer.json.
+        has_start: whether the encoder has an embedding of `START`. Otherwise, it has subwords.
+        is_surrounded: whether the encoder's own symbols surround `START` and the words.
+        path: the model, for error messages.
+    """
+    library = import_optional("tokenizers", "A GECToR model", "bert")
+    with library_errors(f"The tokenizer of {path} cannot be read"):
+        tokenizer = library.Tokenizer.from_str(text)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        if has_start:
+            tokenizer.add_special_tokens([START])
+        encoded = tokenizer.encode("the", add_special_tokens=True)
+        words = [at for at, special in enumerate(encoded.special_tokens_mask) if not special]
+        before, after = encoded.ids[: words[0]], encoded.ids[words[-1] + 1 :]
+        if not is_surrounded:
+            before, after = [], []
+        before += tokenizer.encode(START, add_special_tokens=False).ids
+        symbols = {"before": before, "after": after} if after else {"before": before}
+        tokenizer.post_processor = library.processors.TemplateProcessing(
+            single=["before", "$A", *(["after"] if after else [])],
+            special_tokens=[
+                {"id": name, "ids": ids, "tokens": list(map(tokenizer.id_to_token, ids))}
+                for name, ids in symbols.items()
+            ],
+        )
+        with_start: str = tokenizer.to_str()
+    return with_start
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """Return the files with the weights of a folder of the package."""
+    for pattern in ("model*.safetensors", "pytorch_model*.bin"):
+        if files := sorted(folder.glob(pattern)):
+            return files
+    raise DataError(f"{folder} has no weights. Expected model.safetensors or pytorch_model.bin.")
+
+
+def _read_state(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the weights by their names in `GectorModel.state`."""
+    state: dict[str, Any] = {}
+    for path in files:
+        if path.suffix == ".safetensors":
+            library = import_optional("safetensors.torch", f"Reading {path}", "bert")
+            with library_errors(f"{path} cannot be read"):
+                state |= library.load_file(path)
+        else:
+            state |= load_checkpoint(path, path, mmap=can_map(path))
+    renamed = {_rename(str(name)): weight for name, weight in state.items()}
+    weights = {
+        name: weight
+        for name, weight in renamed.items()
+        if isinstance(weight, Tensor) and not UNUSED.search(name)
+    }
+    check_finite(weights, files[0])
+    _word_embeddings(weights)
+    return weights
+
+
+def _rename(name: str) -> str:
+    for prefix, replacement in PREFIXES.items():
+        if name.startswith(prefix):
+            return f"{replacement}{name.removeprefix(prefix)}"
+    return name
+
+
+def _word_embeddings(state: Mapping[str, Tensor]) -> str:
+    """Return the name of the embeddings of the subwords."""
+    name = next((name for name, weight in state.items() if "word_embedding" in name), None)
+    if name is None or state[name].dim() != 2:
+        raise DataError("The weights have no word embeddings. Expected those of a GECToR model.")
+    return name
+
+
+def _check_shapes(
+    state: Mapping[str, Tensor], config: Mapping[str, Any], labels: int, is_th: bool, path: Path
+) -> None:
+    """Raise DataError unless the weights are those of an encoder and of the heads.
+
+    In a file `.th`, the heads also have rows for padding, and the errors for an unknown label.
+    """
+    with torch.device("meta"):
+        encoder = of_config(dict(config)).state_dict()
+        expected = {name: weight for name, weight in encoder.items() if not UNUSED.search(name)}
+        dim = expected[_word_embeddings(expected)].size(1)
+        for head, rows in (("labels", labels + is_th), ("errors", 2 + 2 * is_th)):
+            expected[f"{head}.weight"] = torch.empty(rows, dim)
+            expected[f"{head}.bias"] = torch.empty(rows)
+    difference = weight_difference(state, expected)
+    if difference is not None:
+        raise DataError(
+            f"The weights of {path} do not match its {labels} labels and its encoder, a "
+            f"{config.get('model_type')}: {difference}. Expected the encoder with which the model "
+            "was trained."
+        )
