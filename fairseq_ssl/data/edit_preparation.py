@@ -12,6 +12,7 @@ from typing import Any
 
 from fairseq.data import Dictionary
 
+from fairseq_ssl.checkpoints.gector import is_gector, read_labels
 from fairseq_ssl.data.binarized import write_ids
 from fairseq_ssl.data.two_view_dataset import build_dictionary
 from fairseq_ssl.edits.coverage import Coverage
@@ -60,7 +61,7 @@ def prepare_edit_data(
     Args:
         splits: source and corrected text by name; `train` is required.
         output: the folder to create.
-        config: size and transforms of the edit dictionary.
+        config: the edit dictionary to build or to use.
         executor: `Executor` for counting and labeling (default: this process).
         progress: called with the number of pairs done.
     """
@@ -68,35 +69,51 @@ def prepare_edit_data(
         logger.warning(
             "No `valid` pairs are prepared. fairseq-train needs them, or --disable-validation."
         )
-    check_outside(output, chain.from_iterable(splits.values()))
+    read = [*chain.from_iterable(splits.values()), *filter(None, [config.dictionary])]
+    check_outside(output, read)
     coverage: dict[str, Coverage] = {}
+    parameters: dict[str, Any] = {}
+    files: dict[str, str] = {}
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as temporary:
-        built = build_dictionary_file(
-            *splits[TRAIN], folder / EDITS_FILE, config, executor=executor, progress=progress
-        )
+        edits = folder / EDITS_FILE
+        if config.dictionary is None:
+            built = build_dictionary_file(
+                *splits[TRAIN], edits, config, executor=executor, progress=progress
+            )
+            dictionary = built.dictionary
+            names = ("size", "max_ngram", "transforms", "groups")
+            parameters = {name: built.signature.parameters[name] for name in names}
+            files["transforms"] = str(config.transforms)
+        else:
+            dictionary = _read_dictionary(config.dictionary)
+            dictionary.write(edits)
+            files["dictionary"] = str(config.dictionary)
         texts = map(read_lines, chain.from_iterable(splits.values()))
         words = build_dictionary(count_line_words(chain.from_iterable(texts)))
         labels = Dictionary()
-        for label in built.dictionary.names:  # the task expects this order
+        for label in dictionary.names:  # the task expects this order
             labels.add_symbol(label)
-        for language, dictionary in ((SOURCE, words), (TARGET, words), (EDITS, labels)):
-            dictionary.save(str(folder / f"dict.{language}.txt"))
+        for language, symbols in ((SOURCE, words), (TARGET, words), (EDITS, labels)):
+            symbols.save(str(folder / f"dict.{language}.txt"))
         for name, paths in splits.items():
             for path, language in zip(paths, (SOURCE, TARGET), strict=True):
                 text = folder / f"{name}.{SOURCE}-{TARGET}.{language}.bin"
                 write_ids(text, read_lines(path), words)
-            lines, edits = Path(temporary) / name, folder / EDITS_FILE
+            lines = Path(temporary) / name
             labeled = label_file(*paths, lines, edits, executor=executor, progress=progress)
             coverage[name] = labeled.coverage
             write_ids(folder / f"{name}.{EDITS}-{NONE}.{EDITS}.bin", read_lines(lines), labels)
         counted = {name: split_coverage.pairs for name, split_coverage in coverage.items()}
-        parameters: dict[str, Any] = {
-            **{"size": config.size, "max_ngram": config.max_ngram},
-            "transforms": built.signature.parameters["transforms"],
-            **{"groups": built.signature.parameters["groups"], "words": len(words), **counted},
-            "labels": len(built.dictionary.labels),
-            "fingerprint": built.dictionary.fingerprint,
+        parameters |= {
+            **{"words": len(words), **counted},
+            "labels": len(dictionary.labels),
+            "fingerprint": dictionary.fingerprint,
         }
-        signature = Signature("edits-prepare", parameters, {"transforms": str(config.transforms)})
+        signature = Signature("edits-prepare", parameters, files)
     write_signature(signature, output)
-    return EditDataSummary(signature, built.dictionary, coverage, len(words))
+    return EditDataSummary(signature, dictionary, coverage, len(words))
+
+
+def _read_dictionary(path: Path) -> EditDictionary:
+    """Read an edit dictionary, or the labels of a GECToR model."""
+    return read_labels(path).edits if is_gector(path) else EditDictionary.read(path)

@@ -15,15 +15,15 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor, join_changes, transform_index
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes, read_suffixes
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import RowBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
-from fairseq_ssl.io.text_files import checked_pairs, optional_path
+from fairseq_ssl.io.text_files import checked_pairs, convert_fields, optional_path
 from fairseq_ssl.options import check, option
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, changed_options
 
 ENGLISH = "english"
 """Suffix transforms of PIE."""
@@ -79,9 +79,27 @@ class EditDictionaryConfig:
 
 @dataclass(frozen=True)
 class EditDataConfig(EditDictionaryConfig):
-    """Size and transforms of the edit dictionary of a data folder, with all groups by default."""
+    """The edit dictionary of a data folder: size and transforms, with all groups by default.
+
+    `dictionary` is a dictionary that exists, in place of a new one.
+    """
 
     groups: tuple[str, ...] = _groups_option(GROUPS, "all")
+    dictionary: Path | None = option(
+        None,
+        "labels that a model has: output of edits dictionary, or a GECToR model",
+        usual="new ones, by the options above",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        convert_fields(self, ["dictionary"])
+        others = changed_options(self, "dictionary")
+        if self.dictionary is not None and others:
+            raise UsageError(
+                f"`{min(others)}` cannot be used with `dictionary`, whose labels are complete. "
+                "Remove one of the two."
+            )
 
 
 Result = TypeVar("Result")

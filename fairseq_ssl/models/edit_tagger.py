@@ -67,7 +67,8 @@ class EditTaggerConfig(StoredConfig):
     edit_init: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
         "folder of a pretrained encoder in Hugging Face format: a BERT or RoBERTa, or for "
-        "unfactorized models on words any encoder of transformers",
+        "unfactorized models on words any encoder of transformers; or a GECToR model, whose labels "
+        "and heads are also used",
         usual="random weights",
     )
     edit_detection: bool = option(

@@ -15,6 +15,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from fairseq_ssl.checkpoints.bert import set_epsilon, set_sizes
+from fairseq_ssl.checkpoints.gector import GectorModel, is_gector, read_gector
 from fairseq_ssl.checkpoints.hugging_face import read_config
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.edit_dataset import EditDataset, split_batch
@@ -68,8 +69,9 @@ class EditLabelingConfig(EditDecodingConfig):
     )
     edit_tokenizer: Optional[str] = option(  # noqa: UP045
         None,
-        "folder with the tokenizer.json of the subwords of words, for models with random weights",
-        usual="the folder of the pretrained encoder",
+        "folder with the tokenizer.json of the subwords of words, for models with random weights, "
+        "or with the encoder of a GECToR model in --edit-init",
+        usual="the folder of the pretrained encoder, or its name in the GECToR model",
     )
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as in fairseq
@@ -97,6 +99,8 @@ class EditLabelingTask(FairseqTask):
         super().__init__(cfg)
         self.dictionary = dictionary
         self.encoder: EncoderFiles | None = None
+        self.gector: GectorModel | None = None
+        """The model of --edit-init, until its weights are copied."""
         self.words: WordSubwords | None = None
         if cfg.data and cfg.edit_unit != WORD:  # the encoder splits words itself
             self.state.merge_state_dict({"token_dictionary": fingerprint(dictionary.symbols)})
@@ -183,7 +187,11 @@ class EditLabelingTask(FairseqTask):
             self._set_words(cfg)
         elif init := getattr(cfg, "edit_init", None):
             set_epsilon(cfg, read_config(Path(init).expanduser()))
-        return super().build_model(cfg, from_checkpoint)
+        model = super().build_model(cfg, from_checkpoint)
+        if self.gector is not None:
+            model.load_state_dict(self.gector.weights(cfg.max_source_positions))
+            self.gector = None
+        return model
 
     def _set_words(self, cfg: Any) -> None:
         """Set the subwords of words, and in `cfg` the sizes of the pretrained encoder."""
@@ -195,7 +203,11 @@ class EditLabelingTask(FairseqTask):
                     "--edit-unit word needs the tokenizer of an encoder. Pass --edit-init, or "
                     "--edit-tokenizer for random weights."
                 )
-            self.encoder = EncoderFiles.read(Path(folder).expanduser(), with_config=bool(init))
+            path = Path(folder).expanduser()
+            if init and is_gector(path):
+                self.encoder = self._read_gector(cfg, path)
+            else:
+                self.encoder = EncoderFiles.read(path, with_config=bool(init))
         self.state.merge_state_dict({"edit_encoder": self.encoder.state()})
         set_sizes(cfg, self.encoder.config)
         tokenizer = WordTokenizer(self.encoder.tokenizer)
@@ -207,6 +219,19 @@ class EditLabelingTask(FairseqTask):
             self.encoder.config.get("vocab_size", tokenizer.size),
             cfg.max_source_positions,
         )
+
+    def _read_gector(self, cfg: Any, path: Path) -> EncoderFiles:
+        """Read the GECToR model of --edit-init, and set its options in `cfg`."""
+        encoder = self.cfg.edit_tokenizer
+        self.gector = read_gector(path, None if encoder is None else Path(encoder).expanduser())
+        if self.gector.edits != self.edits:
+            raise ConfigurationError(
+                f"The labels of {path} differ from {EDITS_FILE} in {self.cfg.data}. Prepare the "
+                f"data with its labels: fairseq-ssl edits prepare --dictionary {path}"
+            )
+        self.gector.set_options(cfg)
+        cfg.edit_init = None  # `build_model` of the task copies the weights
+        return self.gector.encoder
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
