@@ -201,16 +201,10 @@ def read_gector(path: Path, encoder: Path | None = None, verbs: Path | None = No
         config["vocab_size"] = subwords
     _check_shapes(state, config, len(table.rows), file is not None, path)
     is_authors = file is not None or settings.get("is_official_model") is True
-    keep_bias, error = _thresholds(settings, config, is_authors, len(table.rows))
     return GectorModel(
         EncoderFiles(config, _with_start(tokenizer, has_start, not is_authors, path)),
         table.edits,
-        CorrectionSearch(
-            iterations=5,
-            keep_bias=keep_bias,
-            min_confidence=error,
-            min_sentence_confidence=error,
-        ),
+        _search(settings, config, is_authors, len(table.rows)),
         _max_length(settings, config, folder),
         table.rows,
         state,
@@ -225,6 +219,12 @@ def read_labels(path: Path, verbs: Path | None = None) -> LabelTable:
         verbs: table of verb forms (default: verb-form-vocab.txt in the folder of the model; if it
             does not exist, verbs have the forms of lemminflect).
     """
+    if not is_gector(path):
+        raise DataError(
+            f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
+            "fairseq-ssl export --to onnx, or a GECToR model, which has the settings model_id and "
+            "label2id in config.json, or a file .th."
+        )
     file = _th_file(path)
     folder = path if file is None else file.parent
     if verbs is None and (folder / VERB_FORMS).is_file():
@@ -292,6 +292,31 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
     kind, size, *_ = name.split("-")
     names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
     return {"model_type": kind, **dict(zip(names, SIZES[size], strict=True)), **SETTINGS[kind]}
+
+
+def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
+    """Return the published thresholds of a model without reading its weights.
+
+    Args:
+        path: folder of the model, or a file `.th`.
+        encoder: folder of the encoder, as in `read_gector`.
+    """
+    labels = len(read_labels(path).rows)
+    if (file := _th_file(path)) is not None:
+        return _search({}, encoder_config(_encoder_folder(file, encoder)), True, labels)
+    settings = read_config(path)
+    config = _public_encoder(settings, path) if encoder is None else encoder_config(encoder)
+    return _search(settings, config, settings.get("is_official_model") is True, labels)
+
+
+def _search(
+    settings: Mapping[str, Any], config: Mapping[str, Any], is_authors: bool, labels: int
+) -> CorrectionSearch:
+    """Return the published thresholds of a model, or zeros."""
+    keep_bias, error = _thresholds(settings, config, is_authors, labels)
+    return CorrectionSearch(
+        iterations=5, keep_bias=keep_bias, min_confidence=error, min_sentence_confidence=error
+    )
 
 
 def _thresholds(

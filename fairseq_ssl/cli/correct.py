@@ -27,7 +27,7 @@ EXAMPLES = """\
       -o dev.hyp
   fairseq-ssl correct essay.txt --model onnx-int8 --json"""
 EXPLAIN = ["explain", "spacy_model"]
-MODEL = ["models", "data_dir", "weights"]
+MODEL = ["models", "data_dir", "encoder", "weights"]
 TEXT = ["tokenizer", "language", "spelling"]
 
 

@@ -94,7 +94,7 @@ def _add_prepare(steps: Steps) -> None:
 def _add_tune(steps: Steps) -> None:
     step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
     _add_files(step)
-    add_options(step, CorrectionConfig, ["models", "data_dir", "weights", "spelling"])
+    add_options(step, CorrectionConfig, ["models", "data_dir", "encoder", "weights", "spelling"])
     step.add_argument(
         "--metric",
         choices=METRICS,

@@ -17,11 +17,10 @@ from fairseq_ssl.errors import ConfigurationError
 from tests.conftest import weights
 from tests.gector_models import LABELS, write_package
 from tests.learning.learner_sentences import write
-from tests.plugin.edit_corpus import FEW, WORDS, trained
+from tests.plugin.edit_corpus import FEW, WORDS, corrected, loaded, trained
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq_ssl.inference.loading import load_corrector  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -61,9 +60,9 @@ def test_training_continues_from_a_gector_model(kind: str, tmp_path: Path) -> No
     for name in ("scores.edits.weight", "errors.weight"):
         assert not torch.equal(after[name], expected[name])
     shutil.rmtree(folder)
-    corrector = load_corrector([path], None, "cpu")
-    assert corrector.task.edits == edits
-    assert corrector.correct(["She play ."])[0].text == "She plays ."
+    rounds = loaded(path)
+    assert rounds.edits == edits
+    assert corrected(rounds, ["She play ."]) == ["She plays ."]
 
 
 def test_data_with_other_labels_is_rejected(tmp_path: Path) -> None:
