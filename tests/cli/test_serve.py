@@ -482,3 +482,13 @@ def test_addresses_that_cannot_be_used() -> None:
         for host, port in (address, ("no such host", 0), ("a" * 64, 0)):
             with pytest.raises(UsageError, match=f"{host}.*{port}"):
                 open_listener(host, port)
+
+
+def test_answers_are_sent_without_delay() -> None:
+    with (
+        open_listener("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
