@@ -86,8 +86,9 @@ class CorrectionConfig(CorrectionSearch):
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
     tokenizer: str | None = option(
         TOKENIZERS[0],
-        "tokenizer of raw text, as in the training data; none: each line is a sentence of tokens "
-        "separated by spaces",
+        "tokenizer of raw text, as in the training data; english: nearly the tokens of spaCy's "
+        "English tokenizer, without spaCy; none: each line is a sentence of tokens separated by "
+        "spaces",
         choices=(*TOKENIZERS, "none"),
     )
     """None is the same as ``none``."""
