@@ -145,7 +145,7 @@ def _dictionary(args: argparse.Namespace) -> None:
     )
     dictionary, counts, insertions = summary.dictionary, summary.counts, summary.insertions
     covered = (
-        f", {len(dictionary.grams)} q-grams for "
+        f", {len(dictionary.appends)} q-grams for "
         f"{_percent(sum(dictionary.counts), insertions)} of them, "
         f"{_percent(counts.too_long, insertions)} longer than {config.max_ngram}"
     )

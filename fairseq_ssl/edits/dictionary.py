@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from fairseq_ssl.edits.labels import (
@@ -17,7 +18,14 @@ from fairseq_ssl.edits.labels import (
     parse_gram,
     parse_label,
 )
-from fairseq_ssl.edits.transforms import Transform, Transforms
+from fairseq_ssl.edits.transforms import (
+    Transform,
+    Transforms,
+    WordTransform,
+    escape,
+    unescape,
+    with_forms,
+)
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
@@ -37,13 +45,18 @@ class EditDictionary:
     transforms.
     """
 
-    grams: tuple[Gram, ...]
-    """Q-grams in order of decreasing count."""
-    counts: tuple[int, ...]
-    """Count of each q-gram."""
+    appends: tuple[Gram, ...]
+    """Q-grams to append to a token, in order of decreasing count."""
+    replaces: tuple[Gram, ...]
+    """Q-grams to replace a token with. A dictionary of `of_counts` has the same in both tables."""
     max_ngram: int
     """Max tokens of a q-gram."""
     transforms: Transforms
+    counts: tuple[int, ...] = ()
+    """Count of each q-gram of `of_counts`, otherwise empty."""
+    greedy: bool = False
+    """Decode as GECToR does: the most probable label is chosen even if it cannot change the token,
+    which is then kept, and rounds continue although an earlier version of the sentence recurs."""
 
     @classmethod
     def of_counts(
@@ -52,12 +65,14 @@ class EditDictionary:
         """Build a dictionary of the `size` most frequent q-grams, ties in alphabetical order."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         grams = tuple(gram for gram, _ in ordered[:size])
-        return cls(grams, tuple(counts[gram] for gram in grams), max_ngram, transforms)
+        ordered_counts = tuple(counts[gram] for gram in grams)
+        return cls(grams, grams, max_ngram, transforms, ordered_counts)
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
         """Labels by id."""
-        appends, replaces = ([Label(kept, gram) for gram in self.grams] for kept in (True, False))
+        appends = [Label(True, gram) for gram in self.appends]
+        replaces = [Label(False, gram) for gram in self.replaces]
         transforms = [Label(False, transform=transform) for transform in self.transforms.table]
         return (KEEP, DELETE, *appends, *replaces, *transforms)
 
@@ -72,19 +87,19 @@ class EditDictionary:
         return tuple(label.kind for label in self.labels)
 
     @cached_property
-    def appends(self) -> dict[Gram, int]:
+    def append_ids(self) -> dict[Gram, int]:
         """Ids of the append labels by q-gram."""
-        return {gram: number for number, gram in enumerate(self.grams, 2)}
+        return {gram: number for number, gram in enumerate(self.appends, 2)}
 
     @cached_property
-    def replaces(self) -> dict[Gram, int]:
+    def replace_ids(self) -> dict[Gram, int]:
         """Ids of the replace labels by q-gram."""
-        return {gram: number for number, gram in enumerate(self.grams, 2 + len(self.grams))}
+        return {gram: number for number, gram in enumerate(self.replaces, 2 + len(self.appends))}
 
     @property
     def first_transform(self) -> int:
         """Id of the first transform. Labels with lower ids apply to all tokens."""
-        return 2 + 2 * len(self.grams)
+        return 2 + len(self.appends) + len(self.replaces)
 
     @property
     def fingerprint(self) -> str:
@@ -124,43 +139,92 @@ class EditDictionary:
                 f"{name} is not an edit dictionary: its first line is not {HEADER!r}. Create one "
                 "with: fairseq-ssl edits dictionary"
             )
-        max_ngram: int | None = None
-        grams: dict[Gram, int] = {}
-        transforms: dict[Transform, frozenset[str]] = {}
+        entries = _Entries()
         for number, line in enumerate(lines, 2):
-            kind, *words = line.split(" ")
             try:
-                if kind == "longest" and len(words) == 1 and max_ngram is None:
-                    max_ngram = _number(words[0], 1)
-                elif kind == "gram" and len(words) == 2 and max_ngram is not None:
-                    grams[parse_gram(words[0])] = _number(words[1], 0)
-                elif (
-                    kind == "transform" and words and (transform := parse_label(words[0]).transform)
-                ):
-                    transforms[transform] = frozenset(parse_gram(word)[0] for word in words[1:])
-                else:
-                    raise DataError(
-                        f"{line!r} is not an entry. Expected one line such as 'longest 2', then "
-                        "lines such as 'gram of_the 12' and 'transform SUFFIX_+s a I'."
-                    )
+                entries.add(line)
             except DataError as error:
                 raise DataError(f"{name}:{number}: {error}") from None
-        if max_ngram is None:
+        if entries.max_ngram is None:
             raise DataError(
                 f"{name} does not set the max length of q-grams. Expected a second line such as: "
                 "longest 2"
             )
-        table = Transforms(tuple(transforms), tuple(transforms.values()))
-        return cls(tuple(grams), tuple(grams.values()), max_ngram, table)
+        appends, replaces = (tuple(table) for table in entries.tables.values())
+        is_counted = tuple(entries.counts) == appends == replaces
+        transforms = entries.transforms.values()
+        return cls(
+            appends,
+            replaces,
+            entries.max_ngram,
+            Transforms(*(tuple(part) for part in zip(*transforms, strict=True))),
+            tuple(entries.counts.values()) if is_counted else (),
+            entries.greedy,
+        )
 
     def _lines(self) -> Iterator[str]:
         yield HEADER
         yield f"longest {self.max_ngram}"
-        for gram, count in zip(self.grams, self.counts, strict=True):
-            yield f"gram {gram_name(gram)} {count}"
+        if self.greedy:
+            yield "greedy"
+        if self.counts:
+            for gram, count in zip(self.appends, self.counts, strict=True):
+                yield f"gram {gram_name(gram)} {count}"
+        else:
+            yield from (f"append {gram_name(gram)}" for gram in self.appends)
+            yield from (f"replace {gram_name(gram)}" for gram in self.replaces)
         names = self.names[self.first_transform :]
-        for name, spared in zip(names, self.transforms.spared, strict=True):
+        for name, transform, spared in zip(
+            names, self.transforms.table, self.transforms.spared, strict=True
+        ):
             yield " ".join(["transform", name, *sorted(gram_name((word,)) for word in spared)])
+            if isinstance(transform, WordTransform) and transform.forms is not None:
+                pairs = chain.from_iterable(sorted(transform.forms.items()))
+                yield " ".join(["forms", name, *(escape(word, r"[%\s]") for word in pairs)])
+
+
+class _Entries:
+    """The entries of a dictionary file."""
+
+    def __init__(self) -> None:
+        self.max_ngram: int | None = None
+        self.greedy = False
+        self.counts: dict[Gram, int] = {}
+        self.tables: dict[str, dict[Gram, None]] = {"append": {}, "replace": {}}
+        self.transforms: dict[str, tuple[Transform, frozenset[str]]] = {}
+
+    def add(self, line: str) -> None:
+        """Add the entry of a line. Raise DataError if the line is invalid."""
+        kind, *words = line.split(" ")
+        if kind == "longest" and len(words) == 1 and self.max_ngram is None:
+            self.max_ngram = _number(words[0], 1)
+        elif kind == "greedy" and not words:
+            self.greedy = True
+        elif kind == "gram" and len(words) == 2 and self.max_ngram is not None:
+            gram = parse_gram(words[0])
+            self.counts[gram] = _number(words[1], 0)
+            self.tables["append"][gram] = self.tables["replace"][gram] = None
+        elif kind in self.tables and len(words) == 1 and self.max_ngram is not None:
+            self.tables[kind][parse_gram(words[0])] = None
+        elif kind == "transform" and words and (transform := parse_label(words[0]).transform):
+            spared = frozenset(parse_gram(word)[0] for word in words[1:])
+            self.transforms[words[0]] = transform, spared
+        elif kind == "forms" and words and words[0] in self.transforms:
+            transform, spared = self.transforms[words[0]]
+            self.transforms[words[0]] = with_forms(transform, _pairs(words[1:])), spared
+        else:
+            raise DataError(
+                f"{line!r} is not an entry. Expected one line such as 'longest 2', then lines such "
+                "as 'gram of_the 12' and 'transform SUFFIX_+s a I'."
+            )
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    """Return the forms of words from a list of words, each followed by its form."""
+    plain = [unescape(word) if "%" in word else word for word in words]
+    if len(plain) % 2 or not all(plain):
+        raise DataError("The line has no form of its last word, or a wrong escape.")
+    return dict(zip(plain[::2], plain[1::2], strict=True))
 
 
 def _number(word: str, minimum: int) -> int:

@@ -109,7 +109,7 @@ class LabelExtractor:
             return dictionary.first_transform + index
         if not change.inserted:
             return DELETE_ID
-        grams = dictionary.appends if change.kept else dictionary.replaces
+        grams = dictionary.append_ids if change.kept else dictionary.replace_ids
         return grams.get(change.inserted, KEEP_ID)
 
 

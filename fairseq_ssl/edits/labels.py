@@ -40,7 +40,7 @@ class Label:
 
     @property
     def kind(self) -> str:
-        """One of keep, delete, append, replace, suffix, case, verb, number, split and merge."""
+        """One of keep, delete, append, replace, and the kinds of transforms."""
         return str(self).partition("_")[0].lower()
 
     @property

@@ -6,10 +6,11 @@ al., 2020, section 3).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -157,10 +158,13 @@ class WordTransform:
 
     kind: str
     argument: str
+    forms: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
+    """The changed words by word, of a model with a table of verb forms. None: the function."""
 
     def __call__(self, word: str) -> str | None:
         """Return the changed word, or None if the function does not change it."""
-        changed = WORD_FUNCTIONS[self.kind][self.argument](word)
+        function = WORD_FUNCTIONS[self.kind][self.argument]
+        changed = function(word) if self.forms is None else self.forms.get(word)
         return None if changed == word else changed
 
 
@@ -198,11 +202,12 @@ def _inflection() -> Inflection:
     return Inflection()
 
 
-def _verb(tag: str) -> WordFunction:
-    return lambda word: _inflection().verb(word, tag)
+def _verb(tag: str, source: str | None = None) -> WordFunction:
+    return lambda word: _inflection().verb(word, tag, source)
 
 
-WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
+VERB_TAGS = ("VBD", "VBG", "VBN", "VB", "VBZ")
+GROUP_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     "case": {
         "lower": str.lower,
         "capital": lambda word: word[:1].upper() + word[1:],
@@ -210,18 +215,42 @@ WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
         "second": lambda word: word[:1] + word[1:2].upper() + word[2:],
         "plural": lambda word: word[:-1].upper() + word[-1:].lower(),
     },
-    "verb": {tag: _verb(tag) for tag in ("VBD", "VBG", "VBN", "VB", "VBZ")},
+    "verb": {tag: _verb(tag) for tag in VERB_TAGS},
     "number": {
         "plural": lambda word: _inflection().plural(word),
         "singular": lambda word: _inflection().singular(word),
     },
     "split": {"hyphen": _split_hyphens},
 }
-"""Functions of a word, by kind and argument.
+"""Functions of a word in the groups of transforms, by kind and argument.
 
 Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters but
 the last in uppercase (DVDs).
 """
+GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
+    "case": {
+        "capitalize": str.capitalize,
+        "capitalize_second": lambda word: word[:1] + word[1:].capitalize(),
+        "upper_start": lambda word: word[:-1].upper() + word[-1:],
+    },
+    "verb": {
+        f"{source}_{tag}": _verb(tag, source)
+        for source, tag in itertools.permutations(VERB_TAGS, 2)
+    },
+    "number": {"cut": lambda word: word[:-1] or None},
+    "unknown": {"label": lambda word: None},
+}
+"""Functions of the labels of GECToR that the groups do not have.
+
+Case: the other letters in lowercase, the same after the first letter, and all letters but the last
+in uppercase. Verb: from one form to another. Number: without the last letter. The unknown label
+stands for all labels that a table does not have, and never changes a word.
+"""
+WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
+    kind: {**GROUP_FUNCTIONS.get(kind, {}), **GECTOR_FUNCTIONS.get(kind, {})}
+    for kind in (*GROUP_FUNCTIONS, "unknown")
+}
+"""All functions of a word, by kind and argument."""
 GROUPS = ("case", "merge", "split", "verb", "number")
 """Groups of transforms that an edit dictionary can have in addition to suffixes."""
 BEFORE_SUFFIXES = (("verb", "VBD"), ("verb", "VBG"), ("verb", "VBN"))
@@ -274,7 +303,7 @@ class Transforms:
             there = SuffixTransform(off, on)
             table += [there, there.inverse]
             spared += [frozenset(words), frozenset(filter(None, map(there, words)))]
-        for kind, functions in WORD_FUNCTIONS.items():
+        for kind, functions in GROUP_FUNCTIONS.items():
             if kind in groups:
                 names = ((kind, argument) for argument in functions)
                 table += [WordTransform(*name) for name in names if name not in BEFORE_SUFFIXES]
@@ -356,6 +385,13 @@ def parse_transform(kind: str, argument: str) -> Transform:
             f"{', '.join(known)}.{nearest(argument, known)}"
         )
     return MergeTransform(argument) if known is MERGES else WordTransform(kind, argument)
+
+
+def with_forms(transform: Transform, forms: Mapping[str, str]) -> Transform:
+    """Return a verb transform that changes words by a table. Raise DataError for other kinds."""
+    if transform.kind != "verb" or not isinstance(transform, WordTransform):
+        raise DataError(f"A {transform.kind} transform has forms. Expected a verb transform.")
+    return replace(transform, forms=forms)
 
 
 def _parse_suffixes(name: str) -> SuffixTransform:

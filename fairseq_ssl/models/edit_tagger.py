@@ -114,11 +114,16 @@ class EditTagger(BaseFairseqModel):
         self.special = {"pad": dictionary.pad(), "eos": dictionary.eos(), "unk": dictionary.unk()}
         if words is None:
             vocabulary, padding = self.vocabulary_size, dictionary.pad()
-            grams = [[_id(dictionary, token) for token in gram] for gram in edits.grams]
+            grams = [[_id(dictionary, token) for token in gram] for gram in edits.appends]
         else:
             vocabulary, padding = words.vocabulary, words.padding
-            grams = words.grams(edits.grams)
+            grams = words.grams(edits.appends)
         factorized = not cfg.edit_unfactorized
+        if factorized and edits.appends != edits.replaces:
+            raise ConfigurationError(
+                "The edit dictionary has other q-grams to append than to replace tokens with, for "
+                "which a factorized model has no scores. Pass --edit-unfactorized."
+            )
         self.encoder = encoder or EditEncoder(_sizes(cfg, vocabulary), padding, factorized)
         dim = self.encoder.dim
         self.scores = EditScores(

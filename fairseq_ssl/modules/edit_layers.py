@@ -308,7 +308,8 @@ class EditScores(nn.Module):
         Args:
             dim: dimension of the states.
             labels: number of labels.
-            grams: token ids of each q-gram that can be appended or replace a token.
+            grams: token ids of each q-gram that can be appended. In a factorized model, the same
+                q-grams can replace a token.
             padding: id that pads shorter q-grams. Its embedding is not added.
             dropout: dropout probability of the states in theta . h.
             epsilon: epsilon of the layer norm.

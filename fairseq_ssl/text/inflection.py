@@ -40,12 +40,17 @@ class Inflection:
         }
         return [match_case(word, form) for form in sorted(forms_of_word - {word.lower()})]
 
-    def verb(self, word: str, tag: str) -> str | None:
+    def verb(self, word: str, tag: str, source: str | None = None) -> str | None:
         """Return the form of a verb with a Penn Treebank tag, or None if there is no other form.
 
         For a form of two verbs, such as "saw", this is the form of the first verb of lemminflect.
+
+        Args:
+            word: a form of the verb
+            tag: tag of the form to return
+            source: tag that `word` must have as a form of the verb (default: any)
         """
-        return self._form(word, ("AUX", "VERB"), tag)
+        return self._form(word, ("AUX", "VERB"), tag, source)
 
     def plural(self, word: str) -> str | None:
         """Return the plural of a noun, or None if there is no other form."""
@@ -55,9 +60,13 @@ class Inflection:
         """Return the singular of a noun, or None if there is no other form."""
         return self._form(word, ("NOUN",), "NN")
 
-    def _form(self, word: str, kinds: tuple[str, ...], tag: str) -> str | None:
+    def _form(
+        self, word: str, kinds: tuple[str, ...], tag: str, source: str | None = None
+    ) -> str | None:
         lower = word.lower()
         for inflections in self._inflections(word, kinds):
+            if source is not None and lower not in inflections.get(source, ()):
+                continue
             for form in inflections.get(tag, ()):
                 if form != lower:
                     return match_case(word, form)

@@ -63,7 +63,7 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
         words.add_symbol(f"w{number}")
     grams = tuple((f"w{number}",) for number in range(GRAMS))
     transforms = Transforms.of(english_suffixes())
-    edits = EditDictionary(grams, (1,) * GRAMS, 2, transforms)
+    edits = EditDictionary(grams, grams, 2, transforms)
     task = argparse.Namespace(source_dictionary=words, target_dictionary=words, edits=edits)
     sizes = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[args.arch](sizes)

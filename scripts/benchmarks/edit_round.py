@@ -35,7 +35,7 @@ def random_tagger(config: EditTaggerConfig) -> tuple[EditTagger, argparse.Namesp
         words.add_symbol(f"w{number}")
     transforms = Transforms.of(english_suffixes())
     grams = tuple((f"w{number}",) for number in range((LABELS - 2 - len(transforms.table)) // 2))
-    edits = EditDictionary(grams, (1,) * len(grams), 2, transforms)
+    edits = EditDictionary(grams, grams, 2, transforms)
     unit = argparse.Namespace(edit_unit="subword")
     task = argparse.Namespace(source_dictionary=words, edits=edits, cfg=unit)
     torch.manual_seed(1)

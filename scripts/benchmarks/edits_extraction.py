@@ -103,13 +103,13 @@ def plain_labels(source: list[str], target: list[str], dictionary: EditDictionar
     for place, (stays, added) in enumerate(zip(kept, put_in, strict=True)):
         gram = tuple(added)
         if stays:
-            labels.append(dictionary.appends.get(gram, 0))
+            labels.append(dictionary.append_ids.get(gram, 0))
         elif not gram:
             labels.append(1)
         else:
             number = dictionary.transforms.match(source[place - 1], " ".join(gram))
             transform = None if number is None else dictionary.first_transform + number
-            labels.append(dictionary.replaces.get(gram, 0) if transform is None else transform)
+            labels.append(dictionary.replace_ids.get(gram, 0) if transform is None else transform)
     return labels
 
 

@@ -304,7 +304,7 @@ def test_unknown_words_are_forgotten(model: Path, monkeypatch: pytest.MonkeyPatc
     for number in range(5):
         line = " ".join(f"w{number}x{at}" for at in range(9))
         assert one.correct([line])[0].text == line.upper()
-        assert len(words.surfaces) < 60 + sum(map(len, one._tagger.task.edits.grams))
+        assert len(words.surfaces) < 60 + sum(map(len, one._tagger.task.edits.appends))
 
 
 @pytest.mark.parametrize("weight", [-1.0, 0.0, math.nan, math.inf])

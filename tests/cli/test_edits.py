@@ -70,7 +70,7 @@ def applied(labels: list[str]) -> list[str]:
 
 def test_labels_round_trip(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dictionary = made("--groups", "case")
-    assert dictionary.grams == (("However", ","), ("could",), ("the",), ("very", "long"))
+    assert dictionary.appends == (("However", ","), ("could",), ("the",), ("very", "long"))
     told = capsys.readouterr().err
     assert told.startswith("6 pairs, 4 insertions, 4 q-grams for 100.0% of them")
     assert "63 transforms, 73 labels\n" in told
@@ -90,7 +90,7 @@ def test_labels_round_trip(corpus: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_sizes_and_transforms(corpus: Path) -> None:
-    assert made("--max-ngram", "1").grams == (("could",), ("he",), ("plays",), ("the",))
+    assert made("--max-ngram", "1").appends == (("could",), ("he",), ("plays",), ("the",))
     assert made("--size", "2").names[:4] == ("KEEP", "DELETE", "APPEND_However_,", "APPEND_could")
     assert made("--size", "0", "--transforms", "none").names == ("KEEP", "DELETE")
     Path("suffixes").write_text("- s\n")

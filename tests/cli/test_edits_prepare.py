@@ -83,7 +83,7 @@ def test_an_existing_folder_is_replaced_only_with_force(
     assert prepare() == 2
     assert "made exists" in capsys.readouterr().err
     assert prepare("--force", "--size", "2") == 0
-    assert len(EditDictionary.read(Path("made/edits.txt")).grams) == 2
+    assert len(EditDictionary.read(Path("made/edits.txt")).appends) == 2
 
 
 def test_a_killed_run_leaves_no_signature_next_to_an_older_folder(

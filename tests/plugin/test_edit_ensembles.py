@@ -80,9 +80,9 @@ def test_different_edit_dictionaries_are_rejected(taggers: Path, tmp_path: Path)
     (tmp_path / "bin").symlink_to(taggers / "bin")
     state = torch.load(taggers / "electra.pt", weights_only=False)
     edits = EditDictionary.read(taggers / "bin/edits.txt")
-    state["task_state"]["edit_dictionary"] = EditDictionary(
-        edits.grams[::-1], edits.counts, edits.max_ngram, edits.transforms
-    ).text()
+    grams = edits.appends[::-1]
+    other = EditDictionary(grams, grams, edits.max_ngram, edits.transforms)
+    state["task_state"]["edit_dictionary"] = other.text()
     torch.save(state, tmp_path / "other.pt")
     with pytest.raises(ConfigurationError, match="edit dictionary"):
         corrector(tmp_path, "bert other")

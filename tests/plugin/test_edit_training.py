@@ -60,7 +60,8 @@ def test_a_checkpoint_rejects_other_dictionaries(
 ) -> None:
     if kind == "edit":
         edits = EditDictionary.read(other / "edits.txt")
-        edits = EditDictionary(edits.grams[::-1], edits.counts, edits.max_ngram, edits.transforms)
+        grams = edits.appends[::-1]
+        edits = EditDictionary(grams, grams, edits.max_ngram, edits.transforms)
         edits.write(other / "edits.txt")
         edits.write_for_fairseq(other / "dict.edits.txt")
     else:

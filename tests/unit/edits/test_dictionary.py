@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Gram
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.edits.transforms import Transforms, WordTransform, english_suffixes
 from fairseq_ssl.errors import DataError
 
 FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], groups=("case",))
@@ -25,11 +27,11 @@ SMALL = EditDictionary.of_counts(COUNTS, 3, 2, FEW)
 
 
 def test_most_frequent_grams_are_kept_with_ties_in_alphabetical_order() -> None:
-    assert SMALL.grams == (("the",), ("a",), ("a", "z"))
+    assert SMALL.appends == SMALL.replaces == (("the",), ("a",), ("a", "z"))
     assert SMALL.counts == (5, 2, 2)
     shuffled = Counter(dict(sorted(COUNTS.items(), reverse=True)))
     assert EditDictionary.of_counts(shuffled, 3, 2, FEW) == SMALL
-    assert len(EditDictionary.of_counts(COUNTS, 100, 2, FEW).grams) == 5
+    assert len(EditDictionary.of_counts(COUNTS, 100, 2, FEW).appends) == 5
     assert EditDictionary.of_counts(COUNTS, 0, 2, Transforms()).names == ("KEEP", "DELETE")
 
 
@@ -37,8 +39,8 @@ def test_labels_and_their_ids() -> None:
     names = NAMES.split()
     assert list(SMALL.names) == names == list(map(str, SMALL.labels))
     assert [SMALL.names.index(name) for name in names] == list(range(17))
-    assert SMALL.names[SMALL.appends["a", "z"]] == "APPEND_a_z"
-    assert SMALL.names[SMALL.replaces["a", "z"]] == "REPLACE_a_z"
+    assert SMALL.names[SMALL.append_ids["a", "z"]] == "APPEND_a_z"
+    assert SMALL.names[SMALL.replace_ids["a", "z"]] == "REPLACE_a_z"
     assert SMALL.names[SMALL.first_transform] == "SUFFIX_+s"
     assert SMALL.kinds[:3] == ("keep", "delete", "append")
     assert SMALL.kinds[-6:] == ("suffix", *("case",) * 5)
@@ -90,6 +92,80 @@ tokens = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 grams = st.lists(tokens, min_size=1, max_size=3).map(tuple)
 
 
+FORMS = {"VB_VBZ": {"go": "goes", "re do": "100%_s"}, "VBZ_VB": {}}
+GECTOR = EditDictionary(
+    appends=(("the",), (",",)),
+    replaces=(("the",), ("is",), ("a_b",)),
+    max_ngram=1,
+    transforms=Transforms(
+        (
+            WordTransform("case", "capitalize"),
+            *(WordTransform("verb", name, forms) for name, forms in FORMS.items()),
+            WordTransform("verb", "VB_VBD"),
+            WordTransform("unknown", "label"),
+        ),
+        (frozenset(),) * 5,
+    ),
+    greedy=True,
+)
+GECTOR_FILE = """\
+fairseq-ssl edit dictionary, form 1
+longest 1
+greedy
+append the
+append ,
+replace the
+replace is
+replace a%5Fb
+transform CASE_capitalize
+transform VERB_VB_VBZ
+forms VERB_VB_VBZ go goes re%20do 100%25_s
+transform VERB_VBZ_VB
+forms VERB_VBZ_VB
+transform VERB_VB_VBD
+transform UNKNOWN_label
+"""
+
+
+def test_unequal_tables_and_verb_forms_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "edits.txt"
+    GECTOR.write(path)
+    assert path.read_text() == GECTOR_FILE
+    read = EditDictionary.read(path)
+    assert read == GECTOR
+    assert hash(read) == hash(GECTOR)
+    assert pickle.loads(pickle.dumps(GECTOR)) == GECTOR
+    assert read.names[2:7] == (
+        "APPEND_the",
+        "APPEND_,",
+        "REPLACE_the",
+        "REPLACE_is",
+        "REPLACE_a%5Fb",
+    )
+    assert [read.names[id_] for id_ in (read.append_ids[",",], read.replace_ids["is",])] == [
+        "APPEND_,",
+        "REPLACE_is",
+    ]
+    other = EditDictionary.parse(GECTOR_FILE.replace("goes", "went").splitlines(), "edits.txt")
+    assert other != GECTOR
+    assert other.fingerprint != GECTOR.fingerprint
+    assert replace(GECTOR, greedy=False) != GECTOR
+
+
+def test_transforms_with_verb_forms_change_the_words_of_the_table() -> None:
+    words = ["go", "Go", "walk", "re do"]
+    assert [
+        [GECTOR.names[label] for label in GECTOR.possible_transforms(word)] for word in words
+    ] == [
+        ["CASE_capitalize", "VERB_VB_VBZ", "VERB_VB_VBD"],
+        ["VERB_VB_VBD"],
+        ["CASE_capitalize", "VERB_VB_VBD"],
+        ["CASE_capitalize", "VERB_VB_VBZ"],
+    ]
+    label = GECTOR.labels[GECTOR.names.index("VERB_VB_VBZ")]
+    assert label.edited("go") == ["goes"]
+
+
 @given(counts=st.dictionaries(grams, st.integers(0, 10**15 - 1)), spared=st.lists(tokens))
 def test_generated_dictionaries_round_trip(
     counts: dict[tuple[str, ...], int],
@@ -124,6 +200,11 @@ HEADER = "fairseq-ssl edit dictionary, form 1"
         *((["longest 2", gram], ":3") for gram in ("gram a -1", "gram a 1e3", "gram a", "")),
         *((["longest 2", gram], ":3") for gram in ("gram of the 4", "gram a% 4")),
         *((["longest 2", f"transform {name}"], ":3") for name in ("KEEP", "SUFIX_+s")),
+        *((["longest 2", table], ":3") for table in ("append", "append a b", "replace a 3")),
+        *((["longest 2", "greedy 1"], ":3"), (["longest 2", "forms VERB_VB_VBZ a b"], ":3")),
+        (["longest 2", "transform VERB_VB_VBZ", "forms VERB_VB_VBZ a"], ":4"),
+        (["longest 2", "transform VERB_VB_VBZ", "forms VERB_VB_VBZ a %FF"], ":4"),
+        (["longest 2", "transform CASE_lower", "forms CASE_lower a b"], ":4"),
         ([], ""),
     ],
 )

@@ -31,6 +31,8 @@ NAMES = {
     "CASE_capital": Label(False, transform=WordTransform("case", "capital")),
     "VERB_VBZ": Label(False, transform=WordTransform("verb", "VBZ")),
     "NUMBER_plural": Label(False, transform=WordTransform("number", "plural")),
+    "VERB_VB_VBZ": Label(False, transform=WordTransform("verb", "VB_VBZ")),
+    "UNKNOWN_label": Label(False, transform=WordTransform("unknown", "label")),
     "SPLIT_hyphen": Label(False, transform=WordTransform("split", "hyphen")),
     "MERGE_swap": Label(False, transform=MergeTransform("swap")),
 }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.edits import EditDictionaryConfig, apply, build_dictionary, extract
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Label
+from fairseq_ssl.edits.labels import Label, parse_label
 from fairseq_ssl.edits.transforms import (
     GROUPS,
     SuffixTransform,
@@ -181,6 +181,31 @@ def test_change_of_a_word(row: str) -> None:
     assert apply(word, ["KEEP", name]) == other
 
 
+GECTOR_CHANGES = """
+mcDonald CASE_capitalize Mcdonald
+iPHONE CASE_capitalize_second iPhone
+dvds CASE_upper_start DVDs
+DVDS CASE_upper_start -
+boss NUMBER_cut bos
+a NUMBER_cut -
+go VERB_VB_VBZ goes
+goes VERB_VB_VBZ -
+went VERB_VBD_VBN gone
+was VERB_VBD_VB be
+cat VERB_VBZ_VB -
+the UNKNOWN_label -
+"""
+
+
+@pytest.mark.parametrize("row", GECTOR_CHANGES.strip().splitlines())
+def test_functions_of_gector_labels(row: str) -> None:
+    word, name, changed = row.split()
+    transform = parse_label(name).transform
+    assert transform is not None
+    assert transform(word) == (None if changed == "-" else changed)
+    assert name not in EVERY.names
+
+
 SENTENCES = """
 every one is here | everyone is here | KEEP MERGE_space KEEP KEEP KEEP
 a well known man | a well-known man | KEEP KEEP MERGE_hyphen KEEP KEEP
@@ -240,6 +265,6 @@ def test_a_match_is_the_first_transform_that_makes_the_word() -> None:
 def test_edits_of_transforms_take_no_q_grams() -> None:
     pairs = [("he go home", "he went home"), ("every one is here", "everyone is the here")]
     pairs.append(("a well-known man", "a well known man"))
-    assert build_dictionary(pairs, EditDictionaryConfig(groups=GROUPS)).grams == (("the",),)
-    without = build_dictionary(pairs).grams
+    assert build_dictionary(pairs, EditDictionaryConfig(groups=GROUPS)).appends == (("the",),)
+    without = build_dictionary(pairs).appends
     assert {("went",), ("everyone",), ("well",)} < set(without)

@@ -220,6 +220,15 @@ def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_factorized_models_need_equal_tables(tmp_path: Path) -> None:
+    folder = pretrained.bert(tmp_path / "bert")
+    task = task_of(folder)
+    task.edits = EditDictionary((("good",),), (("bad",), ("xyz",)), 1, Transforms())
+    assert tagger(folder, task, edit_unfactorized=True).scores.edits.out_features == 5
+    with pytest.raises(ConfigurationError, match="--edit-unfactorized"):
+        tagger(folder, task)
+
+
 def test_words_are_as_short_as_the_positions_of_the_encoder_require(tmp_path: Path) -> None:
     """A window of one word fits into the encoder, also one that limits the positions itself."""
     for made in (pretrained.bert, pretrained.electra):
