@@ -85,17 +85,21 @@ def package_sizes(folder: Path) -> Counter[str]:
 def correct(folder: Path, model: Path) -> Run:
     """Correct the sentence in a new process."""
     with tempfile.TemporaryDirectory() as temporary:
-        report = Path(temporary, "report.json")
+        report, log = Path(temporary, "report.json"), Path(temporary, "log")
         options = ["--model", str(model), "--tokenizer", "english", "--jobs", "1"]
         begun = time.monotonic()
-        with subprocess.Popen(
-            [str(folder / "bin/python"), "-c", PROGRAM, "correct", *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "REPORT": str(report)},
-            cwd=temporary,
-        ) as process:
+        with (
+            log.open("w", encoding="utf-8") as errors,
+            subprocess.Popen(
+                [str(folder / "bin/python"), "-I", "-c", PROGRAM, "correct", *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, "REPORT": str(report)},
+                cwd=temporary,
+            ) as process,
+        ):
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(f"{SENTENCE}\n")
@@ -103,7 +107,7 @@ def correct(folder: Path, model: Path) -> Run:
             text = process.stdout.readline().strip()
             seconds = time.monotonic() - begun
         if process.returncode or not text:
-            sys.exit(f"check_correct_extra: `correct` ended with {process.returncode}.")
+            sys.exit(f"check_correct_extra: {log.read_text(encoding='utf-8').strip()}")
         found = json.loads(report.read_text(encoding="utf-8"))
     unwanted = sorted(set(UNWANTED) & set(found["modules"]))
     return Run(text, seconds, found["kib"] * 1024 / 1e6, unwanted)
