@@ -24,7 +24,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar
 
 from fairseq_ssl.errors import ConfigurationError, UsageError, flag, nearest
 
@@ -274,7 +274,8 @@ def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], 
     def add(cls: type[Config]) -> type[Config]:
         added = {}
         for name, declared in options_of(config).items():
-            added[f"{prefix}{name}"] = type(declared.default)
+            kind = kind_of(declared)
+            added[f"{prefix}{name}"] = Optional[kind] if declared.default is None else kind  # noqa: UP045
             own = field(default=declared.default, metadata={"help": declared.metadata["help"]})
             setattr(cls, f"{prefix}{name}", own)
         cls.__annotations__ = added | cls.__annotations__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.data.spans import Ids
+from fairseq_ssl.edits.application import EditCandidates
 from fairseq_ssl.edits.coverage import BETA_SQUARED
 from fairseq_ssl.edits.dictionary import KEEP_ID
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.generation.edit_choice import EditCandidates
+from fairseq_ssl.text.spans import Ids
 
 NO_LABEL = -1
 """Gold label of an edit that is not in the edit dictionary. A model cannot predict it."""
@@ -30,11 +30,11 @@ def _steps(first: int, last: int) -> tuple[float, ...]:
 
 GRID: Grid = {
     "keep_bias": _steps(-30, 70),
-    "delete_bias": _steps(-30, 30),
     "min_confidence": _steps(0, 95),
     "min_sentence_confidence": _steps(0, 95),
 }
 """Values of each option of `CorrectionSearch`. The default of each option is 0."""
+MIN_BIAS = min(GRID["keep_bias"])
 
 
 class GridCounts(NamedTuple):
@@ -48,17 +48,18 @@ class GridCounts(NamedTuple):
     """Number of sentences with the gold edit at each position."""
 
 
-def label_pairs(extractor: LabelExtractor, pairs: Iterable[tuple[str, str]]) -> Ids:
-    """Return the gold label of the start and of each token of sentence pairs, concatenated.
+def label_pairs(
+    extractor: LabelExtractor, pairs: Iterable[tuple[Sequence[str], Sequence[str]]]
+) -> Ids:
+    """Return the gold label of the start and of each token of tokenized pairs, concatenated.
 
     Edits without a label have `NO_LABEL`. A pair that is too long and too different to align has
     one such edit, at its start.
     """
     labels: list[int] = []
     for source, target in pairs:
-        tokens = source.split()
-        extracted = extractor(tokens, target.split())
-        ids = [KEEP_ID] * (len(tokens) + 1) if extracted is None else list(extracted.ids)
+        extracted = extractor(source, target)
+        ids = [KEEP_ID] * (len(source) + 1) if extracted is None else list(extracted.ids)
         for position in [0] if extracted is None else [edit.position for edit in extracted.lost]:
             ids[position] = NO_LABEL
         labels += ids
@@ -85,17 +86,15 @@ class EditSearch:
         """Return the counts of the first round of corrections with all combinations of options.
 
         The sentences and the positions of a combination of biases are sorted into bins of both
-        thresholds, and the counts of all thresholds are cumulative sums over the bins. An edit of a
-        token that is merged with the token before it counts, although decoding ignores it.
+        thresholds, and the counts of all thresholds are cumulative sums over the bins.
         """
-        names = ("keep_bias", "delete_bias", "min_confidence", "min_sentence_confidence")
-        keep, delete, confidences, errors = (grid[name] for name in names)
-        search = self._active(min(keep), max(delete))
+        names = ("keep_bias", "min_confidence", "min_sentence_confidence")
+        biases, confidences, errors = (grid[name] for name in names)
+        search = self._active(min(biases))
         bins = _Bins(np.array(confidences, np.float32), np.array(errors, np.float32))
         highest = np.maximum.reduceat(self.candidates.errors, self.starts)
         sentence_bins = np.searchsorted(bins.errors, np.maximum(highest, 0), "right")
-        biases = product(keep, delete)
-        counted = [search.count_bins(bins, sentence_bins, *both) for both in biases]
+        counted = [search.count_bins(bins, sentence_bins, bias) for bias in biases]
         shape = [len(grid[name]) for name in names]
         return GridCounts(*(np.stack(field).reshape(shape) for field in zip(*counted, strict=True)))
 
@@ -122,9 +121,9 @@ class EditSearch:
         chosen = values[order[np.sort(first)[:number]]]
         return [dict(zip(grid, row, strict=True)) for row in chosen.tolist()]
 
-    def _active(self, keep_bias: float, delete_bias: float) -> _ActivePositions:
-        """Return the positions with a gold edit, or with an edit for the least cautious biases."""
-        is_active = self.candidates.best_edits(keep_bias, delete_bias).is_preferred
+    def _active(self, min_bias: float) -> _ActivePositions:
+        """Return the positions with a gold edit, or with an edit for the least cautious bias."""
+        is_active = _is_preferred(self.candidates, min_bias)
         which = np.flatnonzero(is_active | (self.gold != KEEP_ID))
         sentence = np.searchsorted(self.starts, which, "right") - 1
         has_edits = np.zeros(len(self.starts), np.bool_)
@@ -148,14 +147,11 @@ class _ActivePositions(NamedTuple):
     has_edits: NDArray[np.bool_]
     """[sentences], True for sentences with gold edits."""
 
-    def count_bins(
-        self, bins: _Bins, sentence_bins: Ids, keep_bias: float, delete_bias: float
-    ) -> tuple[Ids, Ids, Ids]:
-        """Return the fields of `GridCounts` for two biases, [min_confidence, errors] each."""
-        best = self.candidates.best_edits(keep_bias, delete_bias)
-        reached = np.searchsorted(bins.confidences, best.probabilities, "right")
-        reached = np.where(best.is_preferred, reached, 0)
-        is_correct = best.labels == self.gold
+    def count_bins(self, bins: _Bins, sentence_bins: Ids, keep_bias: float) -> tuple[Ids, Ids, Ids]:
+        """Return the fields of `GridCounts` for a bias, [min_confidence, errors] each."""
+        reached = np.searchsorted(bins.confidences, self.candidates.probabilities, "right")
+        reached = np.where(_is_preferred(self.candidates, keep_bias), reached, 0)
+        is_correct = self.candidates.labels == self.gold
         errors = sentence_bins[self.sentence]
         size = (len(bins.confidences) + 1, len(bins.errors) + 1)
         predicted, correct = (
@@ -185,6 +181,13 @@ class _ActivePositions(NamedTuple):
         changes -= _count_bins(last[is_exact], sentence_bins[is_exact], size)
         exact: Ids = changes.cumsum(0)[:-1]
         return exact
+
+
+def _is_preferred(candidates: EditCandidates, keep_bias: float) -> NDArray[np.bool_]:
+    """Return True at positions whose candidate is more probable than keep with a bias."""
+    is_preferred: NDArray[np.bool_] = candidates.probabilities > candidates.kept + keep_bias
+    is_preferred &= candidates.labels != KEEP_ID
+    return is_preferred
 
 
 def _count_bins(rows: Ids, columns: Ids, size: tuple[int, int]) -> Ids:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.analysis.edit_search import GRID, EditSearch, label_pairs
-from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.analysis.edit_search import GRID, MIN_BIAS, EditSearch, label_pairs
+from fairseq_ssl.edits.application import TopEdits
 from fairseq_ssl.edits.coverage import METRICS, agreement
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.extraction import LabelExtractor
+from fairseq_ssl.edits.rounds import EditRounds
 from fairseq_ssl.errors import DataError, check_choice
-from fairseq_ssl.generation.edit_choice import EditCandidates
-from fairseq_ssl.inference.correction import CorrectionConfig, load_tagger
+from fairseq_ssl.inference.correction import CorrectionConfig, load_rounds
 from fairseq_ssl.io.blocks import m2_hint
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.io.text_files import optional_path, read_lines
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.spans import Spans
 from fairseq_ssl.text.spelling import spelling_corrector
 
 DECODINGS = 5
@@ -52,8 +54,9 @@ class TuningResult:
 
     @property
     def flags(self) -> DecodingOptions:
-        """The best options that differ from 0."""
-        return {name: value for name, value in self.best.options.items() if value}
+        """The best options that differ from the default."""
+        default = self.default.options
+        return {name: value for name, value in self.best.options.items() if value != default[name]}
 
     def lines(self) -> list[str]:
         """Return the search and the scores as lines of text."""
@@ -68,26 +71,23 @@ class TuningResult:
         return lines
 
 
-class StoredCandidates:
-    """Function that returns the candidate edits of sentences, and stores those of each sentence.
+class StoredScores:
+    """Function that returns the scores of an engine, and stores those of each sentence.
 
     The models read each sentence once. New sentences are passed in batches of similar length.
     """
 
-    def __init__(self, find: Callable[[Spans, Any], EditCandidates], batch_size: int) -> None:
-        """Store the results of `find`, an `EditCandidateFinder`."""
-        self.find = find
+    def __init__(self, engine: Callable[[Spans], TopEdits], batch_size: int) -> None:
+        """Store the results of an engine."""
+        self.engine = engine
         self.batch_size = batch_size
-        self.known: dict[bytes, EditCandidates] = {}
+        self.known: dict[bytes, TopEdits] = {}
 
-    def __call__(
-        self, text: Spans, device: Any, report: Callable[[int], None] | None = None
-    ) -> EditCandidates:
-        """Return the candidate edits at each position of sentences that begin with <s>.
+    def __call__(self, text: Spans, report: Callable[[int], None] | None = None) -> TopEdits:
+        """Return the scores at each position of sentences that begin with <s>.
 
         Args:
             text: the sentences.
-            device: the device of the models.
             report: called with the number of sentences in each batch.
         """
         keys = [ids.tobytes() for ids in _split(text.ids, text)]
@@ -99,13 +99,13 @@ class StoredCandidates:
         for begin in range(0, len(order), self.batch_size):
             which = order[begin : begin + self.batch_size]
             batch = text.select(which)
-            fields = zip(*(_split(field, batch) for field in self.find(batch, device)), strict=True)
-            for index, candidates in zip(which.tolist(), fields, strict=True):
-                self.known[keys[index]] = EditCandidates(*candidates)
+            fields = zip(*(_split(field, batch) for field in self.engine(batch)), strict=True)
+            for index, scores in zip(which.tolist(), fields, strict=True):
+                self.known[keys[index]] = TopEdits(*scores)
             if report is not None:
                 report(len(which))
         fields = zip(*(self.known[key] for key in keys), strict=True)
-        return EditCandidates(*map(np.concatenate, fields))
+        return TopEdits(*map(np.concatenate, fields))
 
 
 def _split(values: Any, like: Spans) -> list[Any]:
@@ -137,14 +137,15 @@ def tune_edit_confidence(
     check_choice("metric", metric, METRICS)
     source, spelling = Path(source), optional_path(config.spelling)
     sources, targets = _read_sides(source, Path(target), spelling)
-    tuner = _Tuner(load_tagger(config), sources, targets, config.batch_size)
+    rounds = load_rounds(config)
+    tuner = _Tuner(rounds, sources, targets, config.batch_size)
     options = tuner.search(metric, progress)
     report = progress("edits tune", "decodings", len(options))
     trials = [Trial(choice, tuner.decode(choice)) for choice in counted(options, report)]
     best = max(trials, key=lambda trial: trial.scores[metric])
-    params = {
+    params: dict[str, Any] = {
         **{"metric": metric, "weights": ",".join(map(str, config.weights)) or "equal"},
-        **{"iterations": config.iterations, "batch_size": config.batch_size},
+        **{"iterations": rounds.search.iterations, "batch_size": config.batch_size},
         "model_digest": content_digest(*config.models, *([spelling] if spelling else [])),
     }
     files = {"source": str(source), "models": list(map(str, config.models))}
@@ -172,40 +173,31 @@ class _Tuner:
     """An edit tagger with held-out sentences."""
 
     def __init__(
-        self, corrector: Any, sources: Sequence[str], targets: Sequence[str], batch_size: int
+        self, rounds: EditRounds, sources: Sequence[str], targets: Sequence[str], batch_size: int
     ) -> None:
-        self.corrector = corrector
-        self.sources = sources
-        self.targets = targets
-        self.batch_size = batch_size
+        self.rounds = rounds
+        self.default = rounds.search
+        self.stored = rounds.score = StoredScores(rounds.engine, batch_size)
+        self.sources = [line.split() for line in sources]
+        self.targets = [line.split() for line in targets]
 
     def search(self, metric: str, progress: ProgressFactory) -> list[DecodingOptions]:
         """Return the default options and the best options for the first round of corrections."""
-        corrector, task = self.corrector, self.corrector.task
-        stored = self._generator().candidates
-        lines = [line.numpy() for line in corrector.encode(self.sources)]
-        text = Spans.of(lines).without_last().with_first(task.source_dictionary.bos())
-        report = progress("edits tune", "sentences", len(text))
-        candidates = stored(text, corrector.device, report)
-        sides = (map(corrector.tokenize, side) for side in (self.sources, self.targets))
-        gold = label_pairs(LabelExtractor(task.edits), zip(*sides, strict=True))
+        text = self.rounds.encode(self.sources)
+        scores = self.stored(text, progress("edits tune", "sentences", len(text)))
+        candidates = self.rounds.applier.candidates(scores, text, MIN_BIAS)
+        gold = label_pairs(
+            LabelExtractor(self.rounds.edits), zip(self.sources, self.targets, strict=True)
+        )
         best = EditSearch(candidates, text.starts, gold).best(metric, DECODINGS)
-        default = dict.fromkeys(GRID, 0.0)
+        default = {name: float(getattr(self.default, name)) for name in GRID}
         return [default, *(options for options in best if options != default)]
 
     def decode(self, options: DecodingOptions) -> Mapping[str, float]:
         """Correct the sentences in all rounds with decoding options, and return the scores."""
-        generator = self._generator()
-        generator.settings = replace(generator.settings, **options)
-        texts = (line.text for line in self.corrector.correct(self.sources, CHUNK))
-        return agreement(zip(self.sources, texts, self.targets, strict=True)).scores
-
-    def _generator(self) -> Any:
-        """Return the generator with stored candidates.
-
-        The corrector builds a new generator, with new word ids, after many unknown words.
-        """
-        generator = self.corrector.generator
-        if not isinstance(generator.candidates, StoredCandidates):
-            generator.candidates = StoredCandidates(generator.candidates, self.batch_size)
-        return generator
+        self.rounds.search = CorrectionSearch(**vars(self.default) | options)
+        corrected = self.rounds.correct(self.sources, CHUNK)
+        texts = (" ".join(sentence.tokens) for sentence in corrected)
+        sides = (map(" ".join, side) for side in (self.sources, self.targets))
+        source, target = sides
+        return agreement(zip(source, texts, target, strict=True)).scores

@@ -1,8 +1,9 @@
 """Folders of edit taggers in ONNX format: files, and validation before onnxruntime loads them.
 
-A folder needs no other file. `model.onnx` computes the logits of the edits from ids, `edits.txt` is
-the edit dictionary, and `config.json` has the fields of `OnnxConfig`. A tagger of words has the
-`tokenizer.json` of its encoder, and other taggers have their token dictionary, `dict.txt`.
+A folder needs no other file. `model.onnx` scores edits, `edits.txt` is the edit dictionary, and
+`config.json` has the fields of `OnnxConfig`. A tagger of words has the `tokenizer.json` of its
+encoder, and other taggers have their token dictionary, `dict.txt`. The files are read without
+onnx, whose package is larger than the rest of a corrector.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fairseq_ssl.checkpoints.model_folder import FormatError, check_checksums, read_json
-from fairseq_ssl.errors import DataError, UnsafeCheckpointError, import_optional
+from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.text_files import json_text
 
 MODEL, CONFIG = "model.onnx", "config.json"
@@ -24,10 +24,12 @@ WORD = "word"
 UNITS = (WORD, "subword", "character")
 TOKEN_INPUTS, WORD_INPUTS = ("ids",), ("ids", "first", "counts")
 """Names of the inputs. Those of a tagger of words are the fields of `SubwordBatch`."""
-OUTPUTS = ("edits", "errors")
-"""Names of the outputs. Only a tagger with an error detection head has the second one."""
+TOP_OUTPUTS = ("kept", "errors", "labels", "probabilities")
+"""Names of the outputs, the fields of `TopEdits`."""
+ALL_OUTPUTS = ("edits", "errors")
+"""Names of the outputs for ensembles: the probabilities of all edits, and of an error."""
 OWN_DOMAINS = ("", "ai.onnx")
-FORMAT = {"format": "fairseq-ssl edit tagger", "version": 1}
+FORMAT = {"format": "fairseq-ssl edit tagger", "version": 2}
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class OnnxConfig:
     """Padding id of the encoder."""
     quantization: str
     """Data type of the multiplications, float32 or int8."""
+    search: CorrectionSearch
+    """Options of the choice of edits, the default of commands."""
 
     def write(self, folder: Path) -> None:
         """Write config.json."""
@@ -56,14 +60,17 @@ class OnnxConfig:
         content = read_json(folder / CONFIG, dict)
         if {name: content.get(name) for name in FORMAT} != FORMAT:
             raise FormatError(f"{CONFIG} does not have the format and version {FORMAT}")
-        for field in fields(cls):
-            value = content.get(field.name)
+        values = {field.name: content.get(field.name) for field in fields(cls)}
+        for field in fields(cls)[:-1]:
+            value = values[field.name]
             if type(value).__name__ != field.type or (isinstance(value, int) and value < 0):
                 raise FormatError(f"{CONFIG} has the {field.name} {str(value)[:40]!r}")
-        config = cls(**{field.name: content[field.name] for field in fields(cls)})
-        if config.edit_unit not in UNITS or not config.padding < config.vocabulary:
+        if values["edit_unit"] not in UNITS or not values["padding"] < values["vocabulary"]:
             raise FormatError(f"{CONFIG} has a wrong edit_unit, padding or vocabulary")
-        return config
+        try:
+            return cls(**{**values, "search": CorrectionSearch(**values["search"])})
+        except (TypeError, UsageError) as error:
+            raise FormatError(f"{CONFIG} has a wrong search: {error}") from None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -71,29 +78,41 @@ class OnnxConfig:
         return WORD_INPUTS if self.edit_unit == WORD else TOKEN_INPUTS
 
 
-def read_onnx_folder(folder: Path) -> tuple[OnnxConfig, bytes]:
-    """Return the configuration of an edit tagger and the content of its model.onnx, after checks.
+def is_onnx_folder(path: Path) -> bool:
+    """Return True for a folder with a model in ONNX format."""
+    return (path / MODEL).is_file()
+
+
+def read_onnx_config(folder: Path) -> OnnxConfig:
+    """Return the configuration of an edit tagger. Raise DataError if it is missing or damaged."""
+    try:
+        return OnnxConfig.read(folder)
+    except FormatError as error:
+        raise format_error(folder, str(error)) from None
+    except OSError as error:
+        raise format_error(folder, f"{CONFIG} cannot be read: {error.strerror}") from None
+
+
+def read_onnx_folder(folder: Path) -> OnnxConfig:
+    """Return the configuration of an edit tagger in ONNX format, after checks of all files.
 
     Raises:
         DataError: if a file is missing, damaged or does not match the other files.
         UnsafeCheckpointError: if the model names other files or operators that are not ONNX's.
     """
-    if folder.is_file():
-        raise DataError(f"{folder} is a file. Expected a folder of fairseq-ssl export --to onnx.")
+    config = read_onnx_config(folder)
     try:
-        config = OnnxConfig.read(folder)
         files = (MODEL, EDITS, TOKENIZER if config.edit_unit == WORD else DICTIONARY)
         missing = [name for name in files if not (folder / name).is_file()]
         if missing:
             raise FormatError(f"{missing[0]} is missing")
         check_checksums(folder)
-        content = (folder / MODEL).read_bytes()
-        _check_model(content, config, folder / MODEL)
+        _check_model(folder / MODEL)
     except FormatError as error:
         raise format_error(folder, str(error)) from None
     except OSError as error:
         raise DataError(f"{error.filename or folder} cannot be read: {error.strerror}.") from None
-    return config, content
+    return config
 
 
 def format_error(folder: Path, problem: str) -> DataError:
@@ -104,60 +123,95 @@ def format_error(folder: Path, problem: str) -> DataError:
     )
 
 
-def _check_model(content: bytes, config: OnnxConfig, path: Path) -> None:
-    onnx = import_optional("onnx", "Reading an ONNX model", "onnx")
+TRAINING, FUNCTIONS, GRAPH = 20, 25, 7
+NODE, INITIALIZER, SPARSE_INITIALIZER = 1, 5, 15
+OP_TYPE, ATTRIBUTE, DOMAIN = 4, 5, 7
+TENSOR, TENSORS, GRAPHS_OR_SPARSE = 5, 10, (6, 11, 22, 23)
+EXTERNAL_DATA, DATA_LOCATION = 13, 14
+"""Fields of the messages of ONNX, a line for each message, by their numbers in its schema."""
+
+
+def _check_model(path: Path) -> None:
+    """Raise an error for a model that names other files, graphs in operators or custom operators.
+
+    onnxruntime checks the rest.
+    """
     try:
-        model = onnx.load_model_from_string(content)
-    except Exception:  # protobuf has several exception types
+        for number, part in _fields(memoryview(path.read_bytes())):
+            if number in (TRAINING, FUNCTIONS):
+                raise FormatError(f"{MODEL} has functions or training information")
+            if number == GRAPH:
+                _check_graph(part, path)
+    except (IndexError, TypeError):
         raise FormatError(f"{MODEL} is damaged") from None
-    graph = model.graph
-    if model.functions or model.training_info or graph.sparse_initializer:
-        raise FormatError(f"{MODEL} has functions, training information or sparse weights")
-    _check_interface(onnx, graph, config)
-    for tensor in _tensors(onnx, graph, path):
-        if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
+
+
+def _check_graph(graph: Any, path: Path) -> None:
+    for number, part in _fields(graph):
+        if number == SPARSE_INITIALIZER:
+            raise FormatError(f"{MODEL} has sparse weights")
+        if number == INITIALIZER:
+            _check_tensor(part, path)
+        if number == NODE:
+            _check_node(part, path)
+
+
+def _check_node(node: Any, path: Path) -> None:
+    fields = list(_fields(node))
+    name, domain = (
+        next((bytes(part).decode("utf-8", "replace")[:40] for at, part in fields if at == kind), "")
+        for kind in (OP_TYPE, DOMAIN)
+    )
+    if domain not in OWN_DOMAINS:
+        raise UnsafeCheckpointError(
+            f"{path} was rejected: it has the operator {name!r} of the domain {domain!r}. Expected "
+            "only operators of ONNX."
+        )
+    for attribute in (part for number, part in fields if number == ATTRIBUTE):
+        for number, part in _fields(attribute):
+            if number in GRAPHS_OR_SPARSE:
+                raise FormatError(f"{MODEL} has the operator {name!r} with a graph")
+            if number in (TENSOR, TENSORS):
+                _check_tensor(part, path)
+
+
+def _check_tensor(tensor: Any, path: Path) -> None:
+    for number, part in _fields(tensor):
+        if number == EXTERNAL_DATA or (number == DATA_LOCATION and part):
             raise UnsafeCheckpointError(
-                f"{path} was rejected: the weight {tensor.name[:60]!r} is stored in another file. "
-                "Expected a model in a single file."
+                f"{path} was rejected: a weight is stored in another file. Expected a model in a "
+                "single file."
             )
-        try:
-            values = onnx.numpy_helper.to_array(tensor)
-        except Exception:  # numpy and onnx raise many types for damaged tensors
-            raise FormatError(f"{MODEL}: the weight {tensor.name[:60]!r} is damaged") from None
-        if values.dtype.kind == "f" and not np.isfinite(values).all() and values.size > 1:
-            raise FormatError(f"{MODEL}: the weight {tensor.name[:60]!r} has infinite values")
 
 
-def _check_interface(onnx: Any, graph: Any, config: OnnxConfig) -> None:
-    """Raise FormatError unless the inputs and the outputs are those of an edit tagger."""
-    weights = {tensor.name for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in weights]
-    names = tuple(value.name for value in graph.output)
-    integer, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
-    types = [value.type.tensor_type.elem_type for value in (*inputs, *graph.output)]
-    if (
-        tuple(value.name for value in inputs) != config.inputs
-        or names not in (OUTPUTS[:1], OUTPUTS)
-        or types != [integer] * len(inputs) + [real] * len(names)
-    ):
-        raise FormatError(f"{MODEL} does not have the inputs and outputs of a tagger of its unit")
+def _fields(message: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the content of each field of a message of protobuf.
+
+    Raise IndexError or TypeError for a damaged message.
+    """
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        kind = key & 7
+        if kind == VARINT:
+            content, at = _varint(message, at)
+        else:
+            size, at = _varint(message, at) if kind == BYTES else (FIXED[kind], at)
+            content, at = message[at : at + size], at + size
+        if at > len(message):
+            raise IndexError
+        yield key >> 3, content
 
 
-def _tensors(onnx: Any, graph: Any, path: Path) -> Iterator[Any]:
-    """Yield the tensors of a graph. Raise an error for operators with graphs and custom ones."""
-    yield from graph.initializer
-    kinds = onnx.AttributeProto
-    for node in graph.node:
-        if node.domain not in OWN_DOMAINS:
-            raise UnsafeCheckpointError(
-                f"{path} was rejected: it has the operator {node.op_type[:40]!r} of the domain "
-                f"{node.domain[:40]!r}. Expected only operators of ONNX."
-            )
-        for attribute in node.attribute:
-            if attribute.type in (kinds.GRAPH, kinds.GRAPHS, kinds.SPARSE_TENSOR) or (
-                attribute.HasField("g") or attribute.graphs or attribute.HasField("sparse_tensor")
-            ):
-                raise FormatError(f"{MODEL} has the operator {node.op_type[:40]!r} with a graph")
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
+VARINT, BYTES, FIXED = 0, 2, {1: 8, 5: 4}
+"""Types of fields of protobuf, and the sizes of those of a fixed size."""
+
+
+def _varint(message: Any, at: int) -> tuple[int, int]:
+    """Return the integer at a position of a message, and the position after it."""
+    number = shift = 0
+    while True:
+        byte = message[at]
+        number, shift, at = number | (byte & 127) << shift, shift + 7, at + 1
+        if byte < 128:
+            return number, at

@@ -11,6 +11,7 @@ from typing import Any
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.ensembles import is_checkpoint
+from fairseq_ssl.checkpoints.onnx_folder import is_onnx_folder
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.edits.decoding import CorrectionSearch
@@ -63,7 +64,7 @@ def check_models(models: Sequence[Path], inputs: str) -> None:
 
 def tagger_device(args: argparse.Namespace) -> Any:
     """Return --device, or cpu for models in ONNX format."""
-    if not args.models[0].is_dir():
+    if not is_onnx_folder(args.models[0]):
         return args.device
     if args.device not in (None, "auto", "cpu"):
         raise UsageError("A model in ONNX format needs --device cpu.")
@@ -71,14 +72,13 @@ def tagger_device(args: argparse.Namespace) -> Any:
 
 
 def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfig:
-    """Return the config of the options of `add_corrector`. Folders are models in ONNX format."""
+    """Return the config of the options of `add_corrector`."""
     values = passed(args, CorrectionConfig)
     if "spacy_model" in values and "explain" not in values:
         raise UsageError("--spacy-model needs --explain.")
     if "language" in values and values.get("tokenizer") == "none":
         raise UsageError("--lang cannot be used with --tokenizer none. Remove one of them.")
-    engine = "onnx" if values["models"][0].is_dir() else "torch"
-    return CorrectionConfig(**values, engine=engine, **fields)
+    return CorrectionConfig(**values, **fields)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -86,7 +86,8 @@ def run(args: argparse.Namespace) -> None:
     check_models(args.models, "INPUT")
     args.device = tagger_device(args)
     config = corrector_config(args, device=options.chosen_device(args), threads=1)
-    fairseq_ssl.register()
+    if not config.is_onnx:
+        fairseq_ssl.register()
     is_terminal = args.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     form = "json" if args.json else "diff" if args.diff else "text"
     summary = correct_file(
@@ -95,7 +96,9 @@ def run(args: argparse.Namespace) -> None:
         config,
         LineFormat(form, config.explain, is_terminal),
         format_name=form,
-        executor=options.model_executor(args),
+        executor=options.model_executor(
+            args, initializer=None if config.is_onnx else fairseq_ssl.register
+        ),
         overwrite=args.overwrite,
         progress=progress,
     )

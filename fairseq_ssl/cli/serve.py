@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> None:
     with open_listener(args.host, args.port) as listener:
         device = options.one_device(tagger_device(args))
         config = corrector_config(args, device=device)
-        fairseq_ssl.register()
+        if not config.is_onnx:
+            fairseq_ssl.register()
         app = correction_app(Corrector(config), limits)
         listener.listen()
         host, port = listener.getsockname()[:2]

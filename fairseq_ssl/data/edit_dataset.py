@@ -11,10 +11,11 @@ import torch
 from fairseq.data import LanguagePairDataset, data_utils
 from numpy.typing import NDArray
 
-from fairseq_ssl.data.spans import Ids, Spans
-from fairseq_ssl.data.word_subwords import WordSubwords
+from fairseq_ssl.edits.subwords import SubwordBatch, WordSubwords
+from fairseq_ssl.edits.windows import Windows
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import Random
+from fairseq_ssl.text.spans import Ids, Spans
 from fairseq_ssl.text.vocabulary import RESERVED
 
 SPECIAL = len(RESERVED)
@@ -141,7 +142,7 @@ class EditDataset(LanguagePairDataset):
         }
         if self.words is not None:
             subwords = self.words.batch(source.without_last(), self.pad_to_multiple)
-            batch["net_input"]["subwords"] = subwords
+            batch["net_input"]["subwords"] = SubwordBatch(*map(torch.from_numpy, subwords))
         if "labels" in samples[0]:
             labels = Spans.of([samples[index]["labels"].numpy() for index in order]).without_last()
             batch["labels"] = torch.from_numpy(_to_edit_ids(labels.ids, batch["id"])).long()
@@ -201,3 +202,49 @@ def _to_edit_ids(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:
             "was used to label the text."
         )
     return labels - SPECIAL
+
+
+def look_up_subwords(words: WordSubwords, tokens: torch.Tensor) -> SubwordBatch:
+    """Return the subwords of ids [batch, time] from <s> to </s>, padded on either side."""
+    ids, dictionary = tokens.cpu().numpy(), words.dictionary
+    real = (ids != dictionary.pad()) & (ids != dictionary.eos())
+    batch = words.batch(Spans(ids[real], real.sum(1)))
+    return SubwordBatch(*(torch.from_numpy(part).to(tokens.device) for part in batch))
+
+
+def padded_sentences(tokens: torch.Tensor, lengths: torch.Tensor) -> Spans:
+    """Return the sentences of a batch [batch, time] that is padded on the right, without </s>."""
+    rows, counts = tokens.cpu().numpy(), lengths.cpu().numpy() - 1
+    return Spans(rows[np.arange(rows.shape[1]) < counts[:, None]], counts)
+
+
+def split_batch(
+    batch: dict[str, Any], windows: Windows, words: WordSubwords | None, eos: int, pad: int
+) -> dict[str, Any]:
+    """Return a batch of `EditDataset` with windows in place of long sentences.
+
+    The new fields `positions` and `lengths` are the indices of the logits that belong to the
+    labels, and the original lengths of the sentences. A batch without long sentences is unchanged.
+
+    Args:
+        batch: the batch.
+        windows: the sizes of the windows.
+        words: the subwords that the model reads. None: the model reads the tokens.
+        eos: id of </s>.
+        pad: id of padding.
+    """
+    source, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
+    read, ends = (source, 2) if words is None else (batch["net_input"]["subwords"][0], words.ends)
+    if read.size(1) <= windows.size + ends:
+        return batch
+    text = padded_sentences(source, lengths)
+    split = windows.split(text, None if words is None else words.lengths(text.ids))
+    if split.text is text:
+        return batch
+    sentences = split.text.with_last(eos)
+    tokens, sizes, positions = (
+        torch.from_numpy(array).to(source.device)
+        for array in (sentences.pad(pad, False, 0, 1), sentences.lengths, split.used_positions)
+    )
+    inputs = {"src_tokens": tokens, "src_lengths": sizes}
+    return {**batch, "net_input": inputs, "positions": positions, "lengths": lengths}

@@ -34,7 +34,7 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any
     import numpy as np
     import torch
 
-    from fairseq_ssl.data.spans import Spans
+    from fairseq_ssl.text.spans import Spans
 
     block = Spans.of([np.asarray(row, np.int64) for row in rows]).pad(pad, left, 0, 1)
     return torch.from_numpy(block)

@@ -6,33 +6,18 @@ from typing import Any
 
 from fairseq.data import Dictionary
 
+from fairseq_ssl.text.word_ids import OpenVocabulary
 
-class OovDictionary(Dictionary):
+
+class OovDictionary(OpenVocabulary, Dictionary):
     """fairseq dictionary that assigns an id beyond its size to each out-of-vocabulary word.
 
-    Models embed these ids as <unk> and can copy them to the output. The ids are valid only within
-    one process and must not be stored.
+    Models embed these ids as <unk> and can copy them to the output.
     """
 
     def __init__(self, **options: Any) -> None:
-        self.unknown: dict[str, int] = {}
-        self.surfaces: list[str] = []
-        super().__init__(**options)
-
-    def index(self, sym: str) -> int:
-        """Return the id of a word. Assign a new id to an unknown word."""
-        index = self.indices.get(sym)
-        if index is None:
-            index = self.unknown.get(sym)
-        if index is None:
-            index = self.unknown[sym] = len(self.symbols) + len(self.surfaces)
-            self.surfaces.append(sym)
-        return int(index)
-
-    def forget_unknown(self) -> None:
-        """Forget the out-of-vocabulary words. Their ids become invalid."""
-        self.unknown.clear()
-        self.surfaces.clear()
+        OpenVocabulary.__init__(self)
+        Dictionary.__init__(self, **options)
 
     def __getitem__(self, idx: Any) -> str:
         """Return the word with the id `idx`."""

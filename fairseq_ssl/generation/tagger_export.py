@@ -16,6 +16,10 @@ from torch.nn import functional
 from fairseq_ssl.checkpoints import onnx_folder
 from fairseq_ssl.checkpoints.model_folder import check_replaceable, write_checksums
 from fairseq_ssl.checkpoints.onnx_folder import OnnxConfig
+from fairseq_ssl.data.edit_dataset import look_up_subwords
+from fairseq_ssl.edits.decoding import DEFAULT, CorrectionSearch
+from fairseq_ssl.edits.dictionary import KEEP_ID
+from fairseq_ssl.edits.engine import TOP
 from fairseq_ssl.errors import DataError, import_optional, system_error
 from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.modules.edit_layers import WordSpans
@@ -27,7 +31,13 @@ MAX_BYTES = 2**31 - 2**20
 QUANTIZATIONS = ("float32", "int8")
 
 
-def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32") -> None:
+def write_onnx(
+    model: Any,
+    task: Any,
+    output: Path,
+    quantization: str = "float32",
+    search: CorrectionSearch = DEFAULT,
+) -> None:
     """Write the folder of an edit tagger in ONNX format.
 
     Args:
@@ -35,6 +45,7 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
         task: its task, which has the dictionaries.
         output: folder to create.
         quantization: data type of the multiplications, float32 or int8.
+        search: how edits are chosen by default.
     """
     import_optional("onnxscript", "Export to ONNX", "onnx")
     runtime = import_optional("onnxruntime.quantization", "Export to ONNX", "onnx")
@@ -69,6 +80,7 @@ def write_onnx(model: Any, task: Any, output: Path, quantization: str = "float32
             int(model.encoder.tokens.num_embeddings),
             int(model.encoder.padding),
             quantization,
+            search.or_else(DEFAULT),
         ).write(folder)
         task.edits.write(folder / onnx_folder.EDITS)
         if reads_words:
@@ -86,12 +98,11 @@ def _export_graph(model: Any) -> torch.onnx.ONNXProgram:
     batch, time, words = (torch.export.Dim(name, max=limit) for name in ("batch", "time", "words"))
     axes = ({0: batch, 1: time}, {0: batch, 1: words}, {0: batch, 1: words})
     names = onnx_folder.WORD_INPUTS if model.subwords else onnx_folder.TOKEN_INPUTS
-    outputs = onnx_folder.OUTPUTS[: 1 + (model.errors is not None)]
     program = torch.onnx.export(
         TaggerGraph(model).eval(),
         tuple(inputs),
         input_names=list(names),
-        output_names=list(outputs),
+        output_names=[*onnx_folder.TOP_OUTPUTS, onnx_folder.ALL_OUTPUTS[0]],
         opset_version=OPSET,
         dynamo=True,
         dynamic_shapes=axes[: len(names)],
@@ -107,7 +118,7 @@ def _example(model: Any) -> tuple[Tensor, ...]:
     pad, eos, unknown = (model.special[name] for name in ("pad", "eos", "unk"))
     rows = [[0, *[unknown] * count, eos, *[pad] * (6 - count)] for count in (6, 2, 1)]
     tokens = torch.tensor(rows)
-    return (tokens,) if model.subwords is None else model.subwords.look_up(tokens)
+    return (tokens,) if model.subwords is None else look_up_subwords(model.subwords, tokens)
 
 
 @contextmanager
@@ -134,7 +145,7 @@ class TaggerGraph(nn.Module):
     def forward(
         self, ids: Tensor, first: Tensor | None = None, counts: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return the logits of the edits [positions, labels] and, if any, of errors [positions].
+        """Return the fields of `TopEdits`, and the probabilities of all edits [positions, labels].
 
         Args:
             ids: [batch, time], the input of the encoder, padded on the right.
@@ -158,8 +169,11 @@ class TaggerGraph(nn.Module):
         rows = torch.nonzero(is_position.flatten()).squeeze(1)
         parts = (own, hidden, *states[1:])
         own, hidden, *units = (None if part is None else part.flatten(0, 1)[rows] for part in parts)
-        edits = scores(embeddings, own, hidden, *units)
-        return (edits,) if model.errors is None else (edits, model.errors(hidden).squeeze(-1))
+        edits = scores(embeddings, own, hidden, *units).softmax(-1)
+        kept = edits[:, KEEP_ID]
+        errors = 1 - kept if model.errors is None else model.errors(hidden).squeeze(-1).sigmoid()
+        top = edits[:, KEEP_ID + 1 :].topk(min(TOP, edits.size(1) - 1))
+        return kept, errors, top.indices + KEEP_ID + 1, top.values, edits
 
 
 def _is_subword(ids: Tensor, first: Tensor, counts: Tensor) -> Tensor:

@@ -13,12 +13,13 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import require_checkpoints
+from fairseq_ssl.checkpoints.onnx_folder import is_onnx_folder, read_onnx_config
 from fairseq_ssl.edits.alignment import token_edits
-from fairseq_ssl.edits.decoding import CorrectionSearch
-from fairseq_ssl.errors import DataError, UsageError, check_choice, check_positive
+from fairseq_ssl.edits.decoding import DEFAULT, CorrectionSearch
+from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
-from fairseq_ssl.io.executors import Executor, worker_number
+from fairseq_ssl.io.executors import Executor, is_worker, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import (
     BlockResult,
@@ -48,9 +49,9 @@ from fairseq_ssl.text.raw_text import (
 from fairseq_ssl.text.spelling import spelling_corrector
 
 if TYPE_CHECKING:
-    from fairseq_ssl.generation.edit_rounds import AppliedEdit
+    from fairseq_ssl.edits.rounds import AppliedEdit, CorrectedTokens, EditRounds
 
-ENGINES = ("torch", "onnx")
+NO_TOKENIZER = "none"
 BLOCK_KIB = 64
 """Default block size in KiB."""
 
@@ -78,20 +79,18 @@ class CorrectionConfig(CorrectionSearch):
         parse=numbers,
         metavar="W,...",
     )
-    engine: str = "torch"
-    """``torch``, or ``onnx`` for folders of exported models."""
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
     threads: int | None = None
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
     tokenizer: str | None = option(
-        TOKENIZERS[0],
+        None,
         "tokenizer of raw text, as in the training data; english: nearly the tokens of spaCy's "
         "English tokenizer, without spaCy; none: each line is a sentence of tokens separated by "
         "spaces",
-        choices=(*TOKENIZERS, "none"),
+        choices=(*TOKENIZERS, NO_TOKENIZER),
+        usual="moses for models in ONNX format, otherwise spacy",
     )
-    """None is the same as ``none``."""
     language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
     spelling: str | Path | None = option(
         None,
@@ -111,22 +110,29 @@ class CorrectionConfig(CorrectionSearch):
         object.__setattr__(self, "weights", tuple(self.weights))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
-        check_choice("engine", self.engine, ENGINES)
         loading.check_weights(self.weights, len(self.models))
-        if self.device != "cpu" and self.engine == "onnx":
-            raise UsageError(f"`device` is {self.device!r}. The engine onnx needs cpu.")
+        if len(set(map(is_onnx_folder, map(Path, self.models)))) > 1:
+            raise UsageError("Models in ONNX format and checkpoints cannot be in one ensemble.")
+        if self.device != "cpu" and self.is_onnx:
+            raise UsageError(f"`device` is {self.device!r}. Models in ONNX format need cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
         super().__post_init__()
-        if self.tokenizer == "none":
-            object.__setattr__(self, "tokenizer", None)
 
     @property
-    def decoding_options(self) -> dict[str, Any]:
-        """The options of the task edit_labeling."""
-        options = {f"edit_{name}": getattr(self, name) for name in options_of(CorrectionSearch)}
-        if self.weights:
-            options["edit_weights"] = ",".join(map(str, self.weights))
-        return options
+    def is_onnx(self) -> bool:
+        """True if the models are folders in ONNX format."""
+        return is_onnx_folder(Path(self.models[0]))
+
+    @property
+    def chosen_tokenizer(self) -> str:
+        """The name of the tokenizer: the option, or the default of the models."""
+        return self.tokenizer or ("moses" if self.is_onnx else "spacy")
+
+    @property
+    def search(self) -> CorrectionSearch:
+        """Options of the choice of edits, with those of the first model in place of None."""
+        first = read_onnx_config(Path(self.models[0])).search if self.is_onnx else DEFAULT
+        return self.or_else(first)
 
 
 @dataclass(frozen=True)
@@ -178,14 +184,15 @@ class Corrector(loading.ConfiguredModel):
     def __init__(self, config: CorrectionConfig) -> None:
         """Load the models of a config. Call `fairseq_ssl.register` first."""
         self.config = config
-        self._segment = LineSegmenter.of(config.tokenizer, config.language)
+        name = config.chosen_tokenizer
+        self._segment = LineSegmenter.of(None if name == NO_TOKENIZER else name, config.language)
         self._annotator: Any = None
         if config.explain:
             from fairseq_ssl.metrics.edit_extraction import Annotator
 
             self._annotator = Annotator(config.spacy_model)
         self._spelling = spelling_corrector(config.spelling)
-        self._tagger = load_tagger(config)
+        self._rounds = load_rounds(config)
 
     @classmethod
     def from_pretrained(
@@ -202,8 +209,8 @@ class Corrector(loading.ConfiguredModel):
 
     @property
     def models(self) -> list[Any]:
-        """The torch modules of the models. With the engine ``onnx``, they call onnxruntime."""
-        return list(self._tagger.models)
+        """The torch modules of the models, or functions that run models in ONNX format."""
+        return list(self._rounds.engine.models)
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
         """Correct lines. The lines may have several sentences.
@@ -214,7 +221,8 @@ class Corrector(loading.ConfiguredModel):
         sentences = [self._segment(line) for line in lines]
         flat = [sentence for in_line in sentences for sentence in in_line]
         spelled = [self._spelling(sentence.tokens) for sentence in flat]
-        corrections = self._tagger.correct(list(map(" ".join, spelled)), self.config.batch_size)
+        corrections = self._rounds.correct(spelled, self.config.batch_size)
+        self._rounds.forget_unknown()
         triples = zip(flat, spelled, corrections, strict=True)
         return [
             self._corrected_line(line, list(islice(triples, len(in_line))))
@@ -222,7 +230,7 @@ class Corrector(loading.ConfiguredModel):
         ]
 
     def _corrected_line(
-        self, line: str, triples: Sequence[tuple[Sentence, Sequence[str], Any]]
+        self, line: str, triples: Sequence[tuple[Sentence, Sequence[str], CorrectedTokens]]
     ) -> CorrectedLine:
         replaced: list[LineEdit] = []
         edits: list[Edit] = []
@@ -239,7 +247,7 @@ class Corrector(loading.ConfiguredModel):
                 _edit(line, sentence, edit, kind, probability)
                 for (edit, kind), probability in zip(typed, probabilities, strict=True)
             ]
-        if self.config.tokenizer is None:
+        if self.config.tokenizer == NO_TOKENIZER:
             texts = (" ".join(correction.tokens) for *_, correction in triples)
             return CorrectedLine(line, " ".join(texts), tuple(edits))
         return CorrectedLine(line, apply_line_edits(line, replaced), tuple(edits))
@@ -315,13 +323,17 @@ def change_probabilities(
     return probabilities
 
 
-def load_tagger(config: CorrectionConfig) -> Any:
-    """Load the models. Return an object with the method `correct` of `EditCorrector`."""
+def load_rounds(config: CorrectionConfig) -> EditRounds:
+    """Load the models. Models in ONNX format are loaded without torch and fairseq."""
+    if config.is_onnx:
+        from fairseq_ssl.inference.onnx_tagger import load_onnx_rounds
+
+        threads = config.threads or (1 if is_worker() else 0)
+        return load_onnx_rounds(list(map(Path, config.models)), config.weights, config, threads)
     loading.set_threads(config.threads)
-    options = config.decoding_options
-    if config.engine == "onnx":
-        return loading.load_onnx_corrector(config.models, config.threads, **options)
-    return loading.load_corrector(config.models, config.data_dir, config.device, **options)
+    return loading.load_torch_rounds(
+        config.models, config.data_dir, config.device, config.weights, config
+    )
 
 
 REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
@@ -463,7 +475,7 @@ def correct_file(
     path, stream = file_or_stream(output)
     outputs = [path] if path else []
     check_distinct([text.path], outputs)
-    if config.engine == "torch":
+    if not config.is_onnx:
         require_checkpoints(config.models)  # before the text, which can be stdin
     job = _CorrectionJob(text, outputs, executor, progress, config, format_line, format_name)
     if not job.run(stream, overwrite):
@@ -502,9 +514,15 @@ class _CorrectionJob(TextJob):
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all lines."""
-        own, search = self.config, self.config.decoding_options
-        parameters = {"engine": own.engine, "tokenizer": own.tokenizer, "format": self.format_name}
-        parameters |= {name.removeprefix("edit_"): search[name] for name in search}
+        own = self.config
+        parameters: dict[str, Any] = {
+            "engine": "onnx" if own.is_onnx else "torch",
+            "tokenizer": own.chosen_tokenizer,
+            "format": self.format_name,
+        }
+        parameters |= {name: getattr(own.search, name) for name in options_of(CorrectionSearch)}
+        if own.weights:
+            parameters["weights"] = ",".join(map(str, own.weights))
         parameters |= changed_options(
             own, "models", "data_dir", "spelling", "device", "threads", *parameters
         )

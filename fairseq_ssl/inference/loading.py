@@ -7,14 +7,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.checkpoints.ensembles import load_models
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
+from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
 from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
 from fairseq_ssl.signature import changed_options
+
+if TYPE_CHECKING:
+    from fairseq_ssl.edits.rounds import EditRounds
 
 
 def gpu_count() -> int:
@@ -110,59 +114,37 @@ def model_params(config: Any, models: str) -> dict[str, Any]:
     return params | data_params(config.data_dir)
 
 
-def load_onnx_corrector(folders: Sequence[str | Path], threads: int | None, **options: Any) -> Any:
-    """Return the `EditCorrector` of edit taggers in ONNX format.
-
-    Args:
-        folders: folders of exported models.
-        threads: number of CPU threads. None: as many as torch uses.
-        options: options of the task edit_labeling, such as `edit_iterations`.
-    """
-    from fairseq.dataclass.configs import FairseqConfig
-    from omegaconf import OmegaConf
-
-    from fairseq_ssl.generation.edit_corrector import EditCorrector
-    from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
-    from fairseq_ssl.tasks.edit_labeling import EditLabelingConfig, EditLabelingTask
-
-    models: list[Any] = []
-    edits: Any = None
-    dictionary: Any = None
-    for folder in folders:
-        model, own_edits, dictionary = load_onnx_tagger(Path(folder), threads, dictionary)
-        if edits is not None and own_edits != edits:
-            raise ConfigurationError(
-                f"The edit dictionaries of {folders[0]} and {folder} differ. Expected models "
-                "that were trained with the same edit dictionary."
-            )
-        edits = own_edits
-        models.append(model)
-    task = EditLabelingTask(EditLabelingConfig(**options), dictionary, edits)
-    task.words = next((model.subwords for model in models if model.subwords), None)
-    return EditCorrector(OmegaConf.structured(FairseqConfig), task, models)
-
-
-def load_corrector(
-    paths: Sequence[str | Path], data_dir: str | Path | None, device: str, **options: Any
-) -> Any:
-    """Return the `EditCorrector` of an edit tagger, or of an ensemble of edit taggers.
+def load_torch_rounds(
+    paths: Sequence[str | Path],
+    data_dir: str | Path | None,
+    device: str,
+    weights: Sequence[float],
+    search: CorrectionSearch,
+) -> EditRounds:
+    """Load an edit tagger, or an ensemble of edit taggers.
 
     Args:
         paths: checkpoints.
         data_dir: folder of the binarized training data. Models that label words do not need it.
         device: ``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``.
-        options: options of the task edit_labeling, such as `edit_iterations`.
+        weights: weights of the models, empty for equal weights.
+        search: how edits are chosen.
     """
-    from fairseq_ssl.generation.edit_corrector import EditCorrector
+    from fairseq_ssl.edits.rounds import EditRounds
+    from fairseq_ssl.generation.torch_engine import TorchEngine
     from fairseq_ssl.tasks.edit_labeling import EditLabelingTask
 
     on_device = torch_device(device, worker_number())
-    models, cfg, task = load_models(paths, data=str(data_dir or ""), **options)
+    models, cfg, task = load_models(paths, data=str(data_dir or ""))
     if not isinstance(task, EditLabelingTask):
         raise DataError(
             f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
         )
-    return EditCorrector(cfg, task, models).to(on_device)
+    for model in models:
+        model.to(on_device).eval().prepare_for_inference_(cfg)
+    words = task.source_dictionary
+    engine = TorchEngine(models, words, weights or None, on_device)
+    return EditRounds(engine, task.edits, words, search)
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}

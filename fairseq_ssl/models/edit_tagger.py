@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints.bert import is_native
-from fairseq_ssl.data.word_subwords import SubwordBatch, WordSubwords
+from fairseq_ssl.data.edit_dataset import look_up_subwords
+from fairseq_ssl.edits.subwords import SubwordBatch, WordSubwords
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.common import (
     StoredConfig,
@@ -198,7 +199,7 @@ class EditTagger(BaseFairseqModel):
             if self.subwords is None:
                 return self._encode_tokens(src_tokens)
             if subwords is None:
-                subwords = self.subwords.look_up(src_tokens)
+                subwords = look_up_subwords(self.subwords, src_tokens)
             return self._encode_words(SubwordBatch(*subwords))  # fairseq moves it as a tuple
 
     def _encode_tokens(self, src_tokens: Tensor) -> EncodedWords:

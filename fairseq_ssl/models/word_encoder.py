@@ -13,7 +13,7 @@ from torch.nn import functional
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles, longest
-from fairseq_ssl.data.word_subwords import SubwordBatch
+from fairseq_ssl.edits.subwords import SubwordBatch
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.edit_layers import EditStates, EncodedTokens, Words, WordSpans
 
@@ -59,7 +59,8 @@ def sum_embeddings(embeddings: Tensor, batch: SubwordBatch) -> Tensor:
 def _first(batch: SubwordBatch) -> Tensor:
     """Return the index in the flattened batch of each word's first subword."""
     rows = torch.arange(len(batch.ids), device=batch.ids.device) * batch.ids.size(1)
-    return (batch.first + rows.unsqueeze(1))[batch.counts > 0]
+    index: Tensor = (batch.first + rows.unsqueeze(1))[batch.counts > 0]
+    return index
 
 
 def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:

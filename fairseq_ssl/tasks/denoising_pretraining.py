@@ -22,7 +22,6 @@ from fairseq_ssl.data.id_noise import (
     sample_blocks,
     uses_mask,
 )
-from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError, DataError, reject_options
 from fairseq_ssl.options import option
 from fairseq_ssl.tasks.translation_mixins import (
@@ -31,6 +30,7 @@ from fairseq_ssl.tasks.translation_mixins import (
     allow_several_splits,
     register_task,
 )
+from fairseq_ssl.text.spans import Spans
 from fairseq_ssl.text.tokenization import SUBWORDS
 
 logger = logging.getLogger(__name__)

@@ -17,14 +17,14 @@ from omegaconf import II
 from fairseq_ssl.checkpoints.bert import set_epsilon, set_sizes
 from fairseq_ssl.checkpoints.hugging_face import read_config
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
-from fairseq_ssl.data.edit_dataset import EditDataset
+from fairseq_ssl.data.edit_dataset import EditDataset, split_batch
 from fairseq_ssl.data.edit_preparation import EDITS, EDITS_FILE, NONE
-from fairseq_ssl.data.edit_windows import Windows, split_batch
 from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.subwords import WordSubwords, WordTokenizer
+from fairseq_ssl.edits.windows import Windows
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.generation.edit_rounds import (
+from fairseq_ssl.generation.edit_generator import (
     EditDecodingConfig,
     EditGenerator,
     build_edit_generator,

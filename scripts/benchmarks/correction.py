@@ -25,8 +25,8 @@ from fairseq_ssl.inference import Corrector, export
 
 KINDS: dict[str, tuple[dict[str, Any], float]] = {
     "float32": ({}, 2.0),
-    "onnx": ({"engine": "onnx"}, 2.0),
-    "onnx-int8": ({"engine": "onnx"}, 5.0),
+    "onnx": ({}, 2.0),
+    "onnx-int8": ({}, 5.0),
 }
 """Options of `Corrector`, and the goal."""
 ROUNDS = 4
@@ -111,7 +111,7 @@ def corrector(args: argparse.Namespace, folder: Path) -> Corrector:
         export(args.model, model, "onnx", quantization=quantization)
     return Corrector.from_pretrained(
         model,
-        tokenizer=None,
+        tokenizer="none",
         iterations=ROUNDS,
         batch_size=args.batch,
         threads=torch.get_num_threads(),

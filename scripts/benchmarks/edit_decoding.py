@@ -24,9 +24,10 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
-from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
+from fairseq_ssl.generation.edit_generator import EditGenerator
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 from fairseq_ssl.modules.edit_layers import EditLogits
 
@@ -72,7 +73,7 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
     model.to(args.device).eval().prepare_for_inference_(None)
     if args.kind == "bf16":
         model.bfloat16()
-    settings = EditDecoding(iterations=args.rounds)
+    settings = CorrectionSearch(iterations=args.rounds)
     rounds = EditGenerator([ChangedInEachRound(model, args.rounds)], words, edits, settings)
     return model, _run(args, lambda sample: rounds.generate([], sample), words.bos(), TAGGER_WORDS)
 

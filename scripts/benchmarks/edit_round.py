@@ -18,10 +18,14 @@ import transformers
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.engine import TaggerEngine
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
-from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger
 from fairseq_ssl.generation.tagger_export import write_onnx
+from fairseq_ssl.generation.torch_engine import TorchEngine
+from fairseq_ssl.inference.onnx_tagger import OnnxEngine, OnnxTagger
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
+from fairseq_ssl.text.spans import Spans
+from fairseq_ssl.text.word_ids import WordIds
 
 KINDS = ("float32", "onnx", "onnx-int8")
 WORDS, LABELS = 28_996, 5_001
@@ -44,15 +48,15 @@ def random_tagger(config: EditTaggerConfig) -> tuple[EditTagger, argparse.Namesp
     return model, task
 
 
-def tagger(args: argparse.Namespace) -> Any:
-    """Return an edit tagger of the kind in `args`."""
+def engine(args: argparse.Namespace) -> TaggerEngine:
+    """Return the engine of an edit tagger of the kind in `args`."""
     model, task = random_tagger(EditTaggerConfig(edit_unfactorized=not args.factorized))
     if args.kind == "float32":
-        return model
+        return TorchEngine([model], task.source_dictionary)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "tagger"
         write_onnx(model, task, path, "int8" if args.kind == "onnx-int8" else "float32")
-        return load_onnx_tagger(path)[0]
+        return OnnxEngine([OnnxTagger(path, WordIds(), args.threads)])
 
 
 def classifier() -> Any:
@@ -70,15 +74,15 @@ def main() -> None:
     options.add_argument("--length", type=int, default=26, help="subwords of a sentence")
     options.add_argument("--rounds", type=int, default=5, help="forward passes of a run")
     args = harness.parse(options)
-    ours, theirs = tagger(args), classifier()
+    ours, theirs = engine(args), classifier()
     ids = torch.randint(4, WORDS, (args.batch, args.length))
     ids[:, 0], ids[:, -1] = 0, 2
     mask = torch.ones_like(ids)
+    text = Spans.of([row[:-1].numpy() for row in ids])
 
     def run_tagger() -> int:
-        with torch.inference_mode():
-            for _ in range(args.rounds):
-                ours(src_tokens=ids)
+        for _ in range(args.rounds):
+            ours(text)
         return int(args.rounds * args.batch)
 
     def run_classifier() -> int:

@@ -6,7 +6,7 @@ checks that commands use these readers. More tables against readers:
 - options, pickles and tensors of checkpoints: `tests/plugin/test_hostile_checkpoints.py`,
   `tests/plugin/test_safe_loading.py`, `tests/unit/checkpoints/`
 - Hugging Face folders: `tests/unit/checkpoints/test_untrusted_folder.py`
-- ONNX folders: `tests/unit/generation/test_onnx_folder.py`
+- ONNX folders: `tests/unit/inference/test_onnx_folder.py`
 - content that `report` shows: `tests/unit/report/test_untrusted_content.py`
 - HTTP: `tests/cli/test_serve.py`
 """

@@ -26,8 +26,8 @@ from tests.unit.metrics.small_pipeline import small_pipeline
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
+from fairseq_ssl.edits import rounds  # noqa: E402
 from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
-from fairseq_ssl.generation import edit_corrector  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -248,7 +248,7 @@ def test_a_text_that_cannot_be_tokenized_does_not_affect_later_ones(
     model: Path, tmp_path: Path
 ) -> None:
     hostile = with_tokenizer(model, tmp_path / "hostile.pt", pretrained.add_panic)
-    one = corrector(hostile, tokenizer=None)
+    one = corrector(hostile, tokenizer="none")
     for _ in range(2):
         with pytest.raises(DataError, match="cannot tokenize"):
             one.correct(["new word", pretrained.PANIC])
@@ -298,13 +298,13 @@ def test_the_class_corrects_lines(model: Path) -> None:
 
 
 def test_unknown_words_are_forgotten(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit_corrector, "MAX_UNKNOWN_WORDS", 3)
+    monkeypatch.setattr(rounds, "MAX_UNKNOWN_WORDS", 3)
     one = corrector(model)
-    words = one._tagger.task.source_dictionary
+    words = one._rounds.words
     for number in range(5):
         line = " ".join(f"w{number}x{at}" for at in range(9))
         assert one.correct([line])[0].text == line.upper()
-        assert len(words.surfaces) < 60 + sum(map(len, one._tagger.task.edits.appends))
+        assert len(words.surfaces) < 60 + sum(map(len, one._rounds.edits.appends))
 
 
 @pytest.mark.parametrize("weight", [-1.0, 0.0, math.nan, math.inf])
@@ -355,7 +355,7 @@ def test_models_trained_in_bfloat16_are_decoded_in_float32(
     path = tagger(corpus / "bin", folder / "bf16", "CASE_upper", *flags)
     seen: list[torch.dtype] = []
     one = corrector(path)
-    (loaded,) = one._tagger.models
+    (loaded,) = one.models
     loaded.register_forward_hook(lambda *parts: seen.append(parts[-1].edits.dtype))
     assert one.correct(["the cat"])[0].text == "THE CAT"
     assert set(seen) == {torch.float32}
@@ -382,7 +382,7 @@ def test_the_spelling_alone_has_probability_1(folder: Path, corpus: Path, model:
 
 def test_a_file_is_corrected_by_the_current_checkpoint(folder: Path, model: Path) -> None:
     state = torch.load(model, weights_only=False)
-    config = CorrectionConfig((shutil.copy(model, "tagger.pt"),), tokenizer=None)
+    config = CorrectionConfig((shutil.copy(model, "tagger.pt"),), tokenizer="none")
     assert correct_file("text", "upper", config, operator.attrgetter("text"))
     state["model"]["scores.edits.bias"].zero_()
     torch.save(state, "tagger.pt")

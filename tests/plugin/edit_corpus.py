@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.edits.rounds import EditRounds
+from fairseq_ssl.inference.correction import CorrectionConfig, load_rounds
 from tests import pretrained
 from tests.conftest import PACKAGE
 from tests.learning.learner_sentences import write
@@ -71,6 +75,17 @@ def trained(data: Path, folder: Path, *flags: str) -> Path:
     """Train on a data folder with `TRAINING` and `flags`. Return the last checkpoint."""
     train.main(parsed(data, *TRAINING, "--save-dir", folder, *flags))
     return folder / "checkpoint_last.pt"
+
+
+def loaded(*models: Path, **options: Any) -> EditRounds:
+    """Load an edit tagger or an ensemble. `options` are fields of `CorrectionConfig`."""
+    return load_rounds(CorrectionConfig(models, **options))
+
+
+def corrected(rounds: EditRounds, lines: Iterable[str], batch_size: int = 64) -> list[str]:
+    """Correct lines of tokens."""
+    sentences = rounds.correct([line.split() for line in lines], batch_size)
+    return [" ".join(sentence.tokens) for sentence in sentences]
 
 
 def binarize(folder: Path, *flags: str) -> None:

@@ -174,7 +174,7 @@ def test_bias_and_thresholds_are_options_of_generate(folder: Path, tmp_path: Pat
     [
         *("--replace-unk --dataset-impl raw", "--print-alignment", "--prefix-size 1"),
         *("--constraints", "--sampling --beam 1", "--score-reference", "--edit-iterations 0"),
-        "--edit-delete-bias nan",
+        "--edit-keep-bias nan",
     ],
 )
 @pytest.mark.slow

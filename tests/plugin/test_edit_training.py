@@ -16,17 +16,24 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.generation.edit_corrector import EditCorrector
 from fairseq_ssl.text.spelling import SpellingCounts
-from tests.conftest import ROOT, Run, weights
-from tests.plugin.edit_corpus import FEW, SMALL, TASK, TINY, TRAINING, WORDS, trained
+from tests.conftest import Run, weights
+from tests.plugin.edit_corpus import (
+    FEW,
+    SMALL,
+    TASK,
+    TINY,
+    TRAINING,
+    WORDS,
+    corrected,
+    loaded,
+    trained,
+)
 from tests.plugin.runs import equal, task_of
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
 from fairseq import checkpoint_utils, options  # noqa: E402
-
-from fairseq_ssl.generation import edit_corrector  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -48,10 +55,6 @@ def model(taggers: Path) -> Path:
 def other(data: Path, tmp_path: Path) -> Path:
     """A copy of the data that a test changes."""
     return shutil.copytree(data, tmp_path / "bin")
-
-
-def corrector(model: Path, data: Path, **overrides: Any) -> Any:
-    return EditCorrector.from_pretrained(str(model.parent), model.name, str(data), **overrides)
 
 
 @pytest.mark.parametrize("kind", ["edit", "token"])
@@ -154,40 +157,17 @@ def test_interactive_equals_the_python_interface(
     lines += ["Zyx sees a ツ !", ""]
     words = ("fairseq-interactive", data, *TASK, "-s", "src", "-t", "trg", "--path", path, "--cpu")
     shown = run(*words, text="".join(f"{line}\n" for line in lines)).stdout
-    wanted = re.findall(r"^H-\d+\t(\S+)\t(.*)$", shown, re.M)
-    found = corrector(path, data).correct(lines, batch_size=3)
-    assert [one.text for one in found] == [text for _, text in wanted]
-    assert [one.score for one in found] == pytest.approx(
-        [float(score) * 0.6931472 for score, _ in wanted], abs=1e-4
-    )
-    assert any(one.edits for one in found)
-    assert all((one.rounds == 1) == (not one.edits) for one in found)
+    wanted = re.findall(r"^H-\d+\t\S+\t(.*)$", shown, re.M)
+    texts = corrected(loaded(path, data_dir=data), lines, batch_size=3)
+    assert texts == wanted
+    assert texts != [" ".join(line.split()) for line in lines]
 
 
-def test_options_of_a_corrector_are_set_or_rejected_as_a_whole(data: Path, model: Path) -> None:
-    lines = (data.parent / "valid.src").read_text().splitlines()[:8]
-    one_round = corrector(model, data, edit_iterations=1).correct(lines)
-    assert {one.rounds for one in one_round} == {1}
-    found = corrector(model, data)
-    before = found.correct(lines)
-    for wrong in ({"edit_keep_bia": 0.1}, {"edit_keep_bias": 0.9, "edit_iterations": 0}):
-        with pytest.raises(ConfigurationError, match=r"edit.keep.bia|--edit-iterations"):
-            found.set_options(**wrong)
-        assert found.correct(lines) == before
-    found.set_options(edit_keep_bias=1.0)
-    assert [one.text for one in found.correct(lines)] == lines
-    found.set_options(edit_keep_bias=0.0)
-    assert found.correct(lines) == before
-    with pytest.raises(ConfigurationError, match="list of strings"):
-        found.correct("one")
-
-
-TUNED: dict[str, tuple[str, dict[str, Any], int]] = {
-    "default": ("learned", {}, edit_corrector.MAX_UNKNOWN_WORDS),
-    "no_unknown_words": ("learned", {}, 0),
-    "ensemble": ("bert electra", {"edit_weights": "1,2"}, edit_corrector.MAX_UNKNOWN_WORDS),
+TUNED: dict[str, tuple[str, dict[str, Any]]] = {
+    "default": ("learned", {}),
+    "ensemble": ("bert electra", {"weights": (1, 2)}),
 }
-"""Models, their options, and the maximum number of unknown words."""
+"""Models and their options."""
 
 
 @pytest.mark.parametrize("kind", TUNED)
@@ -196,43 +176,33 @@ def test_tune_prints_flags_that_improve_the_score(
     learner_data: Path,
     taggers: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    names, given, max_unknown_words = TUNED[kind]
-    monkeypatch.setattr(edit_corrector, "MAX_UNKNOWN_WORDS", max_unknown_words)
+    names, given = TUNED[kind]
     sides = [str(tmp_path / side) for side in ("src", "trg")]
     for side in ("src", "trg"):
         text = (learner_data / f"valid.{side}").read_text()
         (tmp_path / side).write_text(f"{text}never seen before !\n")
-    models = [str(taggers / f"{name}.pt") for name in names.split()]
-    words = ["edits", "tune", *sides, "--model", *models]
+    models = [taggers / f"{name}.pt" for name in names.split()]
+    words = ["edits", "tune", *sides, "--model", *map(str, models)]
     words += {
         "default": ["--data-dir", str(learner_data / "bin")],
-        "no_unknown_words": ["--data-dir", str(learner_data / "bin")],
         "ensemble": ["--weights", "1,2"],  # without a data folder
     }[kind]
     assert main(words) == 0
     shown = capsys.readouterr()
     assert re.fullmatch(r"((^| )--edit-[a-z-]+ -?[\d.]+)*\n", shown.out)
     pairs = re.findall(r"--(\S+) (\S+)", shown.out)
-    chosen = {name.replace("-", "_"): float(value) for name, value in pairs}
+    chosen = {name.removeprefix("edit-").replace("-", "_"): float(value) for name, value in pairs}
     sources, targets = (Path(side).read_text().splitlines() for side in sides)
     scores = []
     for flags in ({}, chosen):
-        found = EditCorrector.from_pretrained(
-            str(taggers),
-            ":".join(Path(one).name for one in models),
-            str(learner_data / "bin"),
-            **given,
-            **flags,
-        )
-        texts = [one.text for one in found.correct(sources)]
+        texts = corrected(loaded(*models, data_dir=learner_data / "bin", **given, **flags), sources)
         scores.append(agreement(zip(sources, texts, targets, strict=True)).scores["f0.5"])
     printed = [float(score) for score in re.findall(r"f0\.5 ([\d.]+)", shown.err)]
     assert printed == pytest.approx(scores, abs=0.01)
     assert printed[1] > printed[0] or kind == "ensemble"
-    argv = [str(learner_data / "bin"), *TASK, "--path", *models[:1], *shown.out.split()]
+    argv = [str(learner_data / "bin"), *TASK, "--path", str(models[0]), *shown.out.split()]
     assert options.parse_args_and_arch(options.get_generation_parser(), argv)
 
 
@@ -254,31 +224,20 @@ def test_tuning_corrects_the_spelling_first(
     assert found[0] == found[1]
 
 
-def test_minimal_script_corrects(run: Run, data: Path, model: Path) -> None:
-    program = (
-        "import sys, fairseq_ssl; fairseq_ssl.register(); "
-        "from fairseq_ssl.generation.edit_corrector import EditCorrector; "
-        "corrector = EditCorrector.from_pretrained(*sys.argv[1:]); "
-        "print(corrector.correct(['two ☃ sees .'])[0].text)"
-    )
-    shown = run("python", "-c", program, model.parent, model.name, data, PYTHONPATH=str(ROOT))
-    assert "☃" in shown.stdout
-
-
-def test_words_keep_case_and_spelling_outside_the_vocabulary(data: Path, taggers: Path) -> None:
+def test_words_keep_case_and_spelling_outside_the_vocabulary(taggers: Path) -> None:
     """Also in sentences that are longer than a window of subwords."""
-    found = corrector(taggers / "bert.pt", data, edit_keep_bias=1.0)
+    rounds = loaded(taggers / "bert.pt", keep_bias=1.0)
     lines = ["Zyx SEES a brontosaurus ツ .", " ".join(["brontosaurus sees an Apple"] * 30), "a dog"]
-    assert [one.text for one in found.correct(lines)] == lines
+    assert corrected(rounds, lines) == lines
 
 
-def test_labels_are_chosen_for_words(data: Path, taggers: Path) -> None:
+def test_labels_are_chosen_for_words(taggers: Path) -> None:
     """Each applied edit names a position among the words, and its label."""
-    found = corrector(taggers / "bert.pt", data, edit_iterations=1, edit_keep_bias=-1.0)
-    sentence = "Zyx SEES a brontosaurus ."
-    correction = found.correct([sentence])[0]
+    rounds = loaded(taggers / "bert.pt", iterations=1, keep_bias=-1.0)
+    sentence = ["Zyx", "SEES", "a", "brontosaurus", "."]
+    (correction,) = rounds.correct([sentence])
     assert correction.edits
-    assert max(edit.position for edit in correction.edits) <= len(sentence.split())
+    assert max(edit.position for edit in correction.edits) <= len(sentence)
 
 
 def test_a_tokenizer_with_other_subwords_is_rejected(

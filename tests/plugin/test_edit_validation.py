@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl.data.edit_windows import Windows
-from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.windows import Windows
+from fairseq_ssl.text.spans import Spans
 from tests import pretrained
 from tests.conftest import PACKAGE
 from tests.learning.learner_sentences import sentence, with_errors
@@ -25,7 +25,7 @@ fairseq_ssl.register()
 from fairseq import checkpoint_utils, tasks  # noqa: E402
 from fairseq_cli import train  # noqa: E402
 
-from fairseq_ssl.generation.edit_probabilities import EditProbabilities  # noqa: E402
+from fairseq_ssl.generation.torch_engine import TorchEngine  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -71,7 +71,7 @@ def by_hand(model: Any, task: Any, corpus: Path) -> dict[str, float]:
     """Return the sums of the criterion, one sentence and one window at a time."""
     edits, dictionary = task.edits, task.source_dictionary
     windows = Windows.of_model(model.max_subwords + 2)
-    probabilities = EditProbabilities([model], dictionary)
+    engine = TorchEngine([model], dictionary)
     sums = dict.fromkeys(("loss", "gold", "predicted", "correct", "exact", "windows"), 0.0)
     lines = ((corpus / f"valid.{side}").read_text().splitlines() for side in ("src", "edits"))
     for line, names in zip(*lines, strict=True):
@@ -83,8 +83,8 @@ def by_hand(model: Any, task: Any, corpus: Path) -> dict[str, float]:
         predicted: list[int] = []
         for one in range(len(split.text)):
             window = split.select(np.array([one]))
-            found = probabilities(window.text, window.used_positions, torch.device("cpu"))
-            for row, error in zip(found.edits, found.errors.tolist(), strict=True):
+            rows, errors = engine.probabilities(window.text, window.used_positions)
+            for row, error in zip(rows, errors.tolist(), strict=True):
                 label = gold[len(predicted)]
                 predicted.append(int(row.argmax()))
                 sums["loss"] -= (1.0 if label else 0.4) * math.log(row[label])

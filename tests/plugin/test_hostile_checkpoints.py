@@ -29,8 +29,6 @@ from fairseq import checkpoint_utils, tasks  # noqa: E402
 from fairseq.models.fconv import FConvModel  # noqa: E402
 from fairseq.models.transformer import TransformerModel  # noqa: E402
 
-from fairseq_ssl.generation.edit_corrector import EditCorrector  # noqa: E402
-
 State = dict[str, Any]
 SECRET = "what the environment holds"
 ENVIRONMENT = "${env:SECRET}" if OLD_HYDRA else "${oc.env:SECRET}"
@@ -266,7 +264,7 @@ def test_unusable_checkpoints_are_rejected_in_one_line(
 
 
 @pytest.mark.parametrize("vector", ["model", "args", "pickle"])
-@pytest.mark.parametrize("model", [TransformerModel, EditCorrector])
+@pytest.mark.parametrize("model", [TransformerModel, FConvModel])
 def test_from_pretrained_rejects_attacks(
     model: Any, vector: str, evil: Callable[[str], Path], text: Path, canary: Path
 ) -> None:
@@ -407,7 +405,7 @@ def archive(trained: Path, toy_data: Path, tmp_path: Path) -> tuple[Path, list[P
     return path, canaries
 
 
-@pytest.mark.parametrize("model", [TransformerModel, EditCorrector])
+@pytest.mark.parametrize("model", [TransformerModel, FConvModel])
 @pytest.mark.parametrize("part", ["model", "data"])
 def test_archives_are_not_unpacked(
     model: Any, part: str, archive: tuple[Path, list[Path]], trained: Path

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
 import fairseq_ssl
 from fairseq_ssl import inference
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.generation.edit_corrector import EditCorrector
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 transformers = pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator  # noqa: E402
-from fairseq_ssl.generation.onnx_tagger import load_onnx_tagger  # noqa: E402
+from tests.plugin.edit_corpus import corrected, loaded  # noqa: E402
 
 pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -45,24 +43,11 @@ def test_an_exported_tagger_corrects_like_its_checkpoint(
     assert shown.err.splitlines()[1:] == [f"wrote {tmp_path / 'onnx'}"]
     beside = json.loads((tmp_path / "onnx.json").read_text())
     assert (beside["to"], beside["quantization"]) == ("onnx", "float32")
-    tagger, edits, words = load_onnx_tagger(tmp_path / "onnx")
     lines = (learner_data / "train.src").read_text().splitlines()[:40]
-    loaded = EditCorrector.from_pretrained(
-        str(checkpoint.parent),
-        checkpoint.name,
-        str(learner_data / "bin"),
-        edit_keep_bias=-1.0,
-        edit_iterations=1,
-    )
-    expected = [one.text for one in loaded.correct(lines)]
+    options: dict[str, Any] = {"keep_bias": -1.0, "iterations": 1}
+    expected = corrected(loaded(checkpoint, **options), lines)
     assert expected != lines
-    decoding = EditDecoding(iterations=1, keep_bias=-1.0)
-    generator = EditGenerator([tagger], words, edits, decoding)
-    for line, corrected in zip(lines, expected, strict=True):
-        ids = torch.tensor([[words.bos(), *map(words.index, line.split()), words.eos()]])
-        sample = {"net_input": {"src_tokens": ids, "src_lengths": torch.tensor([ids.size(1)])}}
-        ((found,),) = generator.generate([], sample)
-        assert " ".join(words[one] for one in found["tokens"][:-1]) == corrected
+    assert corrected(loaded(tmp_path / "onnx", **options), lines) == expected
 
 
 def test_transformers_loads_the_token_classifier(

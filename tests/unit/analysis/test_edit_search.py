@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import random
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ssl.analysis.edit_search import GRID, NO_LABEL, EditSearch, label_pairs
-from fairseq_ssl.analysis.edit_tuning import StoredCandidates
-from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.analysis.edit_tuning import StoredScores
+from fairseq_ssl.edits.application import EditCandidates, TopEdits, choose_edits
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.generation.edit_choice import EditCandidates, choose_edits
-from fairseq_ssl.generation.edit_probabilities import EditCandidateFinder
-from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
+from fairseq_ssl.generation.edit_generator import EditGenerator
+from fairseq_ssl.generation.torch_engine import TorchEngine
+from fairseq_ssl.text.spans import Spans
 from tests.unit.generation.fake_tagger import EDITS, FakeTagger, Scores, batch, dictionary
 
 SMALL = {
-    "keep_bias": (-0.1, 0.0, 0.2),
-    "delete_bias": (-0.2, 0.0, 0.1),
+    "keep_bias": (-0.2, -0.1, 0.0, 0.1, 0.2),
     "min_confidence": (0.0, 0.3, 0.45, 0.6),
     "min_sentence_confidence": (0.0, 0.5, 0.8),
 }
@@ -54,17 +51,19 @@ def test_counts_equal_decodings_of_one_round() -> None:
     words = dictionary()
     tagger = FakeTagger(words, scores, positions=7)
     sample = batch(words, *(source for source, _ in PAIRS))
-    generator = EditGenerator([tagger], words, EDITS, EditDecoding(iterations=1))
-    lines = [words.encode_line(source, add_if_not_exist=False) for source, _ in PAIRS]
-    text = Spans.of([one.numpy() for one in lines]).without_last().with_first(words.bos())
-    gold = label_pairs(LabelExtractor(EDITS), PAIRS)
-    search = EditSearch(generator.candidates(text, torch.device("cpu")), text.starts, gold)
+    generator = EditGenerator([tagger], words, EDITS, CorrectionSearch(iterations=1))
+    rounds = generator.rounds
+    pairs = [(source.split(), target.split()) for source, target in PAIRS]
+    text = rounds.encode([source for source, _ in pairs])
+    gold = label_pairs(LabelExtractor(EDITS), pairs)
+    candidates = rounds.applier.candidates(rounds.engine(text), text, min(SMALL["keep_bias"]))
+    search = EditSearch(candidates, text.starts, gold)
     counts = search.count(SMALL)
     assert search.gold_edits == 6
     seen = set()
     for index, values in zip(np.ndindex(counts.exact.shape), product(*SMALL.values()), strict=True):
         options: dict[str, Any] = dict(zip(SMALL, values, strict=True))
-        generator.settings = EditDecoding(iterations=1, **options)
+        rounds.search = CorrectionSearch(iterations=1, **options)
         predicted = correct = exact = 0
         for (hypothesis,), labels in zip(
             generator.generate([tagger], sample), np.split(gold, text.starts[1:]), strict=True
@@ -95,9 +94,8 @@ def test_ties_and_thresholds_equal_the_choice(seed: int, lengths: list[int]) -> 
     count = sum(lengths)
     starts = Spans(np.zeros(count), np.array(lengths)).starts
     labels = np.array([draw.randint(2, 4) for _ in range(count)])
-    keep, delete, best, errors = (twentieths(draw, count) for _ in range(4))
-    delete[starts] = -math.inf
-    candidates = EditCandidates(keep, delete, best, labels, errors)
+    keep, best, errors = (twentieths(draw, count) for _ in range(3))
+    candidates = EditCandidates(keep, errors, labels, best)
     gold = np.array([draw.choice([KEEP_ID, KEEP_ID, DELETE_ID, 2, 3, NO_LABEL]) for _ in labels])
     counts = EditSearch(candidates, starts, gold).count(SMALL)
     for index, values in zip(np.ndindex(counts.exact.shape), product(*SMALL.values()), strict=True):
@@ -114,8 +112,8 @@ def test_ties_and_thresholds_equal_the_choice(seed: int, lengths: list[int]) -> 
 
 
 def single(kept: float, other: float, gold: int) -> EditSearch:
-    keep, delete, best, error = np.array([[kept], [-math.inf], [other], [1 - kept]], np.float32)
-    candidates = EditCandidates(keep, delete, best, np.array([2]), error)
+    keep, best, error = np.array([[kept], [other], [1 - kept]], np.float32)
+    candidates = EditCandidates(keep, error, np.array([2]), best)
     return EditSearch(candidates, np.array([0]), np.array([gold]))
 
 
@@ -130,7 +128,7 @@ def test_fewer_and_lower_options_are_preferred() -> None:
 
 
 def test_gold_labels_mark_edits_without_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = [("a b", "a zebra b x"), ("c", "c")]
+    pairs = [(["a", "b"], ["a", "zebra", "b", "x"]), (["c"], ["c"])]
     labels = label_pairs(LabelExtractor(EDITS), pairs)
     assert labels.tolist() == [0, NO_LABEL, EDITS.names.index("APPEND_x"), 0, 0]
     monkeypatch.setattr("fairseq_ssl.edits.extraction.align_tokens", lambda *sides: None)
@@ -140,19 +138,18 @@ def test_gold_labels_mark_edits_without_a_label(monkeypatch: pytest.MonkeyPatch)
 def test_models_read_each_sentence_once() -> None:
     words = dictionary()
     tagger = FakeTagger(words, scores)
-    finder = EditCandidateFinder([tagger], words, EDITS)
-    stored = StoredCandidates(finder, batch_size=2)
+    engine = TorchEngine([tagger], words)
+    stored = StoredScores(engine, batch_size=2)
     rows = [[0, 4, 5], [0], [0, 6], [0, 4, 5], [0, 7, 8, 4, 4]]
     text = Spans.of([np.array(row) for row in rows])
     reported: list[int] = []
-    device = torch.device("cpu")
-    first = stored(text, device, reported.append)
+    first = stored(text, reported.append)
     assert sum(reported) == len(rows)
     assert [len(one) for one in tagger.seen] == [4, 2, 1, 0]
-    direct = finder(text, device)
-    for name in EditCandidates._fields:
+    direct = engine(text)
+    for name in TopEdits._fields:
         np.testing.assert_allclose(getattr(first, name), getattr(direct, name), rtol=1e-6)
     tagger.seen.clear()
-    again = stored(text.select(np.array([4, 2])), device)
+    again = stored(text.select(np.array([4, 2])))
     assert tagger.seen == []
     assert again.kept.tolist() == first.kept[[*range(9, 14), 4, 5]].tolist()

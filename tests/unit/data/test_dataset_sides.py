@@ -20,9 +20,9 @@ from fairseq_ssl.data.dataset_sides import (
     training_lengths,
 )
 from fairseq_ssl.data.mixing import MixedPairs, Mixture
-from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.dilated_stack import Unfolding
+from fairseq_ssl.text.spans import Spans
 from tests.unit.data.in_memory import Rows
 from tests.unit.inference import random_models
 from tests.unit.models.tiny_models import EOS, PAD, batch

@@ -17,14 +17,15 @@ from fairseq_ssl.data.id_noise import (
     WordBoundaries,
     parse_id_noise,
     sample_blocks,
+    sequence_keys,
     uses_mask,
 )
-from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.block_noise import WITHIN_WORDS, build_noise
 from fairseq_ssl.noise.byte_words import WordTable
 from fairseq_ssl.noise.tokens import Unigrams
+from fairseq_ssl.text.spans import Spans
 from tests.unit.data.in_memory import Rows
 from tests.unit.models.tiny_models import EOS, UNK
 
@@ -123,12 +124,12 @@ def test_words_are_counted_and_the_mask_is_never_sampled() -> None:
     # "a@@ <unk>" is not counted, since it contains <unk>
     expected = {(A, B): 2, (C,): 2, (B,): 1, (D,): 1}
     assert counts(lexicon) == {**expected, (MASK,): 0}
-    assert (np.diff(lexicon.words.keys.astype(object)) > 0).all()
+    assert (np.diff(lexicon.keys.astype(object)) > 0).all()
 
     samples = lexicon.unigrams.at((np.arange(6000) + 0.5) / 6000)
     seen = Counter(map(tuple, to_lists(lexicon.of_keys(samples))))
     assert seen == {word: 1000 * count for word, count in expected.items()}
-    assert lexicon.of_keys(Spans.of([np.array([MASK])]).keys).ids.tolist() == [MASK]
+    assert lexicon.of_keys(sequence_keys(Spans.of([np.array([MASK])]))).ids.tolist() == [MASK]
 
 
 def test_symbols_of_a_dictionary_are_drawn_by_their_counts() -> None:
@@ -236,3 +237,19 @@ def test_only_masking_noise_uses_the_mask() -> None:
     unmasked = IdNoise.of(parse_id_noise("direct:mask=0"), BOUNDARIES, lexicon(), None, 99)
     noisy = unmasked(to_spans([[6, 7, 6]] * 99), Random.of((1,), 99))
     assert MASK not in noisy.lines.ids
+
+
+@given(words=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=30))
+def test_keys_are_equal_if_and_only_if_the_sequences_are_equal(words: list[list[int]]) -> None:
+    keys = sequence_keys(to_spans(words)).tolist()
+    for word, key in zip(words, keys, strict=True):
+        for other, other_key in zip(words, keys, strict=True):
+            assert (word == other) == (key == other_key)
+
+
+def test_no_collision_among_a_hundred_thousand_words_of_ten_ids() -> None:
+    grid = np.stack(np.meshgrid(*[np.arange(10)] * 5), -1).reshape(-1)
+    words = Spans(grid, np.full(100_000, 5))
+    assert len(np.unique(sequence_keys(words))) == 100_000
+    joined = words.concat(Spans(np.arange(200_000), np.ones(200_000, np.int64)))
+    assert len(np.unique(sequence_keys(joined))) == 300_000

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import torch
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes
-from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
+from fairseq_ssl.generation.edit_generator import EditGenerator
 
 GRAMS = [("x",), ("b",), ("a", "new"), ("c",)]
 EDITS = EditDictionary.of_counts(Counter(GRAMS), 10, 2, Transforms.of(english_suffixes(), GROUPS))
@@ -98,11 +99,15 @@ def batch(words: OovDictionary, *sentences: str) -> dict[str, Any]:
 
 
 def corrected(
-    *models: FakeTagger, sentences: Sequence[str], **settings: Any
+    *models: FakeTagger,
+    sentences: Sequence[str],
+    weights: Sequence[float] | None = None,
+    history: bool = False,
+    **search: Any,
 ) -> list[dict[str, Any]]:
     """Correct sentences. Return the hypotheses, with their `text`."""
     words = models[0].words
-    rounds = EditGenerator(models, words, EDITS, EditDecoding(**settings))
+    rounds = EditGenerator(models, words, EDITS, CorrectionSearch(**search), weights, history)
     found = rounds.generate(models, batch(words, *sentences))
     assert all(len(one) == 1 for one in found)
     return [{**one, "text": words.string(one["tokens"])} for (one,) in found]

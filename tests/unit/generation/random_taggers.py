@@ -12,8 +12,8 @@ import torch
 from fairseq_ssl.checkpoints.bert import set_sizes
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.subwords import WordSubwords, WordTokenizer
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.generation.tagger_export import write_onnx
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig

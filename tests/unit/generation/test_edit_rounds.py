@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from fairseq_ssl.edits.alignment import token_edits
+from fairseq_ssl.edits.engine import MIN_WINDOWS
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.edit_probabilities import MIN_WINDOWS, parse_weights
+from fairseq_ssl.generation.edit_generator import parse_weights
 from fairseq_ssl.inference.correction import change_probabilities
 from tests.unit.generation.fake_tagger import (
     FakeTagger,
@@ -218,8 +219,9 @@ def test_ensemble_averages_error_probabilities_with_and_without_detection_heads(
     with_head = FakeTagger(words, scores, lambda some: [math.log(0.1 / 0.9)] * (len(some) + 1))
 
     def is_left_alone(*taggers: FakeTagger, threshold: float) -> bool:
-        search = {"min_sentence_confidence": threshold, "iterations": 1}
-        (found,) = corrected(*taggers, sentences=["d"], **search)
+        (found,) = corrected(
+            *taggers, sentences=["d"], min_sentence_confidence=threshold, iterations=1
+        )
         if found["edits"]:
             return False
         assert found["positional_scores"].exp().tolist() == pytest.approx([0.3, 0.3], abs=1e-5)

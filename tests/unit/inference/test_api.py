@@ -109,9 +109,9 @@ def tagger_checkpoint(folder: Path) -> Path:
 def test_a_corrector_is_shown_and_copied(folder: Path, tmp_path: Path) -> None:
     path, data = tagger_checkpoint(tmp_path), tmp_path / "data"
     before = torch.get_rng_state()
-    model = inference.Corrector.from_pretrained(path, data_dir=data, tokenizer=None)
+    model = inference.Corrector.from_pretrained(path, data_dir=data, tokenizer="none")
     assert torch.equal(torch.get_rng_state(), before)
-    assert repr(model) == f"Corrector(models=({path!r},), data_dir={data!r}, tokenizer=None)"
+    assert repr(model) == f"Corrector(models=({path!r},), data_dir={data!r}, tokenizer='none')"
     assert pickle.loads(pickle.dumps(model)).correct(["a b"]) == model.correct(["a b"])
     assert [type(module).__name__ for module in model.models] == ["EditTagger"]
 
@@ -128,8 +128,8 @@ def test_wrong_models_are_rejected(folder: Path, capfd: pytest.CaptureFixture[st
             DecodingConfig((model,), data, fairseq_options=("--temperature", "0"))
         ),
         "`fluency_boost_lm`": lambda: load_model(DecodingConfig((model,), data, **boost)),
-        "is a folder": lambda: inference.Corrector.from_pretrained(folder, tokenizer=None),
-        "without the folder": lambda: inference.Corrector.from_pretrained(model, tokenizer=None),
+        "is a folder": lambda: inference.Corrector.from_pretrained(folder, tokenizer="none"),
+        "without the folder": lambda: inference.Corrector.from_pretrained(model, tokenizer="none"),
     }
     for culprit, call in calls.items():
         with pytest.raises((DataError, UsageError), match=culprit):
@@ -243,7 +243,7 @@ def test_files_are_processed_by_the_current_checkpoint(
         score_nbest_file(tmp_path / "list", tmp_path / "n", scoring, source=text, overwrite=True)
         found |= {output.read_text(), (tmp_path / "n").read_text()}
         tagger = tagger_checkpoint(tmp_path)
-        tagging = CorrectionConfig((tagger,), tmp_path / "data", tokenizer=None)
+        tagging = CorrectionConfig((tagger,), tmp_path / "data", tokenizer="none")
         inference.correct_file(text, output, tagging, str, overwrite=True)
     assert len(found) == 4
     assert [cache.cache_info().misses for cache in caches] == [2 if is_kept else 1] * 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ssl.edits.alignment import token_edits
-from fairseq_ssl.generation.edit_rounds import AppliedEdit
+from fairseq_ssl.edits.rounds import AppliedEdit
 from fairseq_ssl.inference import correction
 from fairseq_ssl.inference.correction import change_probabilities
 from fairseq_ssl.text.raw_text import LineSegmenter, Sentence, TokenEdit

@@ -71,7 +71,7 @@ def scored(
 
 def corrected(path: Convert, model: str = "tagger1.pt", name: str = "text", **options: Any) -> Any:
     """Correct a file with a model."""
-    config = inference.CorrectionConfig((path(model),), path("data"), tokenizer=None, **options)
+    config = inference.CorrectionConfig((path(model),), path("data"), tokenizer="none", **options)
     return inference.correct_file(
         *(path("text"), path("out"), config, lambda line: line.text),
         format_name=name,

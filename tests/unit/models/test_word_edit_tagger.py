@@ -16,14 +16,15 @@ import fairseq_ssl
 from fairseq_ssl.checkpoints.bert import set_sizes
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles
 from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.data.word_subwords import WordSubwords, WordTokenizer
+from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.subwords import SubwordBatch, WordSubwords, WordTokenizer
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
+from fairseq_ssl.generation.edit_generator import EditGenerator
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 from fairseq_ssl.models.word_encoder import first_states, word_spans
+from fairseq_ssl.text.spans import Spans
 from tests import pretrained
 
 transformers = pytest.importorskip("transformers")
@@ -108,8 +109,12 @@ def expected_states(folder: Path) -> Tensor:
     return torch.stack(rows)
 
 
+def tensors(batch: SubwordBatch) -> SubwordBatch:
+    return SubwordBatch(*map(torch.from_numpy, batch))
+
+
 def states_of(model: EditTagger, task: Any) -> Tensor:
-    batch = task.words.batch(task.text)
+    batch = tensors(task.words.batch(task.text))
     with torch.no_grad():
         states = model.encoder(batch.ids).tokens
     return first_states(states, batch)
@@ -180,7 +185,7 @@ def test_logits_do_not_depend_on_the_batch_and_match_looked_up_subwords(
             tokens = torch.tensor([[*row, words.eos()]])
             single.append(model(tokens, torch.tensor([len(row) + 1])).edits)
         padded = task.text.with_last(words.eos()).pad(words.pad(), False, 0, 1)
-        batch = model(torch.from_numpy(padded), None, task.words.batch(task.text)).edits
+        batch = model(torch.from_numpy(padded), None, tensors(task.words.batch(task.text))).edits
     torch.testing.assert_close(batch, torch.cat(single), atol=1e-5, rtol=1e-4)
 
 
@@ -192,7 +197,7 @@ def test_replacement_of_a_word_does_not_depend_on_its_subwords(tmp_path: Path) -
     replacing, following = [], []
     for word in ("xyz", "abc"):
         ids = np.array([words.bos(), *map(words.index, ("good", word, "film"))])
-        batch = task.words.batch(Spans(ids, np.array([4])))
+        batch = tensors(task.words.batch(Spans(ids, np.array([4]))))
         with torch.no_grad():
             states = model.encoder(batch.ids, word_spans(batch))
         replacing.append(states.replacing[0])
@@ -209,7 +214,7 @@ def test_words_of_one_subword_equal_tokens(tmp_path: Path) -> None:
     model = tagger(folder, task)
     words = task.source_dictionary
     ids = np.array([words.bos(), *map(words.index, ("good", "film"))])
-    batch = task.words.batch(Spans(ids, np.array([3])))
+    batch = tensors(task.words.batch(Spans(ids, np.array([3]))))
     assert batch.counts.tolist() == [[1, 1, 1]]
     with torch.no_grad():
         found = model(torch.tensor([[*ids, words.eos()]]), None, batch).edits
@@ -240,7 +245,7 @@ def test_words_are_as_short_as_the_positions_of_the_encoder_require(tmp_path: Pa
         words = task.source_dictionary
         ids = [words.bos(), *map(words.index, ("good", "x" * 60)), words.eos()]
         sample = {"src_tokens": torch.tensor([ids]), "src_lengths": torch.tensor([len(ids)])}
-        generator = EditGenerator([model], words, EDITS, EditDecoding())
+        generator = EditGenerator([model], words, EDITS, CorrectionSearch())
         ((hypothesis,),) = generator.generate([], {"net_input": sample})
         assert model.subwords.longest == 10
         assert len(hypothesis["tokens"])

@@ -1,4 +1,4 @@
-"""Spans: hashing, selection, concatenation and padding."""
+"""Spans: selection, concatenation and padding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import from_numpy, tensor
 
-from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.text.spans import Spans
 
 RUNS = st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=9)
 
@@ -21,22 +21,6 @@ def runs_of(spans: Spans) -> list[list[int]]:
     return [
         spans.ids[start:end].tolist() for start, end in zip(spans.starts, spans.ends, strict=True)
     ]
-
-
-@given(words=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=30))
-def test_keys_are_equal_if_and_only_if_the_runs_are_equal(words: list[list[int]]) -> None:
-    keys = spans(words).keys.tolist()
-    for word, key in zip(words, keys, strict=True):
-        for other, other_key in zip(words, keys, strict=True):
-            assert (word == other) == (key == other_key)
-
-
-def test_no_collision_among_a_hundred_thousand_words_of_ten_ids() -> None:
-    grid = np.stack(np.meshgrid(*[np.arange(10)] * 5), -1).reshape(-1)
-    words = Spans(grid, np.full(100_000, 5))
-    assert len(np.unique(words.keys)) == 100_000
-    joined = words.concat(Spans(np.arange(200_000), np.ones(200_000, np.int64)))
-    assert len(np.unique(joined.keys)) == 300_000
 
 
 @given(runs=RUNS, data=st.data())

@@ -6,25 +6,27 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import DataError, import_optional, library_errors
+from fairseq_ssl.text.spans import Ids, Spans
 
 PROBE = "the"
 """A word that shows how a tokenizer treats the start of a text."""
+START = "$START"
+"""GECToR's symbol of the start of a sentence, after the start symbol of the encoder."""
 
 
 class SubwordBatch(NamedTuple):
-    """Sentences as subwords, padded on the right, and the subwords of their words."""
+    """Sentences as subwords, padded on the right, and the subwords of their words.
 
-    ids: Tensor
+    The fields are arrays of numpy, or tensors in a batch for a model.
+    """
+
+    ids: Any
     """[batch, time], with the encoder's start and end symbols."""
-    first: Tensor
+    first: Any
     """[batch, words], index in `time` of the first subword of the start and of each word."""
-    counts: Tensor
+    counts: Any
     """[batch, words], number of subwords, 0 for padding."""
 
 
@@ -37,13 +39,14 @@ class WordTokenizer:
     def __init__(self, text: str) -> None:
         """Build a tokenizer from the content of tokenizer.json."""
         self.text = text
-        tokenizers = import_optional("tokenizers", "An encoder of words", "bert")
+        tokenizers = import_optional("tokenizers", "An encoder of words", "correct")
         with library_errors("The tokenizer cannot be read"):
             self._tokenizer = tokenizers.Tokenizer.from_str(text)
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
             self._space = self._space_before_words()
             self.start, self.end = self._start_and_end()
+            self.start_index = self._start_index()
             self.unknown = self._unknown()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,6 +107,11 @@ class WordTokenizer:
             )
         return start, end
 
+    def _start_index(self) -> int:
+        """Return the index of the start symbol that stands for the start of the sentence."""
+        number = self._id(START)
+        return self.start.index(number) if number in self.start else 0
+
     def _unknown(self) -> int:
         ids = map(self._id, ("[UNK]", "<unk>", "[PAD]", "<pad>"))
         known = [number for number in ids if number is not None]
@@ -120,7 +128,7 @@ class WordSubwords:
     def __init__(
         self,
         tokenizer: WordTokenizer,
-        dictionary: OovDictionary,
+        dictionary: Any,
         padding: int,
         vocabulary: int,
         positions: int,
@@ -129,7 +137,7 @@ class WordSubwords:
 
         Args:
             tokenizer: the tokenizer of the encoder.
-            dictionary: the dictionary of words.
+            dictionary: the words: a `WordIds`, or an `OovDictionary` of fairseq.
             padding: the encoder's id of padding.
             vocabulary: the size of the encoder's vocabulary.
             positions: the maximum number of subwords of a sentence. A word has at most a quarter
@@ -200,21 +208,17 @@ class WordSubwords:
         within = np.cumsum(subwords.lengths) - subwords.lengths
         first = within - np.repeat(np.cumsum(totals) - totals, text.lengths)
         counts = words.ids.copy()
-        if not self.tokenizer.start:  # such as XLNet, whose last symbol stands for the sentence
+        if self.tokenizer.start:
+            first[text.starts] = self.tokenizer.start_index
+            counts[text.starts] = len(self.tokenizer.start) - self.tokenizer.start_index
+        else:  # such as XLNet, whose last symbol stands for the sentence
             first[text.starts] = sentences.lengths - 1
             counts[text.starts] = 1
         return SubwordBatch(
-            torch.from_numpy(sentences.pad(self.padding, False, 0, multiple)),
-            torch.from_numpy(Spans(first, text.lengths).pad(0, False, 0, 1)),
-            torch.from_numpy(Spans(counts, text.lengths).pad(0, False, 0, 1)),
+            sentences.pad(self.padding, False, 0, multiple),
+            Spans(first, text.lengths).pad(0, False, 0, 1),
+            Spans(counts, text.lengths).pad(0, False, 0, 1),
         )
-
-    def look_up(self, tokens: Tensor) -> SubwordBatch:
-        """Return the subwords of ids [batch, time] from <s> to </s>, padded on either side."""
-        ids = tokens.cpu().numpy()
-        real = (ids != self.dictionary.pad()) & (ids != self.dictionary.eos())
-        batch = self.batch(Spans(ids[real], real.sum(1)))
-        return SubwordBatch(*(part.to(tokens.device) for part in batch))
 
     def _table_for(self, words: Ids) -> Spans:
         """Return the table, after adding the words that it lacks.

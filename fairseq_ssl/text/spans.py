@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.noise.batch import GOLDEN, Random
-
 Ids = NDArray[np.int64]
 
 
@@ -42,17 +40,6 @@ class Spans:
     def starts(self) -> Ids:
         """Index in `ids` of the first id of each sequence."""
         return self.ends - self.lengths
-
-    @cached_property
-    def keys(self) -> NDArray[np.uint64]:
-        """64-bit hash of each sequence. Sequences must not be empty.
-
-        The hash is a sum over the ids: a random number of the id times a power for its position.
-        The probability of a collision among a million words is about 1 in 10 million.
-        """
-        positions = np.arange(len(self.ids)) - np.repeat(self.starts, self.lengths)
-        hashes = Random.of((0,), self.ids).keys * GOLDEN ** positions.astype(np.uint64)
-        return np.add.reduceat(hashes, self.starts)
 
     def select(self, which: Ids) -> Spans:
         """Return the sequences with the indices `which`. Indices may repeat."""

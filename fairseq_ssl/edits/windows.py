@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from fairseq_ssl.data.spans import Ids, Spans
-from fairseq_ssl.data.word_subwords import WordSubwords
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.spans import Ids, Spans
 
 
 @dataclass(frozen=True)
@@ -163,41 +159,3 @@ class Windows:
 def _starts(lengths: Ids) -> Ids:
     starts: Ids = np.cumsum(lengths) - lengths
     return starts
-
-
-def padded_sentences(tokens: Tensor, lengths: Tensor) -> Spans:
-    """Return the sentences of a batch [batch, time] that is padded on the right, without </s>."""
-    rows, counts = tokens.cpu().numpy(), lengths.cpu().numpy() - 1
-    return Spans(rows[np.arange(rows.shape[1]) < counts[:, None]], counts)
-
-
-def split_batch(
-    batch: dict[str, Any], windows: Windows, words: WordSubwords | None, eos: int, pad: int
-) -> dict[str, Any]:
-    """Return a batch of `EditDataset` with windows in place of long sentences.
-
-    The new fields `positions` and `lengths` are the indices of the logits that belong to the
-    labels, and the original lengths of the sentences. A batch without long sentences is unchanged.
-
-    Args:
-        batch: the batch.
-        windows: the sizes of the windows.
-        words: the subwords that the model reads. None: the model reads the tokens.
-        eos: id of </s>.
-        pad: id of padding.
-    """
-    source, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
-    read, ends = (source, 2) if words is None else (batch["net_input"]["subwords"][0], words.ends)
-    if read.size(1) <= windows.size + ends:
-        return batch
-    text = padded_sentences(source, lengths)
-    split = windows.split(text, None if words is None else words.lengths(text.ids))
-    if split.text is text:
-        return batch
-    sentences = split.text.with_last(eos)
-    tokens, sizes, positions = (
-        torch.from_numpy(array).to(source.device)
-        for array in (sentences.pad(pad, False, 0, 1), sentences.lengths, split.used_positions)
-    )
-    inputs = {"src_tokens": tokens, "src_lengths": sizes}
-    return {**batch, "net_input": inputs, "positions": positions, "lengths": lengths}

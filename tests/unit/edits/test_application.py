@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.application import EditApplier, TopEdits, choose_edits
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.engine import TOP
 from fairseq_ssl.edits.extraction import apply_labels
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.generation.edit_choice import (
-    ChosenEdits,
-    EditCandidates,
-    EditedIds,
-    PossibleEdits,
-    best_candidates,
-    choose_edits,
-)
-from tests.unit.edits.plain_edits import is_possible
+from fairseq_ssl.text.spans import Spans
+from tests.unit.edits.plain_edits import is_possible as possible
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
 Row = dict[str, float]
@@ -38,30 +32,35 @@ SOME: list[Row] = [
 """The start and three tokens."""
 
 
+def scored(rows: list[Row], errors: list[float] | None = None) -> TopEdits:
+    """Return the scores of an engine with these probabilities."""
+    probabilities = np.zeros((len(rows), len(EDITS.labels)), np.float32)
+    for at, row in enumerate(rows):
+        for name, value in row.items():
+            probabilities[at, EDITS.names.index(name)] = value
+    kept, others = probabilities[:, 0], probabilities[:, 1:]
+    best = np.argsort(-others, axis=1, kind="stable")[:, :TOP]
+    found = np.array(errors, np.float32) if errors else 1 - kept
+    return TopEdits(kept, found, best + 1, np.take_along_axis(others, best, 1))
+
+
 def choose(
     rows: list[Row],
     words: str = "d d d",
     errors: list[float] | None = None,
-    known: OovDictionary | None = None,
     starts: tuple[int, ...] = (0,),
-    **settings: Any,
+    greedy: bool = False,
+    **options: Any,
 ) -> list[tuple[str, float]]:
-    known = known or dictionary()
-    probabilities = torch.zeros(len(rows), len(EDITS.labels))
-    for at, row in enumerate(rows):
-        for name, value in row.items():
-            probabilities[at, EDITS.names.index(name)] = value
+    known, search = dictionary(), CorrectionSearch(**options)
     ids = np.array([known.bos(), *map(known.index, words.split())])
-    found_errors = torch.tensor(errors) if errors else 1 - probabilities[:, 0]
-    possible, at_start = PossibleEdits(EDITS, known), np.array(starts)
-    columns = best_candidates(probabilities, found_errors, possible, ids, at_start)
-    candidates = EditCandidates(*columns.numpy())
-    candidates = candidates._replace(other_labels=candidates.other_labels.astype(np.int64))
-    np.testing.assert_allclose(candidates.kept, [row.get("KEEP", 0) for row in rows], rtol=1e-6)
-    found = choose_edits(candidates, at_start, CorrectionSearch(**settings))
+    text = Spans(ids, np.diff(starts, append=len(ids)))
+    applier = EditApplier(replace(EDITS, greedy=greedy), known)
+    candidates = applier.candidates(scored(rows, errors), text, search.keep_bias or 0)
+    chosen = choose_edits(candidates, text.starts, search)
     return [
         (EDITS.names[label], round(float(probability), 6))
-        for label, probability in zip(found.labels, found.probabilities, strict=True)
+        for label, probability in zip(chosen.labels, chosen.probabilities, strict=True)
     ]
 
 
@@ -74,17 +73,12 @@ def test_biases_affect_the_choice_but_not_the_returned_probabilities() -> None:
     assert choose(SOME) == CHOSEN
     assert choose(SOME, keep_bias=0.1) == FEWER
     assert choose(SOME, keep_bias=0.31)[2] == ("KEEP", 0.2)
-    delete = [("KEEP", 0.9), ("DELETE", 0.45), ("DELETE", 0.3), ("KEEP", 0.7)]
-    assert choose(SOME, delete_bias=0.21) == delete
-    assert choose(SOME, delete_bias=0.41)[3] == ("DELETE", 0.3)
     assert choose(SOME, keep_bias=-0.5)[3] == ("DELETE", 0.3)
 
 
 def test_edits_below_min_confidence_are_not_chosen() -> None:
     assert choose(SOME, min_confidence=0.46) == FEWER
     assert choose(SOME, min_confidence=0.44) == CHOSEN
-    # the threshold applies to the probability without bias
-    assert choose(SOME, min_confidence=0.46, delete_bias=0.1) == FEWER
 
 
 def test_sentences_below_min_sentence_confidence_are_unchanged() -> None:
@@ -101,8 +95,14 @@ def test_sentences_below_min_sentence_confidence_are_unchanged() -> None:
 def test_start_can_only_be_kept_or_appended_to() -> None:
     rows = [{"KEEP": 0.1, "APPEND_x": 0.15, "REPLACE_b": 0.25, "SUFFIX_+s": 0.5, "DELETE": 0.3}]
     assert choose(rows, "") == [("APPEND_x", 0.15)]
-    assert choose(rows, "", delete_bias=1.0, keep_bias=-1.0) == [("APPEND_x", 0.15)]
     assert choose([{"DELETE": 1.0}], "", keep_bias=-1.0)[0][0] != "DELETE"
+
+
+def test_a_greedy_dictionary_keeps_a_word_that_the_best_edit_cannot_change() -> None:
+    rows = [{"KEEP": 1.0}, {"SUFFIX_-s": 0.5, "DELETE": 0.3, "KEEP": 0.2}]
+    assert choose(rows, "d")[1] == ("DELETE", 0.3)
+    assert choose(rows, "d", greedy=True)[1] == ("KEEP", 0.2)
+    assert choose(rows, "ds", greedy=True)[1] == ("SUFFIX_-s", 0.5)
 
 
 ALL_TRANSFORMS = [
@@ -121,17 +121,23 @@ ALL_TRANSFORMS = [
 def test_possible_edits_are_those_of_the_edit_dictionary(edits: EditDictionary) -> None:
     words = dictionary("walks Talk of a cry")
     tokens = ["walks", "Talk", "unknown", "of", "a", "cry", "UPPER", "?", "unknown"]
-    ids = np.array([words.bos(), *map(words.index, tokens)])
-    left = torch.ones(len(ids), len(edits.labels))
-    PossibleEdits(edits, words).mask_impossible(left, ids, np.array([0]))
-    assert left.isfinite().tolist() == [
-        [is_possible(edits, label, word) for label in range(len(edits.labels))]
-        for word in [None, *tokens]
-    ]
+    text = Spans.of([np.array([words.bos(), *map(words.index, tokens)])])
+    shape, applier = (len(text.ids), 1), EditApplier(edits, words)
+    kept, certain = np.zeros(len(text.ids), np.float32), np.ones(shape, np.float32)
+    for label in range(1, len(edits.labels)):
+        top = TopEdits(kept, kept, np.full(shape, label), certain)
+        is_possible = [
+            possible(edits, label, word) and not (word == tokens[-1] and at == len(tokens))
+            if edits.labels[label].merge
+            else possible(edits, label, word)
+            for at, word in enumerate([None, *tokens])
+        ]
+        labels = applier.candidates(top, text, 0).labels
+        assert (labels == label).tolist() == is_possible
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("keep_bias", 1.1), ("min_confidence", -0.1), ("delete_bias", np.nan)]
+    ("name", "value"), [("keep_bias", 1.1), ("min_confidence", -0.1), ("keep_bias", np.nan)]
 )
 def test_invalid_options_are_rejected(name: str, value: Any) -> None:
     with pytest.raises(UsageError, match=name):
@@ -147,7 +153,7 @@ def labels_for(words: list[str | None]) -> st.SearchStrategy[list[int]]:
     """Return a strategy of labels that apply to a word. None is the start of a sentence."""
     return st.tuples(
         *(
-            st.sampled_from([n for n in range(len(EDITS.labels)) if is_possible(EDITS, n, word)])
+            st.sampled_from([n for n in range(len(EDITS.labels)) if possible(EDITS, n, word)])
             for word in words
         )
     ).map(list)
@@ -163,20 +169,22 @@ def spans(words: OovDictionary, sentences: list[list[str]]) -> Spans:
     return Spans.of([np.array([0, *map(words.index, one)]) for one in sentences])
 
 
-def resolved(edit: EditedIds, labels: list[int], text: Spans) -> ChosenEdits:
-    """Return edits with the probability 0.5, or 0.25 for keep, after `resolve_merges`."""
-    kept = np.full(len(labels), 0.25, np.float32)
-    return edit.resolve_merges(ChosenEdits(np.array(labels), kept * 2), kept, text)
-
-
-def without_conflicts(labels: list[int]) -> list[int]:
-    """Return the labels of a sentence, with keep for merges at its end and for merged tokens."""
-    result: list[int] = []
-    is_merged = False
-    for at, label in enumerate(labels):
-        is_merge = EDITS.names[label].startswith("MERGE")
-        result.append(0 if is_merged or (is_merge and at + 1 == len(labels)) else label)
-        is_merged = is_merge and result[-1] == label
+def plainly_edited(sentence: list[str], labels: list[int]) -> list[str]:
+    """Apply labels one at a time, then the merges, each to the tokens around its place."""
+    result: list[str] = []
+    places = []
+    for word, number in zip(["", *sentence], labels, strict=True):
+        label = EDITS.labels[number]
+        result += [token for token in label.edited(word) if token] if not label.merge else [word]
+        if label.merge:
+            places.append((len(result), label.merge))
+    removed = 0
+    for place, merge in places:
+        at = place - removed
+        if at < len(result):
+            merged = merge.merged(result[at - 1], result[at])
+            result[at - 1 : at + 1] = merged
+            removed += 2 - len(merged)
     return result
 
 
@@ -184,27 +192,37 @@ def without_conflicts(labels: list[int]) -> list[int]:
 def test_edited_ids_equal_edited_tokens(case: list[tuple[list[str], list[int]]]) -> None:
     words = dictionary(WORDS)
     text = spans(words, [sentence for sentence, _ in case])
-    edit = EditedIds(EDITS, words)
-    labels = resolved(edit, [label for _, some in case for label in some], text).labels
-    assert labels.tolist() == [label for _, some in case for label in without_conflicts(some)]
-    after, origins = edit(text, labels)
+    labels = np.array([label for _, some in case for label in some])
+    after, origins = EditApplier(EDITS, words)(text, labels)
     found = [row.tolist() for row in np.split(after.ids, after.starts[1:])]
     assert all(row[0] == 0 for row in found)
     assert [[words[one] for one in row[1:]] for row in found] == [
-        apply_labels(sentence, [EDITS.labels[label] for label in without_conflicts(some)])
-        for sentence, some in case
+        plainly_edited(sentence, some) for sentence, some in case
     ]
-    # the label at the origin of an id kept or inserted it
+    # the label at the origin of an id kept or inserted it, except next to merges
     for token, origin in zip(after.ids.tolist(), origins.tolist(), strict=True):
         label = EDITS.labels[labels[origin]]
-        if token != text.ids[origin] and label.transform is None:
+        if (
+            token != text.ids[origin]
+            and label.transform is None
+            and not any(EDITS.labels[number].merge for number in labels)
+        ):
             assert words[token] in label.gram
     assert sorted(origins.tolist()) == origins.tolist()
 
 
+def test_edits_without_merges_equal_those_of_the_library() -> None:
+    words, sentence = dictionary(WORDS), ["walk", "Walks", "a"]
+    names = ["APPEND_x", "SUFFIX_+s", "CASE_lower", "REPLACE_a_new"]
+    labels = [EDITS.names.index(name) for name in names]
+    after, _ = EditApplier(EDITS, words)(spans(words, [sentence]), np.array(labels))
+    expected = apply_labels(sentence, [EDITS.labels[label] for label in labels])
+    assert [words[token] for token in after.ids[1:].tolist()] == expected
+
+
 def test_new_words_have_one_id() -> None:
     words = dictionary(WORDS)
-    edit = EditedIds(EDITS, words)
+    edit = EditApplier(EDITS, words)
     text = spans(words, [["walk"], ["walks"], ["walked"]])
     labels = [EDITS.names.index(name) for name in ("KEEP", "SUFFIX_+ed", "KEEP", "SUFFIX_-s+ed")]
     after, _ = edit(text, np.array([*labels, 0, 0]))
@@ -215,17 +233,13 @@ def test_new_words_have_one_id() -> None:
 def test_merges_computed_by_hand() -> None:
     words = dictionary("every one well known b a")
     text = spans(words, [["every", "one", "b", "a"], ["well", "known", "every", "one"], ["b"]])
-    names = ["KEEP", "MERGE_space", "APPEND_x", "MERGE_swap", "DELETE"]
-    names += ["APPEND_c", "MERGE_hyphen", "MERGE_space", "MERGE_space", "KEEP"]
+    names = ["KEEP", "MERGE_space", "APPEND_x", "MERGE_swap", "KEEP"]
+    names += ["APPEND_c", "MERGE_hyphen", "MERGE_space", "DELETE", "REPLACE_x"]
     names += ["KEEP", "MERGE_swap"]
-    edit = EditedIds(EDITS, words)
-    found = resolved(edit, [EDITS.names.index(name) for name in names], text)
-    after, origins = edit(text, found.labels)
-    assert " ".join(words[one] for one in after.ids.tolist()) == (
-        "<s> everyone a b <s> c well-known everyone <s> b"
+    labels = np.array([EDITS.names.index(name) for name in names])
+    after, origins = EditApplier(EDITS, words)(text, labels)
+    assert " ".join(words[token] for token in after.ids.tolist()) == (
+        "<s> everyone x a b <s> c well-knownx <s> b"
     )
-    assert after.lengths.tolist() == [4, 4, 2]
-    assert origins.tolist() == [0, 1, 3, 3, 5, 5, 6, 8, 10, 11]
-    kept = [2, 4, 7, 9, 11]
-    assert found.labels[kept].tolist() == [0] * 5
-    assert found.probabilities.tolist() == [0.25 if at in kept else 0.5 for at in range(12)]
+    assert after.lengths.tolist() == [5, 3, 2]
+    assert origins.tolist() == [0, 1, 2, 3, 4, 5, 5, 6, 10, 11]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.data.edit_windows import Windows
-from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.windows import Windows
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.spans import Spans
 
 BOS = 0
 

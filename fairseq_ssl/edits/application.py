@@ -1,0 +1,194 @@
+"""Choice of edits from the scores of a model, and their application to words (PIE)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
+from fairseq_ssl.text.spans import Ids, Spans
+
+Floats = NDArray[np.float32]
+
+
+class TopEdits(NamedTuple):
+    """The scores of a model at each position. Positions are <s> and tokens."""
+
+    kept: Floats
+    """[positions], probability of keep."""
+    errors: Floats
+    """[positions], probability that there is an edit."""
+    labels: Ids
+    """[positions, k], the most probable other edits, in descending order."""
+    probabilities: Floats
+    """[positions, k], their probabilities."""
+
+
+class EditCandidates(NamedTuple):
+    """The probabilities on which the choice of edits depends, [positions] each."""
+
+    kept: Floats
+    errors: Floats
+    labels: Ids
+    """The most probable possible edit. `KEEP_ID` if there is none."""
+    probabilities: Floats
+    """The probability of this edit, or 0."""
+
+
+class ChosenEdits(NamedTuple):
+    """Chosen edits of sentences, concatenated, [positions] each."""
+
+    labels: Ids
+    probabilities: Floats
+    """The model's probability of the chosen edit."""
+
+
+class EditedText(NamedTuple):
+    """Sentences after a round of edits."""
+
+    text: Spans
+    """The sentences, each with <s>."""
+    origins: Ids
+    """For each id, the position in the input whose edit kept or inserted it."""
+
+
+def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSearch) -> ChosenEdits:
+    """Choose keep or the candidate at each position, by default the more probable one.
+
+    Args:
+        candidates: the candidates.
+        starts: [sentences], positions of sentence starts.
+        search: biases and minimum probabilities.
+    """
+    probabilities = candidates.probabilities
+    is_edit = probabilities > candidates.kept + (search.keep_bias or 0)
+    is_edit &= (candidates.labels != KEEP_ID) & (probabilities >= (search.min_confidence or 0))
+    if search.min_sentence_confidence:
+        highest = np.maximum.reduceat(candidates.errors, starts)
+        is_likely = highest >= search.min_sentence_confidence
+        is_edit &= np.repeat(is_likely, np.diff(starts, append=len(is_edit)))
+    labels = np.where(is_edit, candidates.labels, KEEP_ID)
+    return ChosenEdits(labels, np.where(is_edit, probabilities, candidates.kept))
+
+
+class EditApplier:
+    """Application of the edits of an edit dictionary to words, which are ids."""
+
+    def __init__(self, edits: EditDictionary, words: Any) -> None:
+        """Build the tables of an edit dictionary.
+
+        Args:
+            edits: the edit dictionary.
+            words: a `WordIds`, or an `OovDictionary` of fairseq, to which new words are added.
+        """
+        self.edits = edits
+        self.words = words
+        labels = edits.labels
+        self.own = np.array([label.kept or label.transform is not None for label in labels], int)
+        self.inserted = np.array([len(label.gram) for label in labels])
+        self.is_append = np.array([label.kept and bool(label.gram) for label in labels])
+        self.is_merge = np.array([label.merge is not None for label in labels])
+        self.is_transform = np.arange(len(labels)) >= edits.first_transform
+        self.grams = np.zeros((len(labels), self.inserted.max(initial=0)), np.int64)
+        for row, label in zip(self.grams, labels, strict=True):
+            row[: len(label.gram)] = [words.index(token) for token in label.gram]
+        self._transformed: dict[tuple[int, int], list[int] | None] = {}
+
+    def candidates(self, top: TopEdits, text: Spans, min_bias: float) -> EditCandidates:
+        """Return the most probable possible edit of each position.
+
+        A transform applies to some words only, a merge not at the end of a sentence, and before a
+        sentence there are only insertions. With a greedy edit dictionary, only the most probable
+        edit is considered.
+
+        Args:
+            top: the scores of a model.
+            text: the sentences.
+            min_bias: minimum keep bias; edits that are less probable than keep with this bias are
+                not considered.
+        """
+        labels, probabilities = np.zeros_like(text.ids), np.zeros_like(top.kept)
+        is_start, is_end = np.zeros((2, len(labels)), np.bool_)
+        is_start[text.starts], is_end[text.ends - 1] = True, True
+        rows = np.flatnonzero(top.probabilities[:, 0] > top.kept + min_bias)
+        for column in range(1 if self.edits.greedy else top.labels.shape[1]):
+            label = top.labels[rows, column]
+            is_possible = self.is_append[label] | ~is_start[rows]
+            is_possible &= ~(self.is_merge[label] & is_end[rows])
+            for at in np.flatnonzero(self.is_transform[label] & is_possible).tolist():
+                transformed = self._transform(int(label[at]), int(text.ids[rows[at]]))
+                is_possible[at] = transformed is not None
+            chosen = rows[is_possible]
+            labels[chosen] = label[is_possible]
+            probabilities[chosen] = top.probabilities[chosen, column]
+            rows = rows[~is_possible]
+        return EditCandidates(top.kept, top.errors, labels, probabilities)
+
+    def __call__(self, text: Spans, labels: Ids) -> EditedText:
+        """Return the sentences after one edit at each position.
+
+        Args:
+            text: sentences, each with <s>.
+            labels: [positions], indices of edits that are possible.
+        """
+        own = self.own[labels]
+        counts = own + self.inserted[labels]
+        transformed = np.flatnonzero(self.is_transform[labels])
+        pairs = zip(labels[transformed].tolist(), text.ids[transformed].tolist(), strict=True)
+        results = [self._transform(*pair) or [] for pair in pairs]
+        counts[transformed] = [len(result) for result in results]
+        ends = np.cumsum(counts)
+        origins = np.repeat(np.arange(len(labels)), counts)
+        ids = text.ids[origins]
+        for end, result in zip(ends[transformed].tolist(), results, strict=True):
+            ids[end - len(result) : end] = result
+        with_gram = np.flatnonzero(self.inserted[labels])
+        for index in range(self.grams.shape[1]):
+            longer = with_gram[self.inserted[labels[with_gram]] > index]
+            ids[ends[longer] - counts[longer] + own[longer] + index] = self.grams[
+                labels[longer], index
+            ]
+        edited = EditedText(Spans(ids, np.add.reduceat(counts, text.starts)), origins)
+        merges = np.flatnonzero(self.is_merge[labels])
+        return self._merge(edited, labels[merges], ends[merges]) if len(merges) else edited
+
+    def _merge(self, edited: EditedText, labels: Ids, positions: Ids) -> EditedText:
+        """Merge tokens with the tokens before them, or exchange both.
+
+        Args:
+            edited: sentences after all edits but merges.
+            labels: merges.
+            positions: for each merge, the position of the token to merge with the one before it. At
+                the end of a sentence there is none.
+        """
+        ids, lengths = edited.text.ids.copy(), edited.text.lengths.copy()
+        is_kept = np.ones(len(ids), np.bool_)
+        sentences = np.searchsorted(edited.text.ends, positions - 1, "right")
+        places = zip(labels.tolist(), positions.tolist(), sentences.tolist(), strict=True)
+        for label, position, sentence in places:
+            if position == edited.text.ends[sentence]:
+                continue
+            previous = int(np.flatnonzero(is_kept[:position])[-1])
+            merge = self.edits.labels[label].merge
+            assert merge is not None
+            merged = merge.merged(*(self.words[int(ids[at])] for at in (previous, position)))
+            ids[[previous, position][: len(merged)]] = [self.words.index(word) for word in merged]
+            is_kept[position] = len(merged) == 2
+            lengths[sentence] -= len(merged) == 1
+        return EditedText(Spans(ids[is_kept], lengths), edited.origins[is_kept])
+
+    def _transform(self, label: int, word: int) -> list[int] | None:
+        """Return the ids that a transform changes a word to, or None. Cache the result."""
+        key = label, word
+        if key not in self._transformed:
+            number = label - self.edits.first_transform
+            transform, text = self.edits.transforms.table[number], self.words[word]
+            is_spared = text in self.edits.transforms.spared[number]
+            changed = None if is_spared else transform(text)
+            self._transformed[key] = (
+                None if changed is None else [self.words.index(part) for part in changed.split(" ")]
+            )
+        return self._transformed[key]

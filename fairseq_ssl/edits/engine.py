@@ -1,0 +1,116 @@
+"""Base of the engines that run edit taggers: windows, batches and ensembles."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairseq_ssl.edits.application import TopEdits
+from fairseq_ssl.edits.subwords import WordSubwords
+from fairseq_ssl.edits.windows import WindowBatch, Windows
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.spans import Ids, Spans
+
+MIN_WINDOWS = 16
+"""Minimum number of windows in a batch. The maximum of it and the number of sentences is used."""
+TOP = 8
+"""Number of the most probable edits besides keep that an engine returns for each position."""
+
+
+class TaggerEngine(ABC):
+    """Scores of an edit tagger, or the weighted mean of an ensemble (PIE, section 3.1.1).
+
+    The models of an ensemble have the same tokens and labels. Their encoders and subwords can be
+    different.
+    """
+
+    def __init__(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> None:
+        """Use the models, which have the attributes `max_subwords` and `subwords`.
+
+        Args:
+            models: the edit taggers.
+            weights: a weight for each model. None: equal weights.
+        """
+        self.models = models
+        self.weights = _normalize(weights or [1.0] * len(models), len(models))
+        self.subwords: list[WordSubwords] = [
+            model.subwords for model in models if model.subwords is not None
+        ]
+        self._windows = Windows.of_model(min(model.max_subwords + 2 for model in models))
+
+    def __call__(self, text: Spans) -> TopEdits:
+        """Return the scores of each position of sentences that begin with <s>."""
+        windows = self._windows.split(text, self._subword_counts(text.ids))
+        order = np.argsort(-windows.text.lengths, kind="stable")
+        size = max(len(text), MIN_WINDOWS)
+        batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
+        scores = [self.score(windows.select(which)) for which in batches]
+        positions = Spans(np.arange(len(text.ids)), windows.counts).select(order).ids
+        place = np.argsort(positions, kind="stable")
+        return TopEdits(*(np.concatenate(field)[place] for field in zip(*scores, strict=True)))
+
+    @abstractmethod
+    def score(self, batch: WindowBatch) -> TopEdits:
+        """Return the scores of the used positions of windows, longest windows first."""
+
+    def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
+        """Return the weighted mean of each output over the models. Arrays are changed in place."""
+        first, *others = self.weights
+        parts = iter(outputs)
+        means = list(next(parts))
+        for mean in means if others else ():
+            mean *= first
+        for weight, added in zip(others, parts, strict=True):
+            for mean, part in zip(means, added, strict=True):
+                mean += weight * part
+        return means
+
+    def forget_unknown(self) -> None:
+        """Forget the subwords of words outside the vocabulary."""
+        for subwords in self.subwords:
+            subwords.forget_unknown()
+
+    def _subword_counts(self, ids: Ids) -> Ids | None:
+        """Return the number of subwords of each token, the maximum over the models.
+
+        Return None if no model reads subwords.
+        """
+        if not self.subwords:
+            return None
+        counts: Ids = np.max([subwords.lengths(ids) for subwords in self.subwords], axis=0)
+        return counts
+
+
+def pad_sentences(text: Spans, words: Any) -> Ids:
+    """Return sentences as ids [batch, time] with </s>, padded on the right.
+
+    <s>, </s> and padding symbols within a sentence become <unk>.
+
+    Args:
+        text: sentences, each with <s>.
+        words: the dictionary.
+    """
+    is_symbol = np.isin(text.ids, (words.bos(), words.eos(), words.pad()))
+    is_symbol[text.starts] = False
+    sentences = Spans(np.where(is_symbol, words.unk(), text.ids), text.lengths)
+    rows: Ids = sentences.with_last(words.eos()).pad(words.pad(), False, 0, 1)
+    return rows
+
+
+def _normalize(weights: Sequence[float], models: int) -> list[float]:
+    """Return the weights divided by their sum. Raise ConfigurationError if they are invalid."""
+    if len(weights) != models:
+        raise ConfigurationError(
+            f"--edit-weights has {len(weights)} {'number' if len(weights) == 1 else 'numbers'} for "
+            f"{models} {'model' if models == 1 else 'models'}; expected a number for each model."
+        )
+    total = sum(weights)
+    if not (min(weights) >= 0 and 0 < total < float("inf")):
+        numbers = ",".join(f"{weight:g}" for weight in weights)
+        raise ConfigurationError(
+            f"--edit-weights is {numbers}; expected numbers of 0 or more, with a sum above 0."
+        )
+    return [weight / total for weight in weights]

@@ -1,0 +1,206 @@
+"""Correction of sentences in rounds of edits (PIE), for any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.edits.application import ChosenEdits, EditApplier, Floats, TopEdits, choose_edits
+from fairseq_ssl.edits.decoding import DEFAULT, CorrectionSearch
+from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
+from fairseq_ssl.edits.engine import TaggerEngine
+from fairseq_ssl.text.spans import Ids, Spans
+
+MAX_UNKNOWN_WORDS = 500_000
+"""Max number of words outside the dictionary to remember, whose tables take about 100 MB."""
+
+
+class AppliedEdit(NamedTuple):
+    """An edit applied to a sentence in one of the rounds."""
+
+    round: int
+    """Index of the round, from 1."""
+    position: int
+    """Position in the input of the round. 0 is <s>, 1 the first token."""
+    label: str
+    """Name of the edit in the edit dictionary."""
+    probability: float
+    """The model's probability of the edit."""
+    origin: int
+    """Position in the input of the first round of the token that became this one."""
+    is_inserted: bool
+    """True if the edit inserts tokens after `origin`, or changes an inserted token."""
+    next_origin: int | None = None
+    """Origin of the next token, if the edit merges both."""
+
+    @property
+    def last(self) -> int:
+        """Last gap between tokens of the first input that the edit touches: 0 is before the first.
+
+        An insertion follows `origin`. A merge also replaces the next token.
+        """
+        if self.next_origin is not None:
+            return self.next_origin
+        return self.origin - (not self.is_inserted)
+
+
+@dataclass
+class SentenceState:
+    """A sentence during correction."""
+
+    ids: Ids
+    """The current ids, with <s>."""
+    scores: Floats
+    """For each id, the log-probability of the edit that kept or inserted it."""
+    origins: Ids
+    """For each id, the position in the input that it was kept at or inserted after."""
+    inserted: NDArray[np.bool_]
+    """True for each id that was inserted after its origin."""
+    earlier: set[bytes]
+    """Versions of the sentence, as bytes of their ids, that end the correction if they recur."""
+    score: float = 0.0
+    """Mean log-probability of the edits in the last round, including keep."""
+    rounds: int = 0
+    """Number of rounds so far."""
+    edits: list[AppliedEdit] = field(default_factory=list)
+    """The edits of all rounds."""
+    history: list[Ids] = field(default_factory=list)
+    """The ids after each round."""
+
+
+@dataclass(frozen=True)
+class CorrectedTokens:
+    """A corrected sentence."""
+
+    tokens: tuple[str, ...]
+    edits: tuple[AppliedEdit, ...]
+    """The edits of all rounds."""
+
+
+class EditRounds:
+    """Function that corrects sentences in rounds of edits.
+
+    A sentence is finished when a round does not change it, or restores an earlier version. With a
+    greedy edit dictionary, an earlier version does not end the rounds.
+    """
+
+    def __init__(
+        self,
+        engine: TaggerEngine,
+        edits: EditDictionary,
+        words: Any,
+        search: CorrectionSearch,
+    ) -> None:
+        """Use an engine.
+
+        Args:
+            engine: scores the edits of sentences.
+            edits: the edit dictionary.
+            words: a `WordIds`, or an `OovDictionary` of fairseq.
+            search: how edits are chosen.
+        """
+        self.engine = engine
+        self.score: Callable[[Spans], TopEdits] = engine
+        self.edits = edits
+        self.words = words
+        self.search = search.or_else(DEFAULT)
+        self.applier = EditApplier(edits, words)
+
+    def __call__(self, text: Spans) -> list[SentenceState]:
+        """Correct sentences, each with <s>."""
+        states = [_initial_state(ids) for ids in _split(text.ids, text)]
+        active = np.arange(len(text))
+        for index in range(1, 1 + (self.search.iterations or 0)):
+            text, changed = self._apply(index, text, [states[row] for row in active])
+            if not len(changed):
+                break
+            active, text = active[changed], text.select(changed)
+        return states
+
+    def correct(
+        self, sentences: Sequence[Sequence[str]], batch_size: int = 64
+    ) -> list[CorrectedTokens]:
+        """Correct tokenized sentences in batches of sentences with similar lengths."""
+        ids = self.encode(sentences)
+        order = np.argsort(-ids.lengths, kind="stable")
+        states: list[Any] = [None] * len(ids)
+        for begin in range(0, len(order), batch_size):
+            batch = order[begin : begin + batch_size]
+            for row, state in zip(batch, self(ids.select(batch)), strict=True):
+                states[row] = state
+        return [
+            CorrectedTokens(tuple(map(self.words.__getitem__, state.ids[1:])), tuple(state.edits))
+            for state in states
+        ]
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> Spans:
+        """Return the ids of tokenized sentences, each with <s>."""
+        index = self.words.index
+        rows = [np.array([self.words.bos(), *map(index, tokens)]) for tokens in sentences]
+        return Spans.of(rows)
+
+    def forget_unknown(self) -> None:
+        """Forget the words that are not in the vocabulary, if they need much memory."""
+        if len(self.words.surfaces) > MAX_UNKNOWN_WORDS:
+            self.words.forget_unknown()
+            self.engine.forget_unknown()
+            self.applier = EditApplier(self.edits, self.words)
+
+    def choose(self, text: Spans) -> ChosenEdits:
+        """Return the chosen edit of each position of sentences that begin with <s>."""
+        bias = self.search.keep_bias or 0.0
+        candidates = self.applier.candidates(self.score(text), text, bias)
+        return choose_edits(candidates, text.starts, self.search)
+
+    def _apply(self, index: int, text: Spans, states: Sequence[SentenceState]) -> tuple[Spans, Ids]:
+        """Apply the edits of a round. Return all sentences, and the indices of unfinished ones."""
+        chosen = self.choose(text)
+        logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
+        means = np.add.reduceat(logs, text.starts) / text.lengths
+        after, origins = self.applier(text, chosen.labels)
+        ids, scores = _split(after.ids, after), _split(logs[origins], after)
+        before = [state.origins for state in states]
+        is_append = self.applier.is_append[chosen.labels]
+        was_inserted = np.concatenate([state.inserted for state in states])
+        is_second = np.diff(origins, prepend=-1) == 0
+        inserted = _split(was_inserted[origins] | (is_append[origins] & is_second), after)
+        within = _split(origins - np.repeat(text.starts, after.lengths), after)
+        for at, state in enumerate(states):
+            state.origins, state.inserted = state.origins[within[at]], inserted[at]
+            state.ids, state.scores, state.score = ids[at], scores[at], float(means[at])
+            state.rounds = index
+            state.history.append(state.ids)
+        sentence = np.repeat(np.arange(len(text)), text.lengths)
+        changes = np.flatnonzero(chosen.labels != KEEP_ID)
+        for at in changes.tolist():
+            row = int(sentence[at])
+            label, probability = self.edits.names[chosen.labels[at]], chosen.probabilities[at]
+            position = at - int(text.starts[row])
+            where = position, label, float(probability), int(before[row][position])
+            is_inserted = bool(is_append[at] | was_inserted[at])
+            is_merge = self.applier.is_merge[chosen.labels[at]]
+            following = int(before[row][position + 1]) if is_merge else None
+            states[row].edits.append(AppliedEdit(index, *where, is_inserted, following))
+        unfinished = []
+        for row in np.unique(sentence[changes]).tolist():
+            version = states[row].ids.tobytes()
+            if version not in states[row].earlier:
+                states[row].earlier = {version} | (
+                    set() if self.edits.greedy else states[row].earlier
+                )
+                unfinished.append(row)
+        return after, np.array(unfinished, np.int64)
+
+
+def _split(values: NDArray[Any], like: Spans) -> list[NDArray[Any]]:
+    """Split `values` at the boundaries of the sequences in `like`."""
+    return np.split(values, like.starts[1:])
+
+
+def _initial_state(ids: Ids) -> SentenceState:
+    scores, inserted = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.bool_)
+    return SentenceState(ids, scores, np.arange(len(ids)), inserted, {ids.tobytes()})

@@ -1,0 +1,180 @@
+"""The generator of edit taggers, with fairseq's interface (PIE)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from fairseq.dataclass import FairseqDataclass
+
+from fairseq_ssl.data.edit_dataset import padded_sentences
+from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.rounds import AppliedEdit, EditRounds, SentenceState
+from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.generation.torch_engine import TorchEngine
+from fairseq_ssl.options import fairseq_options, from_fairseq, option
+from fairseq_ssl.text.spans import Ids
+
+
+class EditGenerator:
+    """A generator that corrects sentences in rounds of edits.
+
+    A sentence is finished when a round does not change it, or restores an earlier version.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        dictionary: Any,
+        edits: EditDictionary,
+        search: CorrectionSearch,
+        weights: Sequence[float] | None = None,
+        history: bool = False,
+        print_edits: bool = False,
+    ) -> None:
+        """Set the models to evaluation mode. They must have the same dictionaries.
+
+        Args:
+            models: one edit tagger, or an ensemble.
+            dictionary: the token dictionary.
+            edits: the edit dictionary.
+            search: how edits are chosen.
+            weights: weight of each model. None: equal weights.
+            history: whether to return the sentence after each round, as `history`.
+            print_edits: whether to return the edits as `alignment`, which fairseq's commands print.
+        """
+        self.eos = dictionary.eos()
+        self.symbols_to_strip_from_output = {self.eos}
+        self.history, self.print_edits = history, print_edits
+        self.engine = TorchEngine(models, dictionary, weights)
+        self.rounds = EditRounds(self.engine, edits, dictionary, search)
+        for model in models:
+            model.eval()
+
+    def generate(
+        self, models: Sequence[Any], sample: dict[str, Any], **ignored: Any
+    ) -> list[list[dict[str, Any]]]:
+        """Return a list of one hypothesis, a dictionary, for each sentence of a batch.
+
+        tokens: the corrected sentence with </s>. positional_scores: log-probabilities of the edits
+        that kept or inserted the tokens in the last round, and for </s> that of the edit of <s>.
+        score: mean log-probability of the edits in the last round, including keep and delete.
+        steps: number of rounds. edits: the applied edits. history: if configured, the sentence
+        after each round.
+        """
+        source = sample["net_input"]["src_tokens"]
+        self.engine.device = source.device
+        text = padded_sentences(source, sample["net_input"]["src_lengths"])
+        return [[self._hypothesis(state)] for state in self.rounds(text)]
+
+    def _hypothesis(self, state: SentenceState) -> dict[str, Any]:
+        hypothesis = {
+            "tokens": self._tokens(state.ids),
+            "score": state.score,
+            "positional_scores": torch.from_numpy(np.roll(state.scores, -1)),
+            "attention": None,
+            "alignment": list(map(_alignment, state.edits if self.print_edits else ())),
+            "edits": state.edits,
+            "steps": state.rounds,
+        }
+        if self.history:
+            hypothesis["history"] = [{"tokens": self._tokens(ids)} for ids in state.history]
+        return hypothesis
+
+    def _tokens(self, ids: Ids) -> torch.Tensor:
+        """Return a sentence without <s> and with </s>, as in fairseq's hypotheses."""
+        return torch.from_numpy(np.append(ids[1:], self.eos))
+
+
+def _alignment(edit: AppliedEdit) -> tuple[str, str]:
+    """Return an edit as the two parts of an alignment point, which fairseq joins with a hyphen."""
+    return f"{edit.round}:{edit.position}", f"{edit.label}:{edit.probability:.3f}"
+
+
+@dataclass
+@fairseq_options(CorrectionSearch, "edit_")
+class EditDecodingConfig(FairseqDataclass):
+    """Options of `EditGenerator` in fairseq's format."""
+
+    edit_weights: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
+        None,
+        "weights of the models of an ensemble, 0 or more, separated by commas, such as 2,1; the "
+        "probabilities of the models are averaged",
+        usual="equal weights",
+    )
+    print_edits: bool = option(
+        False,
+        "print the edits on the A- lines, as ROUND:POSITION-LABEL:PROBABILITY; positions refer to "
+        "the input of the round, where 0 is <s> and 1 the first token",
+    )
+
+
+def build_edit_generator(
+    models: Sequence[Any],
+    dictionary: Any,
+    edits: EditDictionary,
+    config: Any,
+    options: Any,
+    language_model: Any = None,
+) -> EditGenerator:
+    """Build the generator of a task. Raise ConfigurationError for unsupported options.
+
+    Args:
+        models: one edit tagger, or an ensemble.
+        dictionary: the token dictionary.
+        edits: the edit dictionary.
+        config: the fields of `EditDecodingConfig`.
+        options: fairseq's generation options. With `config.print_edits`, `print_alignment` is set
+            in them, so that fairseq's commands print the edits.
+        language_model: the model of --lm-path.
+    """
+    _check_options(options, config.print_edits, language_model)
+    generator = EditGenerator(
+        models,
+        dictionary,
+        edits,
+        from_fairseq(CorrectionSearch, config, "edit_"),
+        None if config.edit_weights is None else parse_weights(str(config.edit_weights)),
+        bool(getattr(options, "retain_iter_history", False)),
+        config.print_edits,
+    )
+    if config.print_edits:
+        options.print_alignment = "hard"
+    return generator
+
+
+def parse_weights(text: str) -> list[float]:
+    """Return the weights of an ensemble from numbers separated by commas."""
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ConfigurationError(
+            f"--edit-weights is {text!r}; expected numbers separated by commas, such as 2,1."
+        ) from None
+
+
+def _check_options(options: Any, print_edits: bool, language_model: Any) -> None:
+    """Reject generation options that an edit tagger does not support. The beam size is ignored."""
+    reasons = {
+        "replace_unk": "Unknown words are copied without it.",
+        "constraints": "Edits cannot be constrained.",
+        "prefix_size": "Edits have no target prefix.",
+        "sampling": "Edits are not sampled.",
+        "score_reference": "Edits cannot score references.",
+        "lm_path": "Edits are not scored by a language model.",
+    }
+    values = {name: getattr(options, name, None) for name in reasons}
+    values["lm_path"] = values["lm_path"] or language_model
+    for name, value in values.items():
+        if value:
+            raise ConfigurationError(
+                f"{flag(name)} cannot be used with an edit tagger. {reasons[name]} Remove it."
+            )
+    alignment = getattr(options, "print_alignment", None)
+    if alignment and not (print_edits and str(alignment) == "hard"):
+        raise ConfigurationError(
+            "--print-alignment cannot be used with an edit tagger, which has no attention to the "
+            "source. Use --print-edits to print the edits."
+        )

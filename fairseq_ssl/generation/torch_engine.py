@@ -1,0 +1,80 @@
+"""Edit taggers run by torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_ssl.edits.application import TopEdits
+from fairseq_ssl.edits.dictionary import KEEP_ID
+from fairseq_ssl.edits.engine import TOP, TaggerEngine, pad_sentences
+from fairseq_ssl.edits.windows import WindowBatch
+from fairseq_ssl.text.spans import Ids, Spans
+
+
+class TorchEngine(TaggerEngine):
+    """Scores of edit taggers of fairseq.
+
+    The error probability is the output of the detection head. Without such a head, it is 1 minus
+    the probability of keep.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        dictionary: Any,
+        weights: Sequence[float] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Use models, which must have the same token dictionary and edit dictionary.
+
+        Args:
+            models: the edit taggers.
+            dictionary: the token dictionary.
+            weights: a weight for each model. None: equal weights.
+            device: the device of the models.
+        """
+        super().__init__(models, weights)
+        self.device = device
+        self.dictionary = dictionary
+
+    @torch.no_grad()
+    def score(self, batch: WindowBatch) -> TopEdits:
+        """Return the scores of the used positions of windows."""
+        edits, errors = self.probabilities(batch.text, batch.used_positions)
+        kept = edits[:, KEEP_ID].clone()
+        edits[:, KEEP_ID] = -torch.inf
+        top = edits.topk(min(TOP, edits.size(1) - 1))
+        # one tensor, for one transfer from a GPU
+        columns = torch.cat([torch.stack([kept, errors], 1), top.values, top.indices.float()], 1)
+        kept, errors, *best = columns.cpu().numpy().T
+        probabilities, labels = np.split(np.stack(best, 1), 2, axis=1)
+        return TopEdits(kept, errors, labels.astype(np.int64), probabilities)
+
+    def probabilities(self, text: Spans, positions: Ids | None = None) -> list[Tensor]:
+        """Return the probabilities of edits [positions, labels] and errors [positions], in float32.
+
+        Args:
+            text: sentences, each with <s>.
+            positions: indices of the positions to return. None: all positions.
+        """
+        tokens = torch.from_numpy(pad_sentences(text, self.dictionary)).to(self.device)
+        lengths = torch.from_numpy(text.lengths + 1).to(self.device)
+        which = None if positions is None else torch.from_numpy(positions).to(self.device)
+        return self.mean(self._call_model(model, tokens, lengths, which) for model in self.models)
+
+    def _call_model(
+        self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the probabilities of the edits, and of any edit."""
+        logits = model(src_tokens=tokens, src_lengths=lengths)
+        scores, errors = logits.edits, logits.errors
+        if which is not None:
+            scores = scores[which]
+            errors = None if errors is None else errors[which]
+        edits = scores.softmax(-1, dtype=torch.float32)
+        return edits, 1 - edits[:, KEEP_ID] if errors is None else errors.float().sigmoid()

@@ -1,0 +1,237 @@
+"""Edit taggers in ONNX format, run by onnxruntime on the CPU, without torch and fairseq."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.checkpoints.onnx_folder import (
+    ALL_OUTPUTS,
+    DICTIONARY,
+    EDITS,
+    MODEL,
+    TOKENIZER,
+    TOP_OUTPUTS,
+    WORD,
+    OnnxConfig,
+    format_error,
+    read_onnx_folder,
+)
+from fairseq_ssl.edits.application import TopEdits
+from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
+from fairseq_ssl.edits.engine import TOP, TaggerEngine, pad_sentences
+from fairseq_ssl.edits.rounds import EditRounds
+from fairseq_ssl.edits.subwords import WordSubwords, WordTokenizer
+from fairseq_ssl.edits.windows import WindowBatch
+from fairseq_ssl.errors import ConfigurationError, DataError, import_optional, library_errors
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.spans import Ids, Spans
+from fairseq_ssl.text.word_ids import WordIds
+
+MIN_SHARE = 0.75
+"""Length of the shortest sentence of a group, relative to the longest."""
+MIN_SUBWORDS = 128
+"""Number of subwords for which a call of the model is efficient."""
+SLOW_FUSIONS = ["SkipLayerNormFusion"]
+"""Fused operators of onnxruntime that are several times slower on a CPU than their parts."""
+SILENT = 4
+"""Log level of onnxruntime for fatal errors only, because its errors are also exceptions."""
+
+Arrays = list[NDArray[Any]]
+
+
+class OnnxTagger:
+    """An edit tagger in ONNX format."""
+
+    def __init__(self, folder: Path, words: WordIds, threads: int) -> None:
+        """Load a folder that `write_onnx` wrote.
+
+        Args:
+            folder: the folder.
+            words: the words, which an ensemble shares.
+            threads: number of threads. 0: one per core.
+        """
+        runtime = import_optional("onnxruntime", "Running an ONNX model", "correct")
+        self.folder = folder
+        self.config = read_onnx_folder(folder)
+        self.edits = EditDictionary.read(folder / EDITS)
+        self.words = words if self.config.edit_unit == WORD else _vocabulary(folder, self.config)
+        self.subwords = _subwords(folder, self.config, words)
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = SILENT
+        try:
+            self.session = runtime.InferenceSession(
+                folder / MODEL,
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=SLOW_FUSIONS,
+            )
+        except Exception as error:  # onnxruntime has many exception types
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise format_error(folder, f"onnxruntime cannot load the model ({line})") from None
+        self._check_interface()
+
+    @property
+    def max_subwords(self) -> int:
+        """Maximum sentence length in subwords or tokens, without start and end symbols."""
+        ends = 2 if self.subwords is None else self.subwords.ends
+        return self.config.max_source_positions - ends
+
+    def __call__(self, batch: WindowBatch, outputs: Sequence[str]) -> Arrays:
+        """Return outputs of the model at the used positions of windows.
+
+        The model runs on sentences of similar lengths at a time, to compute little padding.
+        """
+        text = batch.text
+        if self.subwords is None:
+            ids = pad_sentences(text, self.words)
+            ids[ids >= self.config.vocabulary] = self.words.unk()
+            arrays, lengths = {"ids": ids}, text.lengths + 1
+        else:
+            arrays = self.subwords.batch(text)._asdict()
+            lengths = np.add.reduceat(self.subwords.lengths(text.ids), text.starts)
+            lengths = lengths + len(self.subwords.tokenizer.end)
+        order, groups = group_by_length(lengths)
+        results = []
+        for rows, length in groups:
+            words = int(text.lengths[rows].max())
+            inputs = {
+                name: array[rows, : length if name == "ids" else words]
+                for name, array in arrays.items()
+            }
+            results.append(self._run(int(text.lengths[rows].sum()), outputs, inputs))
+        positions = Spans(np.arange(len(text.ids)), text.lengths).select(order).ids
+        place = np.argsort(positions, kind="stable")
+        place = place if batch.used_positions is None else place[batch.used_positions]
+        return [np.concatenate(parts)[place] for parts in zip(*results, strict=True)]
+
+    def _run(
+        self, positions: int, outputs: Sequence[str], inputs: Mapping[str, NDArray[np.int64]]
+    ) -> Arrays:
+        """Run the model. Raise DataError if it fails or has outputs of a wrong size.
+
+        Args:
+            positions: expected number of positions in the outputs.
+            outputs: names of the outputs.
+            inputs: the inputs by name.
+        """
+        with library_errors(f"The model in {self.folder} failed"):
+            arrays: Arrays = self.session.run(outputs, dict(inputs))
+        if any(len(array) != positions for array in arrays):
+            raise format_error(self.folder, "the outputs of the model have wrong shapes")
+        return arrays
+
+    def _check_interface(self) -> None:
+        """Check the inputs and outputs, and the sizes of weights by the last id of the encoder."""
+        inputs = tuple((part.name, part.type) for part in self.session.get_inputs())
+        names = {part.name for part in self.session.get_outputs()}
+        expected = tuple((name, "tensor(int64)") for name in self.config.inputs)
+        if inputs != expected or not names >= {*TOP_OUTPUTS, *ALL_OUTPUTS}:
+            raise format_error(
+                self.folder, "the model does not have the inputs and outputs of a tagger"
+            )
+        arrays = {"ids": [[0, self.config.vocabulary - 1]], "first": [[0, 1]], "counts": [[1, 1]]}
+        example = {name: np.array(arrays[name]) for name in self.config.inputs}
+        edits, _, labels = self._run(2, (*ALL_OUTPUTS, TOP_OUTPUTS[2]), example)
+        sizes = edits.shape[1], labels.shape[1]
+        if sizes != (len(self.edits.labels), min(TOP, len(self.edits.labels) - 1)):
+            raise format_error(self.folder, "the outputs of the model have wrong shapes")
+        if not np.isfinite(edits).all():
+            raise format_error(self.folder, "the probabilities are infinite")
+
+
+class OnnxEngine(TaggerEngine):
+    """Scores of edit taggers in ONNX format."""
+
+    def score(self, batch: WindowBatch) -> TopEdits:
+        """Return the scores of the used positions of windows."""
+        if len(self.models) == 1:
+            return TopEdits(*self.models[0](batch, TOP_OUTPUTS))
+        edits, errors = self.mean(model(batch, ALL_OUTPUTS) for model in self.models)
+        kept = edits[:, KEEP_ID].copy()
+        edits[:, KEEP_ID] = -np.inf
+        size = min(TOP, edits.shape[1] - 1)
+        best = np.argpartition(-edits, size - 1)[:, :size]
+        best = np.take_along_axis(best, np.argsort(-np.take_along_axis(edits, best, 1)), 1)
+        return TopEdits(kept, errors, best, np.take_along_axis(edits, best, 1))
+
+
+def group_by_length(lengths: Ids) -> tuple[Ids, list[tuple[Ids, int]]]:
+    """Group sentences of similar lengths, so that padding to the longest costs little.
+
+    Return the indices of all sentences by group, and for each group its indices and its longest
+    length. With one group, the sentences keep their order.
+    """
+    order: Ids = np.argsort(-lengths, kind="stable")
+    groups, begin = [], 0
+    for end in range(1, len(order) + 1):
+        longest = int(lengths[order[begin]])
+        if end < len(order):
+            is_similar = lengths[order[end]] >= MIN_SHARE * longest
+            if is_similar or (end - begin) * longest < MIN_SUBWORDS:
+                continue
+        groups.append((order[begin:end], longest))
+        begin = end
+    if len(groups) == 1:
+        order = np.arange(len(order))
+        groups = [(order, groups[0][1])]
+    return order, groups
+
+
+def load_onnx_rounds(
+    folders: Sequence[Path], weights: Sequence[float], search: CorrectionSearch, threads: int
+) -> EditRounds:
+    """Load an edit tagger in ONNX format, or an ensemble.
+
+    Args:
+        folders: folders that `write_onnx` wrote.
+        weights: weights of the models, empty for equal weights.
+        search: how edits are chosen, in place of the options of the first model.
+        threads: number of threads. 0: one per core.
+    """
+    words = WordIds()
+    models = [OnnxTagger(folder, words, threads) for folder in folders]
+    first = models[0]
+    for model in models[1:]:
+        if model.edits != first.edits or model.words.symbols != first.words.symbols:
+            raise ConfigurationError(
+                f"The edits or the dictionaries of {first.folder} and {model.folder} differ. "
+                "Expected models that were trained with the same edit dictionary."
+            )
+    search = search.or_else(first.config.search)
+    return EditRounds(OnnxEngine(models, weights or None), first.edits, first.words, search)
+
+
+def _vocabulary(folder: Path, config: OnnxConfig) -> WordIds:
+    """Return the dictionary of a tagger of tokens."""
+    try:
+        words = WordIds.read(folder / DICTIONARY)
+    except DataError as error:
+        raise format_error(folder, f"{DICTIONARY} is damaged ({error})") from None
+    if len(words.symbols) != config.vocabulary:
+        raise format_error(
+            folder, f"{DICTIONARY} has {len(words.symbols)} symbols, the model {config.vocabulary}"
+        )
+    return words
+
+
+def _subwords(folder: Path, config: OnnxConfig, words: WordIds) -> WordSubwords | None:
+    if config.edit_unit != WORD:
+        return None
+    try:
+        return WordSubwords(
+            WordTokenizer("\n".join(read_lines(folder / TOKENIZER))),
+            words,
+            config.padding,
+            config.vocabulary,
+            config.max_source_positions,
+        )
+    except DataError as error:
+        raise format_error(folder, f"{TOKENIZER}: {error}") from None
