@@ -102,8 +102,9 @@ class CorrectionConfig(CorrectionSearch):
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
     tokenizer: str | None = option(
         None,
-        "tokenizer of raw text, as in the training data; none: each line is a sentence of tokens "
-        "separated by spaces",
+        "tokenizer of raw text, as in the training data; english: nearly the tokens of spaCy's "
+        "English tokenizer, without spaCy; none: each line is a sentence of tokens separated by "
+        "spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
         usual="moses for models in ONNX format, otherwise spacy",
     )
