@@ -106,7 +106,7 @@ class CorrectionConfig(CorrectionSearch):
         "English tokenizer, without spaCy; none: each line is a sentence of tokens separated by "
         "spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
-        usual="moses for models in ONNX format, otherwise spacy",
+        usual="spacy; for models in ONNX format english, or moses for other languages",
     )
     language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
     spelling: str | Path | None = option(
@@ -150,7 +150,8 @@ class CorrectionConfig(CorrectionSearch):
     @property
     def chosen_tokenizer(self) -> str:
         """The name of the tokenizer: the option, or the default of the models."""
-        return self.tokenizer or ("moses" if self.is_onnx else "spacy")
+        light = "english" if self.language == "en" else "moses"
+        return self.tokenizer or (light if self.is_onnx else "spacy")
 
     @property
     def search(self) -> CorrectionSearch:
@@ -363,10 +364,10 @@ def load_rounds(config: CorrectionConfig) -> EditRounds:
     loading.set_threads(config.threads)
     if config.format == GECTOR:
         folder = optional_path(config.encoder)
-        models, words, edits = loading.load_gector(config.models, folder, config.device)
+        taggers = loading.load_gector(config.models, folder, config.device)
     else:
-        models, words, edits = loading.load_taggers(config.models, config.data_dir, config.device)
-    return loading.torch_rounds(models, words, edits, config.weights, config.search)
+        taggers = loading.load_taggers(config.models, config.data_dir, config.device)
+    return loading.torch_rounds(*taggers, config.weights, config.search)
 
 
 REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"

@@ -11,7 +11,6 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.ensembles import check_registered, keep_torch_state, load_models
 from fairseq_ssl.edits.decoding import CorrectionSearch
-from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.rounds import EditRounds
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
@@ -113,8 +112,8 @@ def model_params(config: Any, models: str) -> dict[str, Any]:
     return params | data_params(config.data_dir)
 
 
-Taggers = tuple[list[Any], Any, EditDictionary]
-"""Edit taggers prepared for inference, their token dictionary and their edit dictionary."""
+Taggers = tuple[list[Any], Any]
+"""Edit taggers prepared for inference, and a task with their dictionaries."""
 
 
 def load_taggers(
@@ -134,7 +133,7 @@ def load_taggers(
         raise DataError(
             f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
         )
-    return _prepared(models, device), task.source_dictionary, task.edits
+    return _prepared(models, device), task
 
 
 def load_gector(paths: Sequence[str | Path], encoder: Path | None, device: str = "cpu") -> Taggers:
@@ -153,22 +152,22 @@ def load_gector(paths: Sequence[str | Path], encoder: Path | None, device: str =
     from fairseq_ssl.tasks.edit_labeling import WORD, EditLabelingConfig, EditLabelingTask
 
     check_registered()
-    words, edits = OovDictionary(), read_labels(Path(paths[0])).edits
+    options = EditLabelingConfig(
+        edit_unit=WORD, edit_tokenizer=None if encoder is None else str(encoder)
+    )
+    task = EditLabelingTask(options, OovDictionary(), read_labels(Path(paths[0])).edits)
     models = []
     for path in paths:
-        if read_labels(Path(path)).edits != edits:
+        if read_labels(Path(path)).edits != task.edits:
             raise DataError(
                 f"The labels of {paths[0]} and {path} differ. The models of an ensemble must have "
                 "the same labels."
             )
-        options = EditLabelingConfig(
-            edit_unit=WORD, edit_tokenizer=None if encoder is None else str(encoder)
-        )
-        task = EditLabelingTask(options, words, edits)
+        task.encoder = None  # of the model before
         config = OmegaConf.structured(EditTaggerConfig(_name="edit_tagger", edit_init=str(path)))
         with keep_torch_state():
             models.append(task.build_model(config))
-    return _prepared(models, device), words, edits
+    return _prepared(models, device), task
 
 
 def _prepared(models: Sequence[Any], device: str) -> list[Any]:
@@ -180,25 +179,21 @@ def _prepared(models: Sequence[Any], device: str) -> list[Any]:
 
 
 def torch_rounds(
-    models: Sequence[Any],
-    words: Any,
-    edits: EditDictionary,
-    weights: Sequence[float],
-    search: CorrectionSearch,
+    models: Sequence[Any], task: Any, weights: Sequence[float], search: CorrectionSearch
 ) -> EditRounds:
     """Return the rounds of edits of the result of `load_taggers` or `load_gector`.
 
     Args:
         models: the models.
-        words: their token dictionary.
-        edits: their edit dictionary.
+        task: a task with their dictionaries.
         weights: weights of the models, empty for equal weights.
         search: how edits are chosen.
     """
     from fairseq_ssl.generation.torch_engine import TorchEngine
 
     device = next(models[0].parameters()).device
-    return EditRounds(TorchEngine(models, words, weights or None, device), edits, words, search)
+    engine = TorchEngine(models, task.source_dictionary, weights or None, device)
+    return EditRounds(engine, task.edits, task.source_dictionary, search)
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
