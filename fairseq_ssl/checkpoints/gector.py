@@ -215,6 +215,12 @@ def read_labels(path: Path, verbs: Path | None = None) -> LabelTable:
         verbs: table of verb forms (default: verb-form-vocab.txt in the folder of the model; if it
             does not exist, verbs have the forms of lemminflect).
     """
+    if not is_gector(path):
+        raise DataError(
+            f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
+            "fairseq-ssl export --to onnx, or a GECToR model, which has the settings model_id and "
+            "label2id in config.json, or a file .th."
+        )
     file = _th_file(path)
     folder = path if file is None else file.parent
     if verbs is None and (folder / VERB_FORMS).is_file():
