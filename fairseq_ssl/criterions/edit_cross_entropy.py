@@ -116,7 +116,8 @@ class EditCrossEntropy(Criterion):
         which need no transfer from a GPU.
         """
         if model.training:
-            return logits[0].detach().argmax(-1)
+            edits: Tensor = logits[0]
+            return edits.detach().argmax(-1)
         source = sample["net_input"]
         text = padded_sentences(source["src_tokens"], source["src_lengths"])
         if "positions" in sample:
