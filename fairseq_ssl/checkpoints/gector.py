@@ -2,8 +2,9 @@
 
 Two formats are read. A folder of the package `gector` has config.json, tokenizer.json, and weights
 as transformers writes them. A model of the authors is a file `.th` and
-output_vocabulary/labels.txt in the same folder, and its encoder is in a folder of transformers. The
-folder of a model can have a table of English verb forms, verb-form-vocab.txt.
+output_vocabulary/labels.txt in the same folder. The folder of a model can have the config.json and
+the tokenizer.json of its encoder in a folder `encoder`, and a table of English verb forms,
+verb-form-vocab.txt.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from fairseq_ssl.edits.subwords import PROBE, START
 from fairseq_ssl.errors import DataError, import_optional, library_errors, reject_options
 from fairseq_ssl.io.text_files import read_lines
 
-LABELS, TOKENIZER = "output_vocabulary/labels.txt", "tokenizer.json"
+LABELS, TOKENIZER, ENCODER = "output_vocabulary/labels.txt", "tokenizer.json", "encoder"
 MAX_LENGTH = 80
 """Maximum number of subwords of a sentence in training, unless config.json has `max_length`."""
 MIN_LENGTH = 8
@@ -174,8 +175,9 @@ def read_gector(path: Path, encoder: Path | None = None, verbs: Path | None = No
 
     Args:
         path: folder of the model, or a file `.th`.
-        encoder: folder of the encoder with which the model was trained, whose weights are not read.
-            It can be omitted for the encoders in `ENCODERS`, except for a file `.th`.
+        encoder: folder of the encoder with which the model was trained, whose weights are not read
+            (default: the folder `encoder` of the model). Without it, the sizes of the encoders in
+            `ENCODERS` are known. A file `.th` needs it.
         verbs: table of verb forms, as in `read_labels`.
 
     Raises:
@@ -252,13 +254,17 @@ class _Files:
     @classmethod
     def read(cls, path: Path, encoder: Path | None) -> _Files:
         """Read the files. The arguments are as in `read_gector`."""
-        if (file := _th_file(path)) is not None:
-            if encoder is None and not (file.parent / CONFIG).is_file():
+        file = _th_file(path)
+        own_encoder = (path if file is None else file.parent) / ENCODER
+        if encoder is None and own_encoder.is_dir():
+            encoder = own_encoder
+        if file is not None:
+            if encoder is None:
                 raise DataError(
                     f"{file} has weights alone. Pass the folder of its encoder, with {CONFIG} and "
-                    f"{TOKENIZER}, such as that of roberta-base."
+                    f"{TOKENIZER}, or copy it to {own_encoder}."
                 )
-            own = EncoderFiles.read(encoder or file.parent)
+            own = EncoderFiles.read(encoder)
             files = cls(path, [file], {}, dict(own.config), own.tokenizer)
         else:
             settings = read_config(path)
@@ -378,7 +384,8 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
     if name is None:
         raise DataError(
             f"{folder} has the encoder {str(settings.get('model_id'))[:80]!r}, whose sizes are not "
-            f"known. Expected {', '.join(ENCODERS)}, or the folder of the encoder: pass it."
+            f"known. Expected {', '.join(ENCODERS)}. Pass the folder of the encoder, or copy it to "
+            f"{folder / ENCODER}."
         )
     kind, size, *_ = name.split("-")
     names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES

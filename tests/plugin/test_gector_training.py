@@ -50,7 +50,7 @@ def test_training_continues_from_a_gector_model(kind: str, tmp_path: Path) -> No
     edits = EditDictionary.read(data / "edits.txt")
     assert edits == read_labels(folder).edits
     model = read_gector(folder, folder / "encoder")
-    init = ("--edit-init", str(folder), "--edit-tokenizer", str(folder / "encoder"), *WORDS)
+    init = ("--edit-init", str(folder), *WORDS)
     start = weights(trained(data, tmp_path / "start", *FEW, *init, "--lr", "0"))
     expected = model.weights()
     assert start.keys() == expected.keys()

@@ -267,21 +267,25 @@ def test_invalid_folders_are_rejected(name: str, tmp_path: Path) -> None:
 
 def test_unknown_encoders_and_missing_files_of_th_models(tmp_path: Path) -> None:
     write_package(tmp_path / "model", "bert")
+    assert read_gector(tmp_path / "model").encoder.config["hidden_size"] == 8
+    shutil.rmtree(tmp_path / "model/encoder")
     with pytest.raises(DataError, match=r"'someone/tiny'.*Expected bert-base-cased"):
         read_gector(tmp_path / "model")
     folder = tmp_path / "th"
     write_th(folder, "bert", has_start=False)
+    (folder / "encoder").rename(tmp_path / "encoder")
     with pytest.raises(DataError, match="Pass the folder of its encoder"):
         read_gector(folder)
+    assert read_gector(folder, tmp_path / "encoder").max_length == 40
     shutil.copy(folder / "model.th", folder / "other.th")
     with pytest.raises(DataError, match=r"2 files \.th"):
         read_labels(folder)
     (folder / "other.th").write_bytes(b"not a model")
     with pytest.raises(DataError, match=r"other\.th"):
-        read_gector(folder / "other.th", folder / "encoder")
+        read_gector(folder / "other.th", tmp_path / "encoder")
     torch.save({"a": print}, folder / "other.th")
     with pytest.raises(UnsafeCheckpointError, match="print"):
-        read_gector(folder / "other.th", folder / "encoder")
+        read_gector(folder / "other.th", tmp_path / "encoder")
     path = folder / "output_vocabulary/labels.txt"
     for content in ("", "$KEEP\n$DELETE\n"):
         path.write_text(content)
