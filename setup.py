@@ -7,6 +7,7 @@ tokenize, subwords, rerank, report and others. The extras add:
 | ----------- | ----------------------------------------------------------------------------- |
 | train       | training and decoding: torch and fairseq, which pip builds in three minutes   |
 | bert        | BERT folders and safetensors; needs train                                     |
+| correct     | edit taggers in ONNX format without torch                                     |
 | ctranslate2 | back-translation by CTranslate2; export to it needs train                     |
 | gec         | ERRANT's types of edits, by spaCy                                             |
 | noise       | verb forms, spell checkers and learner errors                                 |

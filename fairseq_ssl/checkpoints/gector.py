@@ -34,14 +34,14 @@ from fairseq_ssl.checkpoints.pretrained import EncoderFiles, encoder_config, of_
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.gector import VERB_FORMS, LabelTable, label_table
+from fairseq_ssl.edits.subwords import PROBE, START
 from fairseq_ssl.errors import DataError, import_optional, library_errors, reject_options
 from fairseq_ssl.io.text_files import read_lines
 
 LABELS, TOKENIZER = "output_vocabulary/labels.txt", "tokenizer.json"
-START = "$START"
-"""Symbol before the words, whose label inserts words at the start of a sentence."""
 MAX_LENGTH = 80
 """Maximum number of subwords of a sentence in training, unless config.json has `max_length`."""
+MIN_LENGTH = 8
 FULL_TABLE = 5001
 """Number of labels of the published models, without padding."""
 ORGANIZATIONS = ("", "google-bert", "FacebookAI", "xlnet", "microsoft")
@@ -183,38 +183,26 @@ def read_gector(path: Path, encoder: Path | None = None, verbs: Path | None = No
     Raises:
         DataError: if a file is missing, damaged or does not match the other files.
     """
-    table = read_labels(path, verbs)
-    if (file := _th_file(path)) is not None:
-        folder, settings = file.parent, {}
-        files = EncoderFiles.read(_encoder_folder(file, encoder))
-        config, tokenizer = dict(files.config), files.tokenizer
-    else:
-        folder, settings = path, read_config(path)
-        config = _public_encoder(settings, path) if encoder is None else encoder_config(encoder)
-        tokenizer = _read_tokenizer(path)
-    if is_native(config):
-        check_bert_settings(config, (encoder or folder) / CONFIG)
-    state = _read_state(_weight_files(path) if file is None else [file])
+    files = _Files.read(path, encoder)
+    edits, rows = read_labels(path, verbs)
+    config = files.config
+    state = _read_state(files.weights)
     subwords = len(state[_word_embeddings(state)])
     has_start = subwords - 1 == config.get("vocab_size")
     if has_start:
         config["vocab_size"] = subwords
-    _check_shapes(state, config, len(table.rows), file is not None, path)
-    is_authors = file is not None or settings.get("is_official_model") is True
-    keep_bias, error = _thresholds(settings, config, is_authors, len(table.rows))
+    _check_shapes(state, config, len(rows), files.is_th, path)
+    # The package gives models of the authors a row for START, also if they read its subwords.
+    tokenizer = files.with_start(has_start and (files.is_th or not files.is_authors))
+    search = files.search(len(rows))
     return GectorModel(
-        EncoderFiles(config, _with_start(tokenizer, has_start, not is_authors, path)),
-        table.edits,
-        CorrectionSearch(
-            iterations=5,
-            keep_bias=keep_bias,
-            min_confidence=error,
-            min_sentence_confidence=error,
-        ),
-        _max_length(settings, config, folder),
-        table.rows,
-        state,
+        EncoderFiles(config, tokenizer), edits, search, files.max_length, rows, state
     )
+
+
+def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
+    """Return the thresholds of a GECToR model without reading its weights."""
+    return _Files.read(path, encoder).search(len(read_labels(path).rows))
 
 
 def read_labels(path: Path, verbs: Path | None = None) -> LabelTable:
@@ -225,6 +213,12 @@ def read_labels(path: Path, verbs: Path | None = None) -> LabelTable:
         verbs: table of verb forms (default: verb-form-vocab.txt in the folder of the model; if it
             does not exist, verbs have the forms of lemminflect).
     """
+    if not is_gector(path):
+        raise DataError(
+            f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
+            "fairseq-ssl export --to onnx, or a GECToR model, which has the settings model_id and "
+            "label2id in config.json, or a file .th."
+        )
     file = _th_file(path)
     folder = path if file is None else file.parent
     if verbs is None and (folder / VERB_FORMS).is_file():
@@ -242,6 +236,115 @@ def read_labels(path: Path, verbs: Path | None = None) -> LabelTable:
     if padding != "@@PADDING@@":
         raise DataError(f"{where} ends in {padding[:60]!r}. Expected the label @@PADDING@@.")
     return label_table(names, where, verbs)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a model, except for the labels."""
+
+    path: Path
+    weights: list[Path]
+    settings: Mapping[str, Any]
+    """The content of config.json, empty for a file `.th`."""
+    config: dict[str, Any]
+    """Settings of the encoder."""
+    tokenizer: str
+    """The content of tokenizer.json."""
+
+    @classmethod
+    def read(cls, path: Path, encoder: Path | None) -> _Files:
+        """Read the files. The arguments are as in `read_gector`."""
+        if (file := _th_file(path)) is not None:
+            if encoder is None and not (file.parent / CONFIG).is_file():
+                raise DataError(
+                    f"{file} has weights alone. Pass the folder of its encoder, with {CONFIG} and "
+                    f"{TOKENIZER}, such as that of roberta-base."
+                )
+            own = EncoderFiles.read(encoder or file.parent)
+            files = cls(path, [file], {}, dict(own.config), own.tokenizer)
+        else:
+            settings = read_config(path)
+            config = _public_encoder(settings, path) if encoder is None else encoder_config(encoder)
+            names = ("model*.safetensors", "pytorch_model*.bin")
+            weights = next(filter(None, (sorted(path.glob(name)) for name in names)), [])
+            for name, exists in ((TOKENIZER, (path / TOKENIZER).is_file()), (names[0], weights)):
+                if not exists:
+                    raise DataError(f"{path} has no {name}. Expected the files of a GECToR model.")
+            tokenizer = "\n".join(read_lines(path / TOKENIZER))
+            files = cls(path, weights, settings, config, tokenizer)
+        if is_native(files.config):
+            check_bert_settings(files.config, (encoder or path) / CONFIG)
+        return files
+
+    @property
+    def is_th(self) -> bool:
+        """True for a file of the authors."""
+        return self.weights[0].suffix == ".th"
+
+    @property
+    def is_authors(self) -> bool:
+        """True for a model of the authors, also in the format of the package."""
+        return self.is_th or self.settings.get("is_official_model") is True
+
+    @property
+    def max_length(self) -> int:
+        """Maximum number of subwords of a sentence."""
+        length = self.settings.get("max_length", MAX_LENGTH)
+        if not isinstance(length, int) or length < MIN_LENGTH:
+            raise DataError(
+                f"{self.path / CONFIG} has the max_length {length!r}. Expected a number of "
+                f"{MIN_LENGTH} or more."
+            )
+        if not is_native(self.config):
+            return length
+        positions = int(self.config["max_position_embeddings"]) - first_position(self.config)
+        return min(length, positions)
+
+    def search(self, labels: int) -> CorrectionSearch:
+        """Return the published thresholds of a model with a number of labels, or zeros."""
+        kind = str(self.config.get("model_type"))
+        names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
+        is_base = tuple(self.config.get(name) for name in names) == SIZES["base"]
+        published = None
+        if labels == FULL_TABLE and not self.is_authors:
+            published = ENCODERS.get(_public_name(self.settings) or "")
+        elif labels == FULL_TABLE and is_base:
+            published = AUTHORS.get(kind)
+        keep_bias, error = published or (0.0, 0.0)
+        return CorrectionSearch(
+            iterations=5, keep_bias=keep_bias, min_confidence=error, min_sentence_confidence=error
+        )
+
+    def with_start(self, has_start: bool) -> str:
+        """Return a tokenizer.json whose tokenizer puts `START` before the words.
+
+        Args:
+            has_start: whether `START` is a symbol of its own. Otherwise, it has subwords, unless
+                the tokenizer has the symbol.
+        """
+        library = import_optional("tokenizers", "A GECToR model", "bert")
+        with library_errors(f"The tokenizer of {self.path} cannot be read"):
+            tokenizer = library.Tokenizer.from_str(self.tokenizer)
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            if has_start:
+                tokenizer.add_special_tokens([START])
+            encoded = tokenizer.encode(PROBE, add_special_tokens=True)
+            words = [at for at, special in enumerate(encoded.special_tokens_mask) if not special]
+            before, after = encoded.ids[: words[0]], encoded.ids[words[-1] + 1 :]
+            if self.is_authors:  # which were trained without the encoder's symbols
+                before, after = [], []
+            before += tokenizer.encode(START, add_special_tokens=False).ids
+            symbols = {"before": before, "after": after} if after else {"before": before}
+            tokenizer.post_processor = library.processors.TemplateProcessing(
+                single=["before", "$A", *(["after"] if after else [])],
+                special_tokens=[
+                    {"id": name, "ids": ids, "tokens": list(map(tokenizer.id_to_token, ids))}
+                    for name, ids in symbols.items()
+                ],
+            )
+            with_start: str = tokenizer.to_str()
+        return with_start
 
 
 def _th_file(path: Path) -> Path | None:
@@ -265,16 +368,6 @@ def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
     )
 
 
-def _encoder_folder(file: Path, encoder: Path | None) -> Path:
-    """Return the folder of the encoder of a file `.th`, which is in the same folder by default."""
-    if encoder is None and not (file.parent / CONFIG).is_file():
-        raise DataError(
-            f"{file} has weights alone. Pass the folder of its encoder, with config.json and "
-            "tokenizer.json, such as that of roberta-base."
-        )
-    return encoder or file.parent
-
-
 def _public_name(settings: Mapping[str, Any]) -> str | None:
     """Return the name in `ENCODERS` of the encoder of a model, or None for another encoder."""
     owner, _, name = str(settings.get("model_id")).rpartition("/")
@@ -292,76 +385,6 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
     kind, size, *_ = name.split("-")
     names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
     return {"model_type": kind, **dict(zip(names, SIZES[size], strict=True)), **SETTINGS[kind]}
-
-
-def _thresholds(
-    settings: Mapping[str, Any], config: Mapping[str, Any], is_authors: bool, labels: int
-) -> tuple[float, float]:
-    """Return the published keep bias and minimum error probability of a model, or zeros."""
-    kind = str(config.get("model_type"))
-    names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
-    is_base = tuple(config.get(name) for name in names) == SIZES["base"]
-    if labels != FULL_TABLE or (is_authors and not is_base):
-        return 0.0, 0.0
-    published = AUTHORS.get(kind) if is_authors else ENCODERS.get(_public_name(settings) or "")
-    return published or (0.0, 0.0)
-
-
-def _max_length(settings: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> int:
-    length = settings.get("max_length", MAX_LENGTH)
-    if not isinstance(length, int) or length < 8:
-        raise DataError(f"{folder / CONFIG} has the max_length {length!r}. Expected 8 or more.")
-    if not is_native(config):
-        return length
-    return min(length, int(config["max_position_embeddings"]) - first_position(config))
-
-
-def _read_tokenizer(folder: Path) -> str:
-    if not (folder / TOKENIZER).is_file():
-        raise DataError(f"{folder / TOKENIZER} does not exist. Expected the model's tokenizer.")
-    return "\n".join(read_lines(folder / TOKENIZER))
-
-
-def _with_start(text: str, has_start: bool, is_surrounded: bool, path: Path) -> str:
-    """Return the content of a tokenizer.json whose tokenizer puts `START` before the words.
-
-    Args:
-        text: content of the encoder's tokenizer.json.
-        has_start: whether the encoder has an embedding of `START`. Otherwise, it has subwords.
-        is_surrounded: whether the encoder's own symbols surround `START` and the words.
-        path: the model, for error messages.
-    """
-    library = import_optional("tokenizers", "A GECToR model", "bert")
-    with library_errors(f"The tokenizer of {path} cannot be read"):
-        tokenizer = library.Tokenizer.from_str(text)
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        if has_start:
-            tokenizer.add_special_tokens([START])
-        encoded = tokenizer.encode("the", add_special_tokens=True)
-        words = [at for at, special in enumerate(encoded.special_tokens_mask) if not special]
-        before, after = encoded.ids[: words[0]], encoded.ids[words[-1] + 1 :]
-        if not is_surrounded:
-            before, after = [], []
-        before += tokenizer.encode(START, add_special_tokens=False).ids
-        symbols = {"before": before, "after": after} if after else {"before": before}
-        tokenizer.post_processor = library.processors.TemplateProcessing(
-            single=["before", "$A", *(["after"] if after else [])],
-            special_tokens=[
-                {"id": name, "ids": ids, "tokens": list(map(tokenizer.id_to_token, ids))}
-                for name, ids in symbols.items()
-            ],
-        )
-        with_start: str = tokenizer.to_str()
-    return with_start
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """Return the files with the weights of a folder of the package."""
-    for pattern in ("model*.safetensors", "pytorch_model*.bin"):
-        if files := sorted(folder.glob(pattern)):
-            return files
-    raise DataError(f"{folder} has no weights. Expected model.safetensors or pytorch_model.bin.")
 
 
 def _read_state(files: Sequence[Path]) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import CorrectionConfig, LineFormat, correct_file
+from fairseq_ssl.io.executors import Initializer
 from fairseq_ssl.options import add_options, passed
 
 EXAMPLES = """\
@@ -27,7 +28,7 @@ EXAMPLES = """\
       -o dev.hyp
   fairseq-ssl correct essay.txt --model onnx-int8 --json"""
 EXPLAIN = ["explain", "spacy_model"]
-MODEL = ["models", "data_dir", "weights"]
+MODEL = ["models", "data_dir", "encoder", "weights"]
 TEXT = ["tokenizer", "language", "spelling"]
 
 
@@ -81,13 +82,20 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
     return CorrectionConfig(**values, **fields)
 
 
+def register(config: CorrectionConfig) -> Initializer | None:
+    """Register the plug-in, except for models in ONNX format. Return what each process calls."""
+    if config.is_onnx:
+        return None
+    fairseq_ssl.register()
+    return fairseq_ssl.register
+
+
 def run(args: argparse.Namespace) -> None:
     """Correct the text and print a summary."""
     check_models(args.models, "INPUT")
     args.device = tagger_device(args)
     config = corrector_config(args, device=options.chosen_device(args), threads=1)
-    if not config.is_onnx:
-        fairseq_ssl.register()
+    initializer = register(config)
     is_terminal = args.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     form = "json" if args.json else "diff" if args.diff else "text"
     summary = correct_file(
@@ -96,9 +104,7 @@ def run(args: argparse.Namespace) -> None:
         config,
         LineFormat(form, config.explain, is_terminal),
         format_name=form,
-        executor=options.model_executor(
-            args, initializer=None if config.is_onnx else fairseq_ssl.register
-        ),
+        executor=options.model_executor(args, initializer=initializer),
         overwrite=args.overwrite,
         progress=progress,
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.correct import check_models, corrector_config, tagger_device
+from fairseq_ssl.cli.correct import check_models, corrector_config, register, tagger_device
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.coverage import METRICS
 from fairseq_ssl.edits.edits_job import (
@@ -94,7 +93,7 @@ def _add_prepare(steps: Steps) -> None:
 def _add_tune(steps: Steps) -> None:
     step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
     _add_files(step)
-    add_options(step, CorrectionConfig, ["models", "data_dir", "weights", "spelling"])
+    add_options(step, CorrectionConfig, ["models", "data_dir", "encoder", "weights", "spelling"])
     step.add_argument(
         "--metric",
         choices=METRICS,
@@ -186,7 +185,7 @@ def _tune(args: argparse.Namespace) -> None:
 
     check_models(args.models, "SOURCE and TARGET")
     config = corrector_config(args, device=options.one_device(tagger_device(args)))
-    fairseq_ssl.register()
+    register(config)
     result = tune_edit_confidence(
         args.source, args.target, config, metric=args.metric, progress=progress
     )

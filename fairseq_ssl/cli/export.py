@@ -7,7 +7,9 @@ import argparse
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
+from fairseq_ssl.inference.correction import CorrectionConfig
 from fairseq_ssl.inference.translation import QUANTIZATIONS
+from fairseq_ssl.options import add_options
 
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
@@ -15,6 +17,7 @@ EXAMPLES = """\
   fairseq-ssl export model.pt --to ctranslate2 --quantization int8 --data-dir data-bin -o int8
   fairseq-ssl export two_way.pt --to translation -s de -t en -o de-en.pt
   fairseq-ssl export tagger.pt --to onnx --quantization int8 --data-dir data-bin -o onnx
+  fairseq-ssl export gector-roberta-base-5k --to onnx --quantization int8 -o onnx
   fairseq-ssl export tagger.pt --to huggingface --data-dir data-bin -o classifier"""
 
 
@@ -24,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "checkpoint",
         "checkpoint of a shape_transformer, of fairseq's Transformer, of the two directions of "
-        "reconstruction_translation, or of an edit_tagger",
+        "reconstruction_translation, or of an edit_tagger; for onnx also a GECToR model",
         "CHECKPOINT",
     )
     parser.add_argument(
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with --to ctranslate2, onnx or huggingface; -s and -t also select one of two directions"
     )
     options.add_data(fast)
+    add_options(fast, CorrectionConfig, ["encoder"])
     fast.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
@@ -66,6 +70,7 @@ def run(args: argparse.Namespace) -> None:
         data_dir=args.data_dir,
         source_lang=args.source_lang,
         target_lang=args.target_lang,
+        encoder=getattr(args, "encoder", None),
         quantization=args.quantization,
         overwrite=args.overwrite,
     )

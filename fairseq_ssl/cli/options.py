@@ -350,9 +350,10 @@ def one_device(name: str | None) -> str:
 
     Raise UsageError if the device is not available.
     """
-    from fairseq_ssl.inference.loading import torch_device
-
     logging.disable(logging.INFO)
     device = name or ("cuda" if torch_gpus() else "cpu")
-    torch_device(device)
+    if device != "cpu":  # which needs no torch
+        from fairseq_ssl.inference.loading import torch_device
+
+        torch_device(device)
     return device

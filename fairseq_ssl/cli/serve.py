@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
-from fairseq_ssl.cli.correct import EXPLAIN, add_corrector, corrector_config, tagger_device
+from fairseq_ssl.cli.correct import (
+    EXPLAIN,
+    add_corrector,
+    corrector_config,
+    register,
+    tagger_device,
+)
 from fairseq_ssl.errors import import_optional
 from fairseq_ssl.inference.correction import CorrectionConfig, Corrector
 from fairseq_ssl.inference.server import ServerLimits, correction_app, open_listener, run_app
@@ -49,8 +54,7 @@ def run(args: argparse.Namespace) -> None:
     with open_listener(args.host, args.port) as listener:
         device = options.one_device(tagger_device(args))
         config = corrector_config(args, device=device)
-        if not config.is_onnx:
-            fairseq_ssl.register()
+        register(config)
         app = correction_app(Corrector(config), limits)
         listener.listen()
         host, port = listener.getsockname()[:2]

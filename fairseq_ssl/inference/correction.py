@@ -52,8 +52,18 @@ if TYPE_CHECKING:
     from fairseq_ssl.edits.rounds import AppliedEdit, CorrectedTokens, EditRounds
 
 NO_TOKENIZER = "none"
+ONNX, GECTOR, FAIRSEQ = "onnx", "gector", "fairseq"
+"""Formats of models."""
 BLOCK_KIB = 64
 """Default block size in KiB."""
+
+
+def model_format(path: Path) -> str:
+    """Return the format of a model, by its files."""
+    if is_onnx_folder(path):
+        return ONNX
+    is_gector = path.is_dir() or path.suffix == ".th"
+    return GECTOR if is_gector else FAIRSEQ
 
 
 @dataclass(frozen=True)
@@ -62,9 +72,10 @@ class CorrectionConfig(CorrectionSearch):
 
     models: tuple[str | Path, ...] = option(
         MISSING,
-        "edit tagger, several for an ensemble; or folders of exported models in ONNX format",
+        "edit tagger: a checkpoint, a folder of export --to onnx, or a GECToR model; several for "
+        "an ensemble",
         flag="model",
-        metavar="CHECKPOINT",
+        metavar="PATH",
         nargs="+",
     )
     data_dir: str | Path | None = option(
@@ -79,16 +90,23 @@ class CorrectionConfig(CorrectionSearch):
         parse=numbers,
         metavar="W,...",
     )
+    encoder: Path | None = option(
+        None,
+        "for a GECToR model: folder of the encoder with which it was trained",
+        usual="a public encoder, by its name in the model",
+        metavar="DIR",
+    )
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
     threads: int | None = None
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
     tokenizer: str | None = option(
         None,
-        "tokenizer of raw text, as in the training data; none: each line is a sentence of tokens "
-        "separated by spaces",
+        "tokenizer of raw text, as in the training data; english: nearly the tokens of spaCy's "
+        "English tokenizer, without spaCy; none: each line is a sentence of tokens separated by "
+        "spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
-        usual="moses for models in ONNX format, otherwise spacy",
+        usual="spacy; for models in ONNX format english, or moses for other languages",
     )
     language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
     spelling: str | Path | None = option(
@@ -105,33 +123,47 @@ class CorrectionConfig(CorrectionSearch):
     )
 
     def __post_init__(self) -> None:
-        convert_fields(self, ["data_dir", "spelling"], ["models"])
+        convert_fields(self, ["data_dir", "spelling", "encoder"], ["models"])
         object.__setattr__(self, "weights", tuple(self.weights))
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         loading.check_weights(self.weights, len(self.models))
-        if len(set(map(is_onnx_folder, map(Path, self.models)))) > 1:
-            raise UsageError("Models in ONNX format and checkpoints cannot be in one ensemble.")
+        if len({model_format(Path(model)) for model in self.models}) > 1:
+            raise UsageError("The models of an ensemble must have the same format.")
+        if self.encoder is not None and self.format != GECTOR:
+            raise UsageError("`encoder` is for GECToR models. Remove it.")
         if self.device != "cpu" and self.is_onnx:
             raise UsageError(f"`device` is {self.device!r}. Models in ONNX format need cpu.")
         check_positive("threads", 1 if self.threads is None else self.threads)
         super().__post_init__()
 
     @property
+    def format(self) -> str:
+        """The format of the models: ``onnx``, ``gector`` or ``fairseq``."""
+        return model_format(Path(self.models[0]))
+
+    @property
     def is_onnx(self) -> bool:
-        """True if the models are folders in ONNX format."""
-        return is_onnx_folder(Path(self.models[0]))
+        """True if the models are folders in ONNX format, which run without torch and fairseq."""
+        return self.format == ONNX
 
     @property
     def chosen_tokenizer(self) -> str:
         """The name of the tokenizer: the option, or the default of the models."""
-        return self.tokenizer or ("moses" if self.is_onnx else "spacy")
+        light = "english" if self.language == "en" else "moses"
+        return self.tokenizer or (light if self.is_onnx else "spacy")
 
     @property
     def search(self) -> CorrectionSearch:
         """Options of the choice of edits, with those of the first model in place of None."""
-        first = read_onnx_config(Path(self.models[0])).search if self.is_onnx else DEFAULT
-        return self.or_else(first)
+        first = Path(self.models[0])
+        if self.format == ONNX:
+            return self.or_else(read_onnx_config(first).search)
+        if self.format == GECTOR:
+            from fairseq_ssl.checkpoints.gector import read_search
+
+            return self.or_else(read_search(first, optional_path(self.encoder)))
+        return self.or_else(DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -330,9 +362,12 @@ def load_rounds(config: CorrectionConfig) -> EditRounds:
         threads = config.threads or (1 if is_worker() else 0)
         return load_onnx_rounds(list(map(Path, config.models)), config.weights, config, threads)
     loading.set_threads(config.threads)
-    return loading.load_torch_rounds(
-        config.models, config.data_dir, config.device, config.weights, config
-    )
+    if config.format == GECTOR:
+        folder = optional_path(config.encoder)
+        taggers = loading.load_gector(config.models, folder, config.device)
+    else:
+        taggers = loading.load_taggers(config.models, config.data_dir, config.device)
+    return loading.torch_rounds(*taggers, config.weights, config.search)
 
 
 REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
@@ -474,7 +509,7 @@ def correct_file(
     path, stream = file_or_stream(output)
     outputs = [path] if path else []
     check_distinct([text.path], outputs)
-    if not config.is_onnx:
+    if config.format == FAIRSEQ:
         require_checkpoints(config.models)  # before the text, which can be stdin
     job = _CorrectionJob(text, outputs, executor, progress, config, format_line, format_name)
     if not job.run(stream, overwrite):

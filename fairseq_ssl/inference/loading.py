@@ -7,18 +7,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fairseq_ssl.checkpoints.ensembles import load_models
+from fairseq_ssl.checkpoints.ensembles import check_registered, keep_torch_state, load_models
 from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.rounds import EditRounds
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
 from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
 from fairseq_ssl.signature import changed_options
-
-if TYPE_CHECKING:
-    from fairseq_ssl.edits.rounds import EditRounds
 
 
 def gpu_count() -> int:
@@ -114,37 +112,88 @@ def model_params(config: Any, models: str) -> dict[str, Any]:
     return params | data_params(config.data_dir)
 
 
-def load_torch_rounds(
-    paths: Sequence[str | Path],
-    data_dir: str | Path | None,
-    device: str,
-    weights: Sequence[float],
-    search: CorrectionSearch,
-) -> EditRounds:
-    """Load an edit tagger, or an ensemble of edit taggers.
+Taggers = tuple[list[Any], Any]
+"""Edit taggers prepared for inference, and a task with their dictionaries."""
+
+
+def load_taggers(
+    paths: Sequence[str | Path], data_dir: str | Path | None, device: str = "cpu"
+) -> Taggers:
+    """Load an edit tagger, or an ensemble, from checkpoints.
 
     Args:
         paths: checkpoints.
         data_dir: folder of the binarized training data. Models that label words do not need it.
         device: ``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``.
-        weights: weights of the models, empty for equal weights.
-        search: how edits are chosen.
     """
-    from fairseq_ssl.edits.rounds import EditRounds
-    from fairseq_ssl.generation.torch_engine import TorchEngine
     from fairseq_ssl.tasks.edit_labeling import EditLabelingTask
 
-    on_device = torch_device(device, worker_number())
-    models, cfg, task = load_models(paths, data=str(data_dir or ""))
+    models, _, task = load_models(paths, data=str(data_dir or ""))
     if not isinstance(task, EditLabelingTask):
         raise DataError(
             f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
         )
+    return _prepared(models, device), task
+
+
+def load_gector(paths: Sequence[str | Path], encoder: Path | None, device: str = "cpu") -> Taggers:
+    """Load a GECToR model, or an ensemble of models with the same labels.
+
+    Args:
+        paths: folders of models, or files `.th`.
+        encoder: folder of the encoder, as in `read_gector`.
+        device: as in `load_taggers`.
+    """
+    from omegaconf import OmegaConf
+
+    from fairseq_ssl.checkpoints.gector import read_labels
+    from fairseq_ssl.data.oov_dictionary import OovDictionary
+    from fairseq_ssl.models.edit_tagger import EditTaggerConfig
+    from fairseq_ssl.tasks.edit_labeling import WORD, EditLabelingConfig, EditLabelingTask
+
+    check_registered()
+    options = EditLabelingConfig(
+        edit_unit=WORD, edit_tokenizer=None if encoder is None else str(encoder)
+    )
+    task = EditLabelingTask(options, OovDictionary(), read_labels(Path(paths[0])).edits)
+    models = []
+    for path in paths:
+        if read_labels(Path(path)).edits != task.edits:
+            raise DataError(
+                f"The labels of {paths[0]} and {path} differ. The models of an ensemble must have "
+                "the same labels."
+            )
+        task.encoder = None  # of the model before
+        config = OmegaConf.structured(EditTaggerConfig(_name="edit_tagger", edit_init=str(path)))
+        with keep_torch_state():
+            models.append(task.build_model(config))
+    return _prepared(models, device), task
+
+
+def _prepared(models: Sequence[Any], device: str) -> list[Any]:
+    """Return edit taggers in evaluation mode on a device."""
+    on_device = torch_device(device, worker_number())
     for model in models:
-        model.to(on_device).eval().prepare_for_inference_(cfg)
-    words = task.source_dictionary
-    engine = TorchEngine(models, words, weights or None, on_device)
-    return EditRounds(engine, task.edits, words, search)
+        model.to(on_device).eval().prepare_for_inference_(None)
+    return list(models)
+
+
+def torch_rounds(
+    models: Sequence[Any], task: Any, weights: Sequence[float], search: CorrectionSearch
+) -> EditRounds:
+    """Return the rounds of edits of the result of `load_taggers` or `load_gector`.
+
+    Args:
+        models: the models.
+        task: a task with their dictionaries.
+        weights: weights of the models, empty for equal weights.
+        search: how edits are chosen.
+    """
+    from fairseq_ssl.generation.torch_engine import TorchEngine
+
+    device = next(models[0].parameters()).device
+    engine = TorchEngine(models, task.source_dictionary, weights or None, device)
+    return EditRounds(engine, task.edits, task.source_dictionary, search)
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}

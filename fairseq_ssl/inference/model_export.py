@@ -17,9 +17,12 @@ from fairseq_ssl.checkpoints.files import (
     training_data,
     write_checkpoint,
 )
+from fairseq_ssl.edits.decoding import DEFAULT
 from fairseq_ssl.errors import UsageError, check_choice
+from fairseq_ssl.inference.loading import load_gector
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.outputs import write_signature
+from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
 
 TAGGER_FORMATS = ("onnx", "huggingface")
@@ -36,6 +39,7 @@ def export(
     data_dir: str | Path | None = None,
     source_lang: str | None = None,
     target_lang: str | None = None,
+    encoder: str | Path | None = None,
     quantization: str = "float32",
     overwrite: bool = False,
 ) -> Signature:
@@ -45,7 +49,7 @@ def export(
 
     Args:
         checkpoint: checkpoint of a shape_transformer, of fairseq's Transformer, of a model of two
-            directions, or of an edit_tagger.
+            directions, or of an edit_tagger; for ``onnx`` also a GECToR model.
         output: file for ``fairseq`` and ``translation``, otherwise folder.
         to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one of
             two directions, of any architecture; for an edit_tagger ``onnx``, or ``huggingface``
@@ -54,6 +58,8 @@ def export(
             of words does not need it.
         source_lang: source language. It selects the direction of a model of two directions.
         target_lang: target language.
+        encoder: for a GECToR model, the folder of the encoder with which it was trained (default: a
+            public encoder, by its name in the model).
         quantization: data type of the weights, for ``ctranslate2`` and ``onnx``, which has float32
             and int8.
         overwrite: whether to replace an existing output.
@@ -68,7 +74,7 @@ def export(
         languages = {"source_lang": source_lang, "target_lang": target_lang}
         options = {name: value for name, value in languages.items() if value}
         options["data"] = str(data_dir or "")
-        return _export_tagger(checkpoint, output, to, quantization, options)
+        return _export_tagger(checkpoint, output, to, quantization, encoder, options)
     if to != "ctranslate2" and data_dir:
         raise UsageError(f"`data_dir` needs `to` ctranslate2, onnx or huggingface, not {to}.")
     if to != "ctranslate2" and quantization != "float32":
@@ -93,9 +99,15 @@ def export(
 
 
 def _export_tagger(
-    checkpoint: Path, output: Path, to: str, quantization: str, options: Mapping[str, str]
+    checkpoint: Path,
+    output: Path,
+    to: str,
+    quantization: str,
+    encoder: str | Path | None,
+    options: Mapping[str, str],
 ) -> Signature:
-    """Convert a checkpoint of an edit tagger to a folder. `options` are those of its task."""
+    """Convert an edit tagger to a folder. `options` are those of its task."""
+    from fairseq_ssl.checkpoints.gector import is_gector, read_search
     from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
     from fairseq_ssl.generation.tagger_export import QUANTIZATIONS, quiet, write_onnx
 
@@ -104,17 +116,23 @@ def _export_tagger(
             f"The quantization {quantization} is not supported. Expected float32, or int8 with "
             "`to` onnx."
         )
-    arch = architecture(read_checkpoint(checkpoint))
-    if not arch.startswith("edit_tagger"):
-        raise UsageError(
-            f"{checkpoint} has the architecture {arch!r}. The conversion to {to} is for edit "
-            "taggers."
-        )
+    arch, search = "gector", DEFAULT
     with quiet(logging.INFO):
-        (model, *_), cfg, task = load_models([checkpoint], **options)
-    model.float().eval().prepare_for_inference_(cfg)
+        if is_gector(checkpoint):
+            folder = optional_path(encoder)
+            search = read_search(checkpoint, folder)
+            (model,), task = load_gector([checkpoint], folder)
+        else:
+            arch = architecture(read_checkpoint(checkpoint))
+            if not arch.startswith("edit_tagger"):
+                raise UsageError(
+                    f"{checkpoint} has the architecture {arch!r}. The conversion to {to} is for "
+                    "edit taggers."
+                )
+            (model, *_), _, task = load_models([checkpoint], **options)
+    model.float().eval().prepare_for_inference_(None)
     if to == "onnx":
-        write_onnx(model, task, output, quantization)
+        write_onnx(model, task, output, quantization, search)
     else:
         write_token_classifier(model, task, output)
     parameters = {"to": to, "arch": arch, "quantization": quantization}

@@ -12,16 +12,14 @@ import base64
 import hashlib
 import logging
 import re
-import resource
 import signal
 import socket
 import time
 import traceback
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files as resource_files
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,18 +34,31 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    _Part = tuple[list[str], asyncio.Future[list[CorrectedLine]]]
+    """Lines of a request that are in one batch, and their future correction."""
+
 __all__ = ["ServerLimits", "correction_app", "open_listener", "run_app"]
 
 PURPOSE, EXTRA = "The correction server", "serve"
-PAGE = "correction_page.html"
+PREFIX = "fairseq_ssl_"
 LINE_END = re.compile(r"(\r\n|\n|\r)")
 EXPECTED = 'Expected an object with the string "text" or the list of strings "lines".'
-DISCONNECTED = "The client disconnected."
-STOPPED = "The server can no longer correct text. Restart it."
-BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 STOP_SECONDS = 30
 """Seconds that running requests have to end after SIGTERM or Ctrl-C."""
-HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+METRICS = (
+    ("requests_total", "counter", "Requests of /correct that ended, by status."),
+    ("lines_total", "counter", "Corrected lines."),
+    ("characters_total", "counter", "Characters of the corrected lines."),
+    ("request_seconds", "histogram", "Durations of the requests that were corrected."),
+    ("batch_seconds", "summary", "Durations of the corrections of batches."),
+    ("waiting_requests", "gauge", "Requests that wait for a batch."),
+)
+"""Name, type and description of each metric."""
+BUCKETS = {
+    f'request_seconds_bucket{{le="{bound}"}}': float(bound)
+    for bound in ("0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf")
+}
+"""Upper bounds of the buckets of the histogram."""
 logger = logging.getLogger(__name__)
 
 
@@ -66,54 +77,35 @@ class ServerLimits:
     """A line end counts as a character."""
     max_requests: int = 100
     """Max number of requests that are received, wait or are corrected at the same time."""
+    max_connections: int = 500
+    """Further connections are closed."""
     batch_lines: int = 64
     """Max number of lines that are corrected together."""
-    batch_delay: float = 0.005
-    """Seconds that a request waits for others before its batch begins."""
-    body_seconds: float = 30.0
-    """Max number of seconds for receiving the body of a request."""
-    idle_seconds: float = 10.0
-    """Max number of seconds for receiving the headers of a request, and for which a client can stop
-    reading an answer."""
     batch_seconds: float = 600.0
-    """Max number of seconds of a batch. After that, the health check fails."""
+    """Max duration of a batch in seconds. After that, the health check fails."""
+    client_seconds: float = 20.0
+    """Max number of seconds in which a client sends a request, or reads nothing of the answer. Its
+    connection is closed at the latest after twice the time."""
 
     def __post_init__(self) -> None:
         check(self)
 
-    @property
-    def max_bytes(self) -> int:
-        """Max size of the body: JSON can escape a character as 12 bytes."""
-        return 12 * self.max_length + 1024
-
-    @property
-    def max_connections(self) -> int:
-        """Max number of connections. With more, the process could run out of file descriptors."""
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        connections = 2 * self.max_requests + 100
-        return connections if files == resource.RLIM_INFINITY else min(connections, files // 3)
-
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address. Port 0 is a free port.
+    """Return a socket that listens on an address. Port 0 is a free port.
 
     Raises:
         UsageError: if the address cannot be used.
     """
-    if not 0 <= port < 65536:
-        raise UsageError(f"`port` is {port}. Expected 0 to 65535.")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except (OSError, UnicodeError) as error:  # UnicodeError: a part of the name is too long
-        reason = getattr(error, "strerror", None) or error
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family)
+    except (OSError, OverflowError, UnicodeError) as error:  # a wrong port, a long name
         raise UsageError(
-            f"The server cannot listen on {host}, port {port}: {reason}. Change `host` or `port`."
+            f"The server cannot listen on {host}, port {port}: {error}. Change `host` or `port`."
         ) from None
+    # The body of an answer is sent without waiting up to 40 ms until its headers are acknowledged.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
@@ -129,20 +121,13 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
         KeyboardInterrupt: after Ctrl-C.
     """
     uvicorn = import_optional("uvicorn", PURPOSE, EXTRA)
-    limits = limits or ServerLimits()
     # Without free file descriptors, asyncio would log thousands of errors per second.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
         app,
-        http=_connection_class(limits),
-        ws="none",
-        backlog=max(1, limits.max_connections // 4),  # accepted together, before any is rejected
-        lifespan="on",
+        http=_connection_class(limits or ServerLimits()),
         log_config=None,
-        log_level=logging.CRITICAL,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
+        log_level=logging.CRITICAL,  # other messages contain text of a request
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     # uvicorn raises the signal that stopped it again. SIGTERM would end the process with an error.
@@ -156,68 +141,72 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
 def _connection_class(limits: ServerLimits) -> Any:
     """Return uvicorn's class of a connection with limits of their number and of slow clients.
 
-    uvicorn only closes a connection if a client sends nothing after a response.
+    uvicorn itself keeps a connection until its client has sent a complete request or closes it.
     """
     protocols = import_optional("uvicorn.protocols.http.h11_impl", PURPOSE, EXTRA)
 
     class Connection(protocols.H11Protocol):  # type: ignore[name-defined]
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            self._check_progress(None)
             if len(self.connections) > limits.max_connections:
-                transport.write(BUSY)
-                transport.close()
-            self._watch()
+                transport.abort()
 
-        def on_response_complete(self) -> None:
-            self._watch()
-            super().on_response_complete()  # can begin the next request
+        def connection_lost(self, error: Exception | None) -> None:
+            super().connection_lost(error)
+            self._next_check.cancel()
 
-        def _watch(self) -> None:
-            unsent = self.transport.get_write_buffer_size()
-            self.loop.call_later(limits.idle_seconds, self._close_if_idle, self.cycle, unsent)
-
-        def _close_if_idle(self, previous: Any, unsent: int) -> None:
-            if self.cycle is previous:  # no headers of another request are complete
-                if self.transport.get_write_buffer_size() in (0, unsent):
-                    self.transport.abort()
-                else:
-                    self._watch()
+        def _check_progress(self, before: tuple[Any, int] | None) -> None:
+            """Close the connection if it has waited for its client since the previous check."""
+            cycle, unsent = self.cycle, self.transport.get_write_buffer_size()
+            is_answering = cycle and not cycle.more_body and not cycle.response_complete
+            if before == (cycle, unsent) and (unsent or not is_answering):
+                self.transport.abort()
+            self._next_check = self.loop.call_later(
+                limits.client_seconds, self._check_progress, (cycle, unsent)
+            )
 
     return Connection
 
 
 def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None) -> Starlette:
-    """Return a Starlette application that corrects text.
+    """Return a Starlette application that corrects text. It stores and logs no text.
 
-    It has ``POST /correct``, ``GET /healthz`` and the page ``GET /``. It stores and logs no text.
+    It has ``POST /correct``, ``GET /healthz``, ``GET /metrics`` and the page ``GET /``.
     """
-    applications = import_optional("starlette.applications", PURPOSE, EXTRA)
-    routing = import_optional("starlette.routing", PURPOSE, EXTRA)
+    import_optional("starlette", PURPOSE, EXTRA)
+    from starlette.applications import Starlette
+    from starlette.responses import HTMLResponse
+    from starlette.routing import Route
+
     endpoints = _Endpoints(corrector, limits or ServerLimits())
-    app: Starlette = applications.Starlette(
+    page = resource_files(__package__).joinpath("correction_page.html").read_text("utf-8")
+    headers = {"Content-Security-Policy": _page_policy(page)}
+    return Starlette(
         routes=[
-            routing.Route("/", endpoints.page),
-            routing.Route("/correct", endpoints.correct, methods=["POST"]),
-            routing.Route("/healthz", endpoints.health),
-        ],
-        exception_handlers={
-            _RequestError: endpoints.failed,
-            404: endpoints.rejected,
-            405: endpoints.rejected,
-        },
-        lifespan=endpoints.lifespan,
+            Route("/", HTMLResponse(page, headers=headers), methods=["GET"]),
+            Route("/correct", endpoints.correct, methods=["POST"]),
+            Route("/healthz", endpoints.health),
+            Route("/metrics", endpoints.metrics),
+        ]
     )
-    app.router.redirect_slashes = False
-    return app
+
+
+def _page_policy(page: str) -> str:
+    """Return a Content-Security-Policy that allows the style and the script of the page alone."""
+    sources = ""
+    for tag in ("style", "script"):
+        (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        sources += f"{tag}-src 'sha256-{digest}'; "
+    return (
+        f"default-src 'none'; {sources}connect-src 'self'; img-src data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    )
 
 
 class _RequestError(Exception):
-    """A request that is answered with an error."""
-
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
+    """A status and a message that answer a request."""
 
 
 class _Endpoints:
@@ -225,104 +214,83 @@ class _Endpoints:
 
     def __init__(self, corrector: LineCorrector, limits: ServerLimits) -> None:
         self._limits = limits
-        self._batcher = RequestBatcher(corrector.correct, limits.batch_lines, limits.batch_delay)
+        self._batcher = RequestBatcher(corrector.correct, limits.batch_lines)
+        self._counts = self._batcher.counts
         self._active = 0
-        self._responses = import_optional("starlette.responses", PURPOSE, EXTRA)
-        self._page = resource_files(__package__).joinpath(PAGE).read_text("utf-8")
-        self._page_headers = HEADERS | {"Content-Security-Policy": _page_policy(self._page)}
-
-    @asynccontextmanager
-    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Run the batcher while the server runs."""
-        self._batches = asyncio.create_task(self._batcher.run())
-        try:
-            yield
-        finally:
-            self._batches.cancel()
-
-    async def page(self, request: Request) -> Response:
-        """Return the page to type into."""
-        response: Response = self._responses.HTMLResponse(self._page, headers=self._page_headers)
-        return response
 
     async def health(self, request: Request) -> Response:
-        """Return the numbers of active and waiting requests, or 503 if none is answered."""
-        if self._batches.done() or self._batcher.seconds > self._limits.batch_seconds:
-            return self._error(503, STOPPED)
+        """Return the numbers of active and waiting requests, or 503 if the corrector hangs."""
+        from starlette.responses import JSONResponse
+
+        start = self._batcher.start
+        if start is not None and time.monotonic() - start > self._limits.batch_seconds:
+            error = {"error": "A correction does not end. Restart the server."}
+            return JSONResponse(error, 503)
         counts = {"active": self._active, "waiting": self._batcher.waiting}
-        return self._json({"status": "ok", **counts})
+        return JSONResponse({"status": "ok", **counts})
+
+    async def metrics(self, request: Request) -> Response:
+        """Return the metrics in Prometheus' text format."""
+        from starlette.responses import PlainTextResponse
+
+        values = {**self._counts, "waiting_requests": self._batcher.waiting}
+        lines = []
+        for name, kind, description in METRICS:
+            lines += [f"# HELP {PREFIX}{name} {description}", f"# TYPE {PREFIX}{name} {kind}"]
+            lines += [f"{PREFIX}{key} {values[key]}" for key in values if key.startswith(name)]
+        return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
     async def correct(self, request: Request) -> Response:
         """Correct the text of a request."""
-        if self._active >= self._limits.max_requests:
-            message = f"The server is correcting {self._active} requests. Try again later."
-            raise _RequestError(503, message, {"Retry-After": "1"})
+        from starlette.requests import ClientDisconnect
+        from starlette.responses import JSONResponse
+
+        start = time.monotonic()
         self._active += 1
         try:
-            lines, ends = _parse_request(await self._body(request), self._limits.max_length)
-            corrected = await self._corrected(request, lines)
+            status, content = 200, await self._corrected(request)
+        except (ClientDisconnect, asyncio.CancelledError):
+            status, content = 499, {"error": "The client disconnected, or the server stopped."}
+        except _RequestError as error:
+            status, content = error.args[0], {"error": error.args[1]}
+        else:
+            seconds = time.monotonic() - start
+            self._counts["request_seconds_sum"] += seconds
+            self._counts["request_seconds_count"] += 1
+            for name, bound in BUCKETS.items():
+                self._counts[name] += seconds <= bound
         finally:
             self._active -= 1
+        self._counts[f'requests_total{{status="{status}"}}'] += 1
+        return JSONResponse(content, status, {"Retry-After": "1"} if status == 503 else None)
+
+    async def _corrected(self, request: Request) -> dict[str, Any]:
+        max_requests, max_length = self._limits.max_requests, self._limits.max_length
+        if self._active > max_requests:
+            message = f"The server is correcting {max_requests} requests. Try again later."
+            raise _RequestError(503, message)
+        lines, ends = _parse_request(await self._body(request), max_length)
+        correction = asyncio.ensure_future(self._batcher.correct(lines))
+        disconnection = asyncio.ensure_future(request.receive())
+        disconnection.add_done_callback(lambda _: correction.cancel())
+        try:
+            corrected = await correction
+        finally:
+            disconnection.cancel()
         text = "".join(f"{line.text}{end}" for line, end in zip(corrected, ends, strict=True))
-        return self._json({"text": text, "lines": [line.as_json() for line in corrected]})
+        return {"text": text, "lines": [line.as_json() for line in corrected]}
 
     async def _body(self, request: Request) -> bytes:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json":
             raise _RequestError(415, "Expected the header Content-Type: application/json.")
-        try:
-            return await asyncio.wait_for(self._received(request), self._limits.body_seconds)
-        except asyncio.TimeoutError:
-            seconds = f"{self._limits.body_seconds:g} seconds"
-            raise _RequestError(408, f"The body was not received within {seconds}.") from None
-
-    async def _received(self, request: Request) -> bytes:
-        """Return the body, of which at most `max_bytes` are in memory."""
-        limit = self._limits.max_bytes
-        size = int(request.headers.get("content-length", 0))
-        body = b""
-        has_more = True
-        while size <= limit and has_more:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise _RequestError(400, DISCONNECTED)
-            body += message.get("body", b"")
-            size, has_more = len(body), message.get("more_body", False)
-        if size > limit:
-            raise _RequestError(413, f"The body is too long. Expected up to {limit:,} bytes.")
-        return body
-
-    async def _corrected(self, request: Request, lines: list[str]) -> list[CorrectedLine]:
-        """Return the corrected lines. Stop if the client disconnects."""
-        corrected = asyncio.ensure_future(self._batcher.correct(lines))
-        disconnected = asyncio.ensure_future(request.receive())
-        try:
-            await asyncio.wait({corrected, disconnected}, return_when=asyncio.FIRST_COMPLETED)
-            if not corrected.done():
-                raise _RequestError(400, DISCONNECTED)
-            return corrected.result()
-        finally:
-            corrected.cancel()
-            disconnected.cancel()
-
-    async def failed(self, request: Request, error: Exception) -> Response:
-        """Return the response for an invalid request."""
-        assert isinstance(error, _RequestError)
-        return self._error(error.status, str(error), error.headers)
-
-    async def rejected(self, request: Request, error: Any) -> Response:
-        """Return the response for an unknown path, or a method that a path does not have."""
-        return self._error(error.status_code, error.detail, error.headers)
-
-    def _error(self, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-        return self._json({"error": message}, status, headers)
-
-    def _json(
-        self, content: Any, status: int = 200, headers: dict[str, str] | None = None
-    ) -> Response:
-        headers = HEADERS | (headers or {})
-        response: Response = self._responses.JSONResponse(content, status, headers)
-        return response
+        limit = 12 * self._limits.max_length + 1024  # JSON can escape a character as 12 bytes
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > limit:
+                raise _RequestError(413, f"The body is too long. Expected up to {limit:,} bytes.")
+        return bytes(body)
 
 
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
@@ -331,18 +299,18 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
         content = parse_json(body)
     except ValueError as error:
         raise _RequestError(400, f"The body is not JSON in UTF-8: {error}.") from None
-    if not isinstance(content, dict) or len(content) != 1:
-        raise _RequestError(400, EXPECTED)
-    (kind, value), *_ = content.items()
-    if kind == "text" and isinstance(value, str):
-        parts = LINE_END.split(value)
-        lines, ends = parts[::2], [*parts[1::2], ""]
-    elif kind == "lines" and isinstance(value, list) and all(isinstance(x, str) for x in value):
-        lines, ends = value, ["\n"] * (len(value) - 1) + [""] * bool(value)
-        if any(map(LINE_END.search, lines)):
-            raise _RequestError(400, 'A string of "lines" has several lines. Expected one.')
-    else:
-        raise _RequestError(400, EXPECTED)
+    match content:
+        case {"text": str(text), **others} if not others:
+            parts = LINE_END.split(text)
+            lines, ends = parts[::2], [*parts[1::2], ""]
+        case {"lines": list(lines), **others} if not others and all(
+            isinstance(line, str) for line in lines
+        ):
+            ends = ["\n"] * (len(lines) - 1) + [""] * bool(lines)
+            if any(map(LINE_END.search, lines)):
+                raise _RequestError(400, 'A string of "lines" has several lines. Expected one.')
+        case _:
+            raise _RequestError(400, EXPECTED)
     length = sum(map(len, lines)) + len(lines) - 1
     if length > max_length:
         message = f"The text has {length:,} characters. Expected up to {max_length:,}."
@@ -350,55 +318,25 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
     return lines, ends
 
 
-def _page_policy(page: str) -> str:
-    """Return a Content-Security-Policy that allows the style and the script of the page alone."""
-    sources = {}
-    for tag in ("style", "script"):
-        (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        sources[tag] = f"{tag}-src 'sha256-{digest}'"
-    return (
-        f"default-src 'none'; {sources['style']}; {sources['script']}; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-
-
-@dataclass
-class _Part:
-    """Consecutive lines of a request, which are in one batch."""
-
-    lines: list[str]
-    corrected: asyncio.Future[list[CorrectedLine]]
-
-
-@dataclass
 class RequestBatcher:
     """Combines the lines of concurrent requests into batches, which one thread corrects.
 
-    The methods are for one event loop, in which `run` is a task. A request with more lines than a
-    batch is split, and its batches alternate with those of other requests. Cancel the task of a
-    request to remove it from the queue.
+    While a batch is corrected, other requests wait for the next one. A request with more lines than
+    a batch is split, and its batches alternate with those of other requests. Cancel the task of a
+    request to drop its lines.
     """
 
-    compute: Callable[[list[str]], list[CorrectedLine]]
-    """Corrects lines. It is called in one thread."""
-    batch_lines: int
-    """Max number of lines in a batch."""
-    delay: float
-    """Seconds that a request waits for others before its batch begins."""
-    _parts: deque[_Part] = field(default_factory=deque, init=False)
-    _has_parts: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _begin: float | None = field(default=None, init=False)
+    def __init__(self, compute: Callable[[list[str]], list[CorrectedLine]], max_lines: int) -> None:
+        self.counts: dict[str, float] = defaultdict(float)
+        self._compute, self._max_lines = compute, max_lines
+        self._waiting: deque[_Part] = deque()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="corrector")
+        self.start: float | None = None  # time at which the current batch began
 
     @property
     def waiting(self) -> int:
         """The number of requests that wait for a batch."""
-        return sum(not part.corrected.done() for part in self._parts)
-
-    @property
-    def seconds(self) -> float:
-        """The number of seconds since the current batch began."""
-        return 0.0 if self._begin is None else time.monotonic() - self._begin
+        return sum(not corrected.done() for _, corrected in self._waiting)
 
     async def correct(self, lines: list[str]) -> list[CorrectedLine]:
         """Return a corrected line for each line.
@@ -406,71 +344,55 @@ class RequestBatcher:
         Raises:
             _RequestError: if the correction of these lines raises an exception.
         """
-        corrected: list[CorrectedLine] = []
-        for start in range(0, len(lines), self.batch_lines):
-            part = _Part(
-                lines[start : start + self.batch_lines],
-                asyncio.get_running_loop().create_future(),
-            )
-            self._parts.append(part)
-            self._has_parts.set()
-            corrected += await part.corrected
-        return corrected
+        result: list[CorrectedLine] = []
+        for start in range(0, len(lines), self._max_lines):
+            corrected = asyncio.get_running_loop().create_future()
+            self._waiting.append((lines[start : start + self._max_lines], corrected))
+            if self.start is None:
+                self.start = time.monotonic()
+                self._task = asyncio.create_task(self._correct_waiting())
+            result += await corrected
+        self.counts["lines_total"] += len(lines)
+        self.counts["characters_total"] += sum(map(len, lines))
+        return result
 
-    async def run(self) -> None:
-        """Correct batches until the task of this method is canceled."""
-        with ThreadPoolExecutor(1, thread_name_prefix="corrector") as thread:
-            loop = asyncio.get_running_loop()
-            while True:
-                self._begin = None
-                await self._has_parts.wait()
-                await asyncio.sleep(self.delay)
-                batch = self._next_batch()
-                results = await loop.run_in_executor(thread, self._correct_all, batch)
-                for part, corrected in zip(batch, results, strict=True):
-                    if part.corrected.done():  # the client has disconnected
-                        continue
-                    if corrected is None:
-                        message = "The correction of this text failed."
-                        part.corrected.set_exception(_RequestError(500, message))
-                    else:
-                        part.corrected.set_result(corrected)
-
-    def _correct_all(self, batch: Sequence[_Part]) -> list[list[CorrectedLine] | None]:
-        """Return the corrected lines of each part; None for a part that cannot be corrected.
-
-        Parts that fail together are corrected one by one.
-        """
-        self._begin = time.monotonic()
-        try:
-            corrected = iter(self.compute([line for part in batch for line in part.lines]))
-            return [list(islice(corrected, len(part.lines))) for part in batch]
-        except BaseException as error:  # the exception of a panic in Rust is not an `Exception`
-            if len(batch) > 1:
-                return [
-                    None if part.corrected.done() else self._correct_all([part])[0]
-                    for part in batch
-                ]
-            logger.error("A request failed: %s", _place(error))
-            return [None]
+    async def _correct_waiting(self) -> None:
+        """Correct batches until no request waits."""
+        loop = asyncio.get_running_loop()
+        while batch := self._next_batch():
+            self.start = time.monotonic()
+            results = await loop.run_in_executor(self._thread, self._correct_batch, batch)
+            self.counts["batch_seconds_sum"] += time.monotonic() - self.start
+            self.counts["batch_seconds_count"] += 1
+            for (_, corrected), result in zip(batch, results, strict=True):
+                if corrected.done():  # the client has disconnected
+                    continue
+                if isinstance(result, _RequestError):
+                    corrected.set_exception(result)
+                else:
+                    corrected.set_result(result)
+        self.start = None
 
     def _next_batch(self) -> list[_Part]:
         """Remove parts that fit into a batch from the queue, and parts without a client."""
         batch: list[_Part] = []
         size = 0
-        while self._parts:
-            part = self._parts[0]
-            if not part.corrected.done():
-                size += len(part.lines)
-                if batch and size > self.batch_lines:
-                    return batch
-                batch.append(part)
-            self._parts.popleft()
-        self._has_parts.clear()
+        while self._waiting and size + len(self._waiting[0][0]) <= self._max_lines:
+            lines, corrected = self._waiting.popleft()
+            if not corrected.done():  # the client has not disconnected
+                batch.append((lines, corrected))
+                size += len(lines)
         return batch
 
-
-def _place(error: BaseException) -> str:
-    """Return the type and place of an exception, without its message, which can contain text."""
-    *_, frame = traceback.extract_tb(error.__traceback__)
-    return f"{type(error).__name__} in {frame.filename}:{frame.lineno}"
+    def _correct_batch(self, batch: Sequence[_Part]) -> list[list[CorrectedLine] | _RequestError]:
+        """Return the corrected lines of each part. Parts that fail together are corrected alone."""
+        try:
+            results = iter(self._compute([line for lines, _ in batch for line in lines]))
+            return [list(islice(results, len(lines))) for lines, _ in batch]
+        except BaseException as error:  # the exception of a panic in Rust is not an `Exception`
+            if len(batch) > 1:
+                return [result for part in batch for result in self._correct_batch([part])]
+            *_, frame = traceback.extract_tb(error.__traceback__)
+            place = f"{type(error).__name__} in {frame.filename}:{frame.lineno}"
+            logger.error("A request failed: %s", place)  # its message can contain text
+            return [_RequestError(500, "The correction of this text failed.")]

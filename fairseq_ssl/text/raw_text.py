@@ -11,9 +11,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from fairseq_ssl.errors import UsageError, import_optional
+from fairseq_ssl.text.english_tokenizer import tokenize_english
 from fairseq_ssl.text.tokenization import moses_tokenizer
 
-TOKENIZERS = ("spacy", "moses")
+TOKENIZERS = ("spacy", "moses", "english")
 SENTENCE_END = re.compile(r"[.!?…。！？]+")  # noqa: RUF001 - full-width punctuation of East Asia
 AFTER_SENTENCE_END = re.compile(r"[\"'”’»)\]}]+")  # noqa: RUF001
 """Quotes and brackets that belong to the sentence before them."""
@@ -77,8 +78,9 @@ class LineSegmenter:
         """Return a segmenter.
 
         Args:
-            tokenizer: ``spacy`` or ``moses``. None: each line is a sentence, and its tokens are
-                separated by spaces.
+            tokenizer: ``spacy``, ``moses`` or ``english``, which has nearly the tokens of spaCy's
+                English tokenizer, but does not need spaCy. None: each line is a sentence, and its
+                tokens are separated by spaces.
             language: language of the tokenizer.
         """
         if tokenizer is None:
@@ -86,6 +88,13 @@ class LineSegmenter:
         if tokenizer == "moses":
             tokenize = moses_tokenizer(language, escape=False)
             return cls(lambda line: _locate(line, tokenize(line).split()))
+        if tokenizer == "english":
+            if language != "en":
+                raise UsageError(
+                    f"`language` is {language!r}. The tokenizer english needs en. Set `tokenizer` "
+                    "to spacy or moses for other languages."
+                )
+            return cls(lambda line: Sentence(*tokenize_english(line)))
         spacy = import_optional("spacy", "Tokenizing raw text", "gec")
         try:
             pipeline = spacy.blank(language)

@@ -3,7 +3,8 @@
 Each call of the corrector prints its lines as JSON. A line that contains "wait" is corrected when
 the file `gate` exists in the working directory. A line that contains "fail" raises an exception,
 and one that contains "panic" an exception that is not a subclass of `Exception`. The environment
-variables IDLE_SECONDS, MAX_REQUESTS and BATCH_LINES set the fields of `ServerLimits`.
+variables CLIENT_SECONDS, MAX_CONNECTIONS, MAX_REQUESTS and BATCH_LINES set the fields of
+`ServerLimits`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,12 @@ class FakeCorrector:
 
 
 if __name__ == "__main__":
-    variables = {"idle_seconds": 1000.0, "max_requests": 100, "batch_lines": 64}
+    variables = {
+        "client_seconds": 1000.0,
+        "max_connections": 500,
+        "max_requests": 100,
+        "batch_lines": 64,
+    }
     limits: dict[str, Any] = {
         name: type(default)(os.environ.get(name.upper(), default))
         for name, default in variables.items()

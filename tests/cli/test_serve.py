@@ -24,7 +24,6 @@ from uvicorn.server import ServerState
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import CorrectedLine
 from fairseq_ssl.inference.server import (
-    RequestBatcher,
     ServerLimits,
     _connection_class,
     correction_app,
@@ -75,7 +74,6 @@ def test_text_and_lines_are_corrected(server: ServerProcess) -> None:
     answer = post(server, {"text": "He go.\r\n\nYes  but  no 😀 childs\rend\n"})
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["cache-control"] == "no-store"
     content = answer.json()
     expected = "He goes.\r\n\nYes, but  no 😀 children there\rthe end\n"
     assert content["text"] == expected
@@ -195,9 +193,9 @@ def test_huge_bodies_are_rejected_without_keeping_them(server: ServerProcess) ->
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(
             b"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            b"Content-Length: 99999999999\r\n\r\n"
+            b"Content-Length: 99999999999\r\n\r\n" + b" " * 20_000
         )
-        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")  # before the body is sent
+        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")  # before the body is complete
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 70_000)
         assert client.recv(1000).startswith(b"HTTP/1.1 400 ")
@@ -272,14 +270,19 @@ def test_too_many_requests_are_rejected_until_some_are_answered(
 
 
 PARTIAL_HEADERS = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+REQUEST_WITH_PARTIAL_BODY = (
+    b"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 20\r\n\r\n{"text": '
+)
 
 
-def test_connections_without_complete_headers_are_closed(start_server: Start) -> None:
-    server = start_server(IDLE_SECONDS="0.05")
-    for sent in (b"", b"GET /hea", PARTIAL_HEADERS):
+def test_connections_without_a_complete_request_are_closed(start_server: Start) -> None:
+    server = start_server(CLIENT_SECONDS="0.05")
+    for sent in (b"", b"GET /hea", PARTIAL_HEADERS, REQUEST_WITH_PARTIAL_BODY):
         with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
             client.sendall(sent)
             assert closed(client)
+    assert active(server) == 0
     assert server.err.read_text() == f"serving on {server.url}\n"
 
 
@@ -291,26 +294,23 @@ def closed(client: socket.socket) -> bool:
         return True
 
 
-def test_idle_connections_leave_file_descriptors_for_others(start_server: Start) -> None:
-    server = start_server(files=60)
+def test_too_many_connections_are_closed(start_server: Start) -> None:
+    server = start_server(MAX_CONNECTIONS="20")
     idle = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(90)]
-    for client in idle:
-        client.sendall(PARTIAL_HEADERS)
-    # those beyond a third of the files are rejected, or reset as the headers were not read
-    for client in idle[20:]:
-        client.settimeout(60)
-        assert read_or_reset(client).startswith((b"HTTP/1.1 503 ", b"reset"))
+    assert all(closed(client) for client in idle[20:])
     for client in idle:
         client.close()
     until(lambda: post_or_none(server) == "goes")
+
+
+def test_clients_that_use_all_file_descriptors_are_closed(start_server: Start) -> None:
+    """The server answers before the attackers close their connections, and logs nothing."""
+    server = start_server(files=60, CLIENT_SECONDS="0.5")
+    idle = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(90)]
+    for client in idle:
+        client.sendall(PARTIAL_HEADERS)
+    until(lambda: post_or_none(server) == "goes")
     assert server.err.read_text() == f"serving on {server.url}\n"
-
-
-def read_or_reset(client: socket.socket) -> bytes:
-    try:
-        return client.recv(1000)
-    except ConnectionResetError:
-        return b"reset"
 
 
 def post_or_none(server: ServerProcess) -> str | None:
@@ -329,28 +329,26 @@ class RecordedTimers:
         self.timers: list[Any] = []
 
     def call_later(self, delay: float, function: Any, *args: Any) -> Any:
-        self.timers.append((delay, partial(function, *args)))
+        if delay == CLIENT_SECONDS:
+            self.timers.append(partial(function, *args))
         return MagicMock()
 
     def create_task(self, coroutine: Any, **options: Any) -> Any:
         coroutine.close()
         return MagicMock()
 
-    def run_timers(self) -> None:
-        """Run the timers of idle connections."""
-        due, self.timers = self.timers, []
-        for delay, function in due:
-            if delay == IDLE:
-                function()
+    def run_timer(self) -> None:
+        (timer,), self.timers = self.timers, []
+        timer()
 
 
-IDLE = 1234.5
+CLIENT_SECONDS = 1234.5
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def test_only_idle_connections_are_closed() -> None:
+def test_only_connections_that_wait_for_their_client_are_closed() -> None:
     config = uvicorn.Config(correction_app(NoCorrector()), log_config=None)
-    connection_class = _connection_class(ServerLimits(idle_seconds=IDLE))
+    connection_class = _connection_class(ServerLimits(client_seconds=CLIENT_SECONDS))
     loop, transport = RecordedTimers(), MagicMock()
     transport.is_closing.return_value = False
     transport.get_write_buffer_size.return_value = 0
@@ -359,24 +357,25 @@ def test_only_idle_connections_are_closed() -> None:
         connection = connection_class(config, ServerState(), {}, _loop=loop)
         connection.connection_made(transport)
         connection.data_received(REQUEST)
-        loop.run_timers()
-        transport.abort.assert_not_called()  # the headers came in time
+        for _ in range(3):  # the answer takes time
+            loop.run_timer()
+        transport.abort.assert_not_called()
         connection.cycle.response_complete = True
         connection.on_response_complete()
         connection.data_received(REQUEST[:9])
-        loop.run_timers()
-        transport.abort.assert_called_once()  # those of the next request did not
+        loop.run_timer()
+        transport.abort.assert_called_once()  # the next request is not complete
         transport.abort.reset_mock()
         connection.data_received(REQUEST[9:])
         connection.cycle.response_complete = True
-        transport.get_write_buffer_size.return_value = 30
         connection.on_response_complete()
-        for unsent in (20, 10):
+        for unsent in (30, 20, 10):
             transport.get_write_buffer_size.return_value = unsent
-            loop.run_timers()
-            transport.abort.assert_not_called()  # the client is slow, but reads
-        loop.run_timers()
-        transport.abort.assert_called_once()  # the client does not read
+            loop.run_timer()
+        transport.abort.assert_not_called()  # the client is slow, but reads
+        connection.cycle.response_complete = False
+        loop.run_timer()
+        transport.abort.assert_called_once()  # another answer waits, but the client does not read
 
     asyncio.run(serve())
 
@@ -406,22 +405,6 @@ def is_listening(server: ServerProcess) -> bool:
 class NoCorrector:
     def correct(self, lines: Any) -> Any:
         raise NotImplementedError
-
-
-def test_a_slow_body_is_rejected() -> None:
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        await asyncio.sleep(3600)
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    app = correction_app(NoCorrector(), ServerLimits(body_seconds=0.01))
-    headers = [(b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/correct", "headers": headers}
-    asyncio.run(app(scope, receive, send))
-    assert sent[0]["status"] == 408
 
 
 async def answers_of(app: Any, use: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:
@@ -459,52 +442,38 @@ def echo(lines: list[str]) -> list[CorrectedLine]:
     return [CorrectedLine(line, line, ()) for line in lines]
 
 
-def test_a_request_waits_for_others_before_its_batch_begins() -> None:
-    calls = []
+def test_metrics(start_server: Start, clients: ThreadPoolExecutor) -> None:
+    server = start_server(MAX_REQUESTS="3")
+    first = block(server, clients)
+    others = [clients.submit(post, server, {"text": text}) for text in ("a\n😀", "fail")]
+    until(lambda: waiting(server) == 2)
+    assert post(server, {"text": "a"}).status_code == 503
+    assert metrics(server)["waiting_requests"] == 2
+    server.open_gate()
+    assert [answer.result().status_code for answer in (first, *others)] == [200, 200, 500]
+    httpx.post(f"{server.url}/correct")
+    found = metrics(server)
+    statuses = {200: 2, 415: 1, 500: 1, 503: 1}
+    for status, count in statuses.items():
+        assert found.pop(f'requests_total{{status="{status}"}}') == count
+    assert found.pop("request_seconds_sum") > found.pop("batch_seconds_sum") > 0
+    buckets = [found.pop(name) for name in [*found] if name.startswith("request_seconds_bucket")]
+    assert buckets == sorted(buckets)
+    assert buckets[-1] == found.pop("request_seconds_count") == 2
+    assert found == {
+        **{"lines_total": 3, "characters_total": 6, "waiting_requests": 0},
+        "batch_seconds_count": 2,
+    }
 
-    def compute(lines: list[str]) -> list[CorrectedLine]:
-        calls.append(lines)
-        return echo(lines)
 
-    async def correct() -> None:
-        batcher = RequestBatcher(compute, 10, delay=0.5)
-        running = asyncio.create_task(batcher.run())
-        first = asyncio.create_task(batcher.correct(["first"]))
-        for _ in range(20):  # turns of the loop, in which a batch without delay would begin
-            await asyncio.sleep(0)
-        assert await batcher.correct(["second"]) == echo(["second"])
-        assert await first == echo(["first"])
-        running.cancel()
-
-    asyncio.run(correct())
-    assert calls == [["first", "second"]]
-
-
-def test_a_failed_batch_is_repeated_without_requests_that_were_canceled() -> None:
-    calls = []
-    is_computing, is_canceled = threading.Event(), threading.Event()
-
-    def compute(lines: list[str]) -> list[CorrectedLine]:
-        calls.append(lines)
-        if len(lines) > 1:
-            is_computing.set()
-            is_canceled.wait(60)
-            raise ValueError
-        return echo(lines)
-
-    async def correct() -> None:
-        batcher = RequestBatcher(compute, 10, delay=0)
-        running = asyncio.create_task(batcher.run())
-        tasks = [asyncio.create_task(batcher.correct([line])) for line in ("kept", "gone")]
-        while not is_computing.is_set():
-            await asyncio.sleep(0.001)
-        tasks[1].cancel()
-        is_canceled.set()
-        assert await tasks[0] == echo(["kept"])
-        running.cancel()
-
-    asyncio.run(correct())
-    assert calls == [["kept", "gone"], ["kept"]]
+def metrics(server: ServerProcess) -> dict[str, float]:
+    """Return the samples of the metrics without their prefix."""
+    answer = httpx.get(f"{server.url}/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    samples = re.findall(r"^fairseq_ssl_(\S+) (\S+)$", answer.text, re.MULTILINE)
+    comments = re.findall(r"^# (HELP|TYPE) fairseq_ssl_\S+ .+$", answer.text, re.MULTILINE)
+    assert len(samples) + len(comments) == answer.text.count("\n")
+    return {name: float(value) for name, value in samples}
 
 
 def test_addresses_that_cannot_be_used() -> None:
@@ -513,3 +482,13 @@ def test_addresses_that_cannot_be_used() -> None:
         for host, port in (address, ("no such host", 0), ("a" * 64, 0)):
             with pytest.raises(UsageError, match=f"{host}.*{port}"):
                 open_listener(host, port)
+
+
+def test_answers_are_sent_without_delay() -> None:
+    with (
+        open_listener("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

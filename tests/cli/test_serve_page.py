@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from correction_picture import correct_text
 
 from tests.cli.conftest import ServerProcess
 from tests.conftest import until
@@ -49,6 +50,27 @@ class Page:
     def status(self) -> str:
         return self.texts("#status")[0]
 
+    def edits(self) -> Any:
+        return self.driver.find_elements("css selector", "#result [role=button]")
+
+    def parts(self, line: Any) -> tuple[list[Any], list[Any]]:
+        """Return the parts of a line, and those that are edits, after a check of their text."""
+        parts = self.driver.execute_script("return parts(arguments[0])", line)
+        for side, text in (("removed", line["source"]), ("added", line["text"])):
+            strings = [part if isinstance(part, str) else part[side] for part in parts]
+            assert "".join(strings) == text
+        return parts, [part for part in parts if isinstance(part, dict)]
+
+    def copied(self) -> str:
+        """Copy the result, and return it."""
+        self.driver.execute_script(
+            "navigator.clipboard.writeText = async (it) => { window.copied = it; }"
+        )
+        self.one("#copy").click()
+        until(lambda: self.status() == "Copied")
+        text: str = self.driver.execute_script("return window.copied")
+        return text
+
     def correct(self, text: str) -> None:
         """Correct a text by Ctrl+Enter."""
         self.set(text)
@@ -65,27 +87,31 @@ def page(browser: Any, server: ServerProcess) -> Iterator[Page]:
     assert not browser.get_log("browser")
 
 
-def test_edits_are_shown_and_explained(page: Page) -> None:
+def test_edits_are_shown_in_place(page: Page) -> None:
     page.correct(TEXT)
-    assert page.status() == "5 edits"
+    assert page.status() == "5 of 5 edits accepted"
     result = (
         "He gogoes.\nI am very tired 😀 but, but  see childschildren there!\n"
         "<img src=x onerror=alert(1)> the end"
     )
     assert page.texts("#result") == [result]
-    assert page.texts("#result mark del") == ["go", " very", " but", "childs"]
-    assert page.texts("#result mark ins") == ["goes", ", but", "children there", "the"]
-    rows = page.texts("#edits li")
-    assert rows[0] == "go goessubject-verb agreement (R:VERB:SVA)91%"
-    assert rows[1] == "veryunnecessary adverb (U:ADV)91%"
-    assert rows[-1] == "themissing determiner (M:DET)91%"
+    assert page.texts("#result del") == ["go", "very", "but", "childs"]
+    assert page.texts("#result ins") == ["goes", ", but", "children there", "the"]
+    labels = [edit.get_attribute("aria-label") for edit in page.edits()]
+    assert labels == [
+        "Replace “go” with “goes”: subject-verb agreement (R:VERB:SVA), probability 91%",
+        "Delete “very”: unnecessary adverb (U:ADV), probability 91%",
+        "Replace “but” with “, but”: wording (R:OTHER), probability 91%",
+        "Replace “childs” with “children there”: noun number (R:NOUN:NUM), probability 91%",
+        "Insert “the”: missing determiner (M:DET), probability 91%",
+    ]
     page.correct("Fine.")
     assert page.status() == "No edits"
     assert page.texts("#result") == ["Fine."]
-    assert not page.one("#edits").is_displayed()
+    assert not page.one("#accept").is_displayed()
 
 
-def test_unchanged_and_added_parts_are_the_corrected_text(page: Page) -> None:
+def test_removed_and_added_parts_are_the_source_and_the_corrected_text(page: Page) -> None:
     draw = random.Random(1)
     gaps = ["", " ", "  ", "\t", "\u00a0"]
     lines = [
@@ -97,46 +123,65 @@ def test_unchanged_and_added_parts_are_the_corrected_text(page: Page) -> None:
     edited = [line for line in corrected["lines"] if line["edits"]]
     assert len(edited) > 25
     for line in edited:
-        found = page.driver.execute_script("return parts(arguments[0])", line)
-        edits = [one for one in found if isinstance(one, dict)]
-        assert (
-            "".join(one if isinstance(one, str) else one["added"] for one in found)
-            == (line["text"])
-        )
-        assert [one["index"] for one in edits] == [*range(len(line["edits"]))]
-        for one, edit in zip(edits, line["edits"], strict=True):
-            assert one["removed"].strip() == edit["source"].strip()
-            assert one["added"].split() == edit["target"].split() or (
-                one["added"].replace(" ", "") == edit["target"].replace(" ", "")
-            )
+        parts, edits = page.parts(line)
+        assert [part["edit"] for part in edits] == line["edits"]
+        for part, edit in zip(edits, line["edits"], strict=True):
+            assert part["removed"].strip() == edit["source"].strip()
+            assert part["added"].replace(" ", "").strip() == edit["target"].replace(" ", "")
+    # other text changed as well
+    line = {"source": "He go now", "text": "He goes later", "edits": line["edits"][:1]}
+    line["edits"][0] |= {"start": 3, "end": 5, "source": "go", "target": "goes"}
+    parts, _ = page.parts(line)
+    assert len(parts) == 1
 
 
-def test_explanations_by_keyboard_and_mouse(page: Page) -> None:
+def test_edits_are_explained(page: Page) -> None:
     page.correct("He go.\nThe end")
     assert not page.one("#note").is_displayed()
     page.press("\ue004", at="#correct")  # Tab
     until(lambda: bool(page.one("#note").is_displayed()))
-    assert page.texts("#note") == ["subject-verb agreement (R:VERB:SVA), 91%"]
-    focused = page.driver.switch_to.active_element
-    assert focused.tag_name == "mark"
-    described = focused.get_attribute("aria-describedby")
-    assert page.texts(f"#{described}.active") == page.texts("#edits li")[:1]
-    focused.send_keys("\ue00c")  # Escape
+    explanation = "subject-verb agreement (R:VERB:SVA), probability 91%"
+    assert page.texts("#note") == [f"{explanation}\nClick or press Enter to reject it."]
+    page.edits()[0].send_keys("\ue00c")  # Escape
     assert not page.one("#note").is_displayed()
-    marks = page.driver.find_elements("css selector", "#result mark")
-    marks[1].click()
-    assert page.texts("#note") == ["missing determiner (M:DET), 91%"]
-    assert page.texts("#edits li.active") == page.texts("#edits li")[1:]
+    webdriver = pytest.importorskip("selenium.webdriver")
+    webdriver.ActionChains(page.driver).move_to_element(page.edits()[1]).perform()
+    assert page.texts("#note")[0].startswith("missing determiner (M:DET), probability 91%\n")
 
 
-def test_the_corrected_text_is_copied(page: Page) -> None:
-    page.driver.execute_script("navigator.clipboard.writeText = async (it) => { copied = it; }")
+def test_edits_are_rejected_and_accepted(page: Page) -> None:
+    def pressed() -> list[str]:
+        return [edit.get_attribute("aria-pressed") for edit in page.edits()]
+
+    page.correct(TEXT)
+    page.edits()[1].click()
+    assert pressed() == ["true", "false", "true", "true", "true"]
+    assert page.status() == "4 of 5 edits accepted"
+    assert page.copied() == CORRECTED.replace("am tired", "am very tired")
+    page.edits()[1].send_keys(" ")
+    page.edits()[3].send_keys("\ue007")  # Enter
+    assert pressed() == ["true", "true", "true", "false", "true"]
+    assert page.copied() == CORRECTED.replace("children there", "childs")
+    page.one("#reject").click()
+    assert page.status() == "0 of 5 edits accepted"
+    assert page.copied() == TEXT
+    page.one("#accept").click()
+    assert page.copied() == CORRECTED
+
+
+def test_edits_are_reached_by_the_tab_key(page: Page) -> None:
+    page.correct("He go end")
+    page.press("\ue004", at="#correct")
+    for edit in page.edits():
+        assert page.driver.switch_to.active_element == edit
+        edit.send_keys("\ue004")
+    assert page.driver.switch_to.active_element == page.one("#copy")
+
+
+def test_nothing_is_copied_before_a_correction(page: Page) -> None:
+    assert page.one("#copy").get_attribute("aria-disabled") == "true"
     page.one("#copy").click()
     assert page.status() == ""
-    page.correct(TEXT)
-    page.one("#copy").click()
-    until(lambda: page.status() == "Copied")
-    assert page.driver.execute_script("return copied") == CORRECTED
 
 
 def test_errors_are_shown(
@@ -150,7 +195,7 @@ def test_errors_are_shown(
     page.correct("a fail")
     assert page.status() == "The correction of this text failed."
     page.correct("He go")
-    assert page.status() == "1 edit"
+    assert page.status() == "1 of 1 edit accepted"
     server.stop()
     page.correct("He go")
     assert page.status() == "The server does not respond."
@@ -204,3 +249,12 @@ def test_the_page_is_self_contained(server: ServerProcess) -> None:
     assert "http" not in answer.text.replace("http-equiv", "")
     assert "innerHTML" not in answer.text
     assert httpx.head(server.url).status_code == 200
+
+
+def test_the_picture_shows_edits_in_the_browser(browser: Any) -> None:
+    correct_text(browser)
+    page = Page(browser)
+    assert page.status() == "5 of 6 edits accepted"
+    assert page.one("#note").is_displayed()
+    text = "Yesterday we went to the museum with two children. They were very excited about the old"
+    assert page.copied() == f"{text} trains."

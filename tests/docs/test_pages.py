@@ -129,6 +129,7 @@ def test_guides_name_the_extras_of_their_commands(page: Path) -> None:
 EXTRAS = {
     "train": r"fairseq-(train|generate)|fairseq_ssl\.register",
     "bert": r"--edit-init|--to huggingface|transformers import",
+    "correct": r"fairseq-ssl (correct|serve) .*onnx",
     "ctranslate2": r"--to ctranslate2|--engine ctranslate2",
     "gec": r"score errant|m2 from-(text|json)",
     "noise": r"--method learner|learner-errors|confusion-sets|--spelling",

@@ -20,10 +20,10 @@ from fairseq_ssl.checkpoints import gector
 from fairseq_ssl.checkpoints.gector import GectorModel, is_gector, read_gector, read_labels
 from fairseq_ssl.checkpoints.pretrained import of_config
 from fairseq_ssl.data.oov_dictionary import OovDictionary
-from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
+from fairseq_ssl.text.spans import Spans
 from tests import gector_models
 from tests.gector_models import LABELS, START, write_package, write_th
 
@@ -99,12 +99,11 @@ def test_logits_equal_those_of_the_encoder_and_its_heads(
     rows = [[words.bos(), *map(words.index, sentence.split(" "))] for sentence in SENTENCES]
     assert task.words is not None
     batch = task.words.batch(Spans.of([np.array(row) for row in rows]))
-    batch.first[:, 0] = int(not is_th and kind != "xlnet")
     ids = torch.from_numpy(
         Spans.of([np.array([*row, words.eos()]) for row in rows]).pad(words.pad(), False, 0, 1)
     )
     with torch.no_grad():
-        logits = tagger(ids, None, batch)
+        logits = tagger(ids)
     assert logits.errors is not None
     expected = []
     for sentence, subwords in zip(SENTENCES, batch.ids.tolist(), strict=True):
@@ -144,10 +143,11 @@ def test_thresholds_and_length_of_published_models(
 ) -> None:
     """Tiny encoders in place of the public ones, and a table of all labels in place of 5,001."""
 
-    def search(model_id: str, kind: str, **settings: Any) -> tuple[float, float, float]:
+    def search(model_id: str, kind: str, **settings: Any) -> tuple[float | None, ...]:
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         write_package(folder, kind, model_id=model_id, **settings)
         found = read_gector(folder, folder / "encoder").search
+        assert gector.read_search(folder, folder / "encoder") == found
         assert found.iterations == 5
         return found.keep_bias, found.min_confidence, found.min_sentence_confidence
 
@@ -219,8 +219,8 @@ def labels(**changed: Any) -> Change:
 
 PROBLEMS: dict[str, tuple[Change, str]] = {
     "no config": (lambda folder: (folder / "config.json").unlink(), "config.json"),
-    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "model's tokenizer"),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "pytorch_model.bin"),
+    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer.json"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has no model"),
     "damaged tokenizer": (
         lambda folder: (folder / "tokenizer.json").write_text("{}"),
         "tokenizer of .* cannot be read",

@@ -16,7 +16,7 @@ from fairseq_ssl.text.raw_text import (
     line_edits,
 )
 
-SPACY, MOSES, SPACES = (LineSegmenter.of(name) for name in ("spacy", "moses", None))
+SPACY, MOSES, ENGLISH, SPACES = map(LineSegmenter.of, ("spacy", "moses", "english", None))
 
 
 def corrected(line: str, target: str) -> str:
@@ -162,7 +162,7 @@ def tokens(segmenter: LineSegmenter, line: str) -> list[list[str]]:
     return [sentence.tokens for sentence in segmenter(line)]
 
 
-@pytest.mark.parametrize("segmenter", [SPACY, MOSES])
+@pytest.mark.parametrize("segmenter", [SPACY, MOSES, ENGLISH])
 def test_sentences_and_tokens(segmenter: LineSegmenter) -> None:
     line = ' Mr. Smith isn\'t here.  "Who is it?" he asked... Yes... no! yes yes!'
     found = tokens(segmenter, line)
@@ -188,3 +188,5 @@ def test_tokens_of_special_lines() -> None:
 def test_languages_without_a_tokenizer() -> None:
     with pytest.raises(UsageError, match="xx-none"):
         LineSegmenter.of("spacy", "xx-none")
+    with pytest.raises(UsageError, match="tokenizer english needs en"):
+        LineSegmenter.of("english", "de")
