@@ -73,8 +73,8 @@ class Gector:
                 batch_size=batch,
             )
         return [
-            Correction(text, *record)
-            for text, *record in zip(
+            Correction(text, margin, length, rounds)
+            for text, margin, length, rounds in zip(
                 texts, recorder.margins, recorder.lengths, recorder.rounds, strict=True
             )
         ]

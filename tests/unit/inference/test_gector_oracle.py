@@ -21,14 +21,12 @@ FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "gector"
 ORACLE: dict[str, Any] = json.loads((FIXTURE / "oracle.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.xfail(reason="correct does not load GECToR models yet", raises=TypeError)
 @pytest.mark.parametrize("setting", [0, 1, 2])
 @pytest.mark.parametrize("name", ORACLE["models"])
 def test_corrected_text_is_that_of_gector(name: str, setting: int) -> None:
     run = ORACLE["models"][name][setting]
     corrector = Corrector.from_pretrained(
         FIXTURE / name,
-        encoder=FIXTURE / name / "encoder",
         tokenizer="none",
         keep_bias=run["keep_confidence"],
         min_confidence=run["min_error_prob"],
