@@ -11,7 +11,7 @@ tokenize, subwords, rerank, report and others. The extras add:
 | ctranslate2 | back-translation by CTranslate2; export to it needs train                     |
 | gec         | ERRANT's types of edits, by spaCy                                             |
 | noise       | verb forms, spell checkers and learner errors                                 |
-| onnx        | edit taggers in ONNX format; export to it needs train                          |
+| onnx        | export of edit taggers to ONNX; needs train                                   |
 | plot        | figures                                                                       |
 | ray         | jobs on a Ray cluster                                                         |
 | rouge       | ROUGE                                                                         |

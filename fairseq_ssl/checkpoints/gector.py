@@ -153,9 +153,7 @@ def is_gector(path: Path) -> bool:
         return path.suffix == ".th"
     config = path / CONFIG
     settings = read_settings(config) if config.is_file() else {}
-    labels = settings.get("label2id")
-    is_package = isinstance(labels, dict) and "$KEEP" in labels and "model_id" in settings
-    return is_package or any(path.glob("*.th"))
+    return settings.keys() >= {"label2id", "model_id"} or any(path.glob("*.th"))
 
 
 def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,10 +19,15 @@ from fairseq_ssl.criterions.criterion import (
     register_criterion,
     totals,
 )
+from fairseq_ssl.data.edit_dataset import padded_sentences
+from fairseq_ssl.edits.application import EditApplier, choose_edits
 from fairseq_ssl.edits.coverage import BETA_SQUARED
+from fairseq_ssl.edits.decoding import DEFAULT
 from fairseq_ssl.edits.dictionary import KEEP_ID
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.modules.edit_layers import edit_probabilities, top_edits
 from fairseq_ssl.options import option
+from fairseq_ssl.text.spans import Spans
 
 BLOCKS = {"cpu": 2**20, "cuda": 2**24}
 """Number of scores in a block of the cross-entropy, by device type: 4 MB on a CPU, in its cache."""
@@ -93,9 +99,32 @@ class EditCrossEntropy(Criterion):
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
             "sample_size": sample_size,
-            **_count_matches(edits.detach().argmax(-1), labels, lengths),
+            **_count_matches(self._chosen(model, logits, sample, lengths), labels, lengths),
         }
         return loss, sample_size, log
+
+    @cached_property
+    def _applier(self) -> EditApplier:
+        return EditApplier(self.task.edits, self.task.source_dictionary)
+
+    def _chosen(
+        self, model: Any, logits: Sequence[Any], sample: dict[str, Any], lengths: Tensor
+    ) -> Tensor:
+        """Return the edits that decoding chooses in the first round, with its default options.
+
+        In training they are the most probable edits, also those that cannot change their token,
+        which need no transfer from a GPU.
+        """
+        if model.training:
+            edits: Tensor = logits[0]
+            return edits.detach().argmax(-1)
+        source = sample["net_input"]
+        text = padded_sentences(source["src_tokens"], source["src_lengths"])
+        if "positions" in sample:
+            text = Spans(text.ids[sample["positions"].cpu().numpy()], lengths.cpu().numpy() - 1)
+        scores = top_edits(*edit_probabilities(*logits))
+        chosen = choose_edits(self._applier.candidates(scores, text, 0), text.starts, DEFAULT)
+        return torch.from_numpy(chosen.labels).to(lengths.device)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fairseq_ssl.edits.application import TopEdits
-from fairseq_ssl.edits.dictionary import KEEP_ID
-from fairseq_ssl.edits.engine import TOP, TaggerEngine, pad_sentences
+from fairseq_ssl.edits.engine import TaggerEngine, pad_sentences
 from fairseq_ssl.edits.windows import WindowBatch
+from fairseq_ssl.modules.edit_layers import edit_probabilities, top_edits
 from fairseq_ssl.text.spans import Ids, Spans
 
 
 class TorchEngine(TaggerEngine):
     """Scores of edit taggers of fairseq.
 
-    The error probability is the output of the detection head. Without such a head, it is 1 minus
-    the probability of keep.
+    The error probability is the output of the detection head or, without it, 1 minus the
+    probability of keep.
     """
 
     def __init__(
@@ -45,15 +44,7 @@ class TorchEngine(TaggerEngine):
     @torch.no_grad()
     def score(self, batch: WindowBatch) -> TopEdits:
         """Return the scores of the used positions of windows."""
-        edits, errors = self.probabilities(batch.text, batch.used_positions)
-        kept = edits[:, KEEP_ID].clone()
-        edits[:, KEEP_ID] = -torch.inf
-        top = edits.topk(min(TOP, edits.size(1) - 1))
-        # one tensor, for one transfer from a GPU
-        columns = torch.cat([torch.stack([kept, errors], 1), top.values, top.indices.float()], 1)
-        kept, errors, *best = columns.cpu().numpy().T
-        probabilities, labels = np.split(np.stack(best, 1), 2, axis=1)
-        return TopEdits(kept, errors, labels.astype(np.int64), probabilities)
+        return top_edits(*self.probabilities(batch.text, batch.used_positions))
 
     def probabilities(self, text: Spans, positions: Ids | None = None) -> list[Tensor]:
         """Return the probabilities of edits [positions, labels] and errors [positions], in float32.
@@ -72,9 +63,5 @@ class TorchEngine(TaggerEngine):
     ) -> tuple[Tensor, Tensor]:
         """Return the probabilities of the edits, and of any edit."""
         logits = model(src_tokens=tokens, src_lengths=lengths)
-        scores, errors = logits.edits, logits.errors
-        if which is not None:
-            scores = scores[which]
-            errors = None if errors is None else errors[which]
-        edits = scores.softmax(-1, dtype=torch.float32)
-        return edits, 1 - edits[:, KEEP_ID] if errors is None else errors.float().sigmoid()
+        parts = (part if part is None or which is None else part[which] for part in logits)
+        return edit_probabilities(*parts)

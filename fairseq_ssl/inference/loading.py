@@ -157,8 +157,8 @@ def load_gector(paths: Sequence[str | Path], encoder: Path | None, device: str =
     )
     task = EditLabelingTask(options, OovDictionary(), read_labels(Path(paths[0])).edits)
     models = []
-    for path in paths:
-        if read_labels(Path(path)).edits != task.edits:
+    for number, path in enumerate(paths):
+        if number and read_labels(Path(path)).edits != task.edits:
             raise DataError(
                 f"The labels of {paths[0]} and {path} differ. The models of an ensemble must have "
                 "the same labels."

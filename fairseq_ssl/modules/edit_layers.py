@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairseq_ssl.edits.application import TopEdits
+from fairseq_ssl.edits.dictionary import KEEP_ID
+from fairseq_ssl.edits.engine import TOP
 from fairseq_ssl.modules.attention import KeysValues, attend_from_units
 from fairseq_ssl.modules.functional import INIT_STD, Rows, init_bert_weights, weight_version
 
@@ -79,6 +83,34 @@ class EditLogits(NamedTuple):
     """[positions, labels], logits of the edits."""
     errors: Tensor | None
     """[positions], logits of the error detection head. None without such a head."""
+
+
+def edit_probabilities(edits: Tensor, errors: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the probabilities of edits [positions, labels] and errors [positions], in float32.
+
+    Without logits of errors, the probability of an error is 1 minus that of keep.
+    """
+    probabilities = edits.softmax(-1, dtype=torch.float32)
+    if errors is None:
+        return probabilities, 1 - probabilities[:, KEEP_ID]
+    return probabilities, errors.float().sigmoid()
+
+
+def top_edits(edits: Tensor, errors: Tensor) -> TopEdits:
+    """Return the most probable edits at each position. `edits` is changed in place.
+
+    Args:
+        edits: [positions, labels], probabilities.
+        errors: [positions], probabilities that there is an edit.
+    """
+    kept = edits[:, KEEP_ID].clone()
+    edits[:, KEEP_ID] = -torch.inf
+    top = edits.topk(min(TOP, edits.size(1) - 1))
+    # one tensor, for one transfer from a GPU
+    columns = torch.cat([torch.stack([kept, errors], 1), top.values, top.indices.float()], 1)
+    kept_array, error_array, *best = columns.cpu().numpy().T
+    probabilities, labels = np.split(np.stack(best, 1), 2, axis=1)
+    return TopEdits(kept_array, error_array, labels.astype(np.int64), probabilities)
 
 
 class EditLayer(nn.Module):

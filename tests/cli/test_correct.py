@@ -21,6 +21,7 @@ from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.cli.killing import kill
 from tests.cli.rewriting import refused, set_block
+from tests.conftest import Run
 from tests.plugin.edit_corpus import trained, write_corpus
 from tests.unit.metrics.small_pipeline import small_pipeline
 
@@ -323,24 +324,22 @@ def test_edits_are_explained_by_errant(folder: Path, model: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_onnx_models_make_the_same_corrections(folder: Path, corpus: Path, model: Path) -> None:
+def test_onnx_models_make_the_same_corrections_without_torch(
+    folder: Path, corpus: Path, model: Path, run: Run
+) -> None:
     pytest.importorskip("onnxruntime")
     for kind in ("float32", "int8"):
         export = ["export", str(model), "--to", "onnx", "-o", kind, "--quantization", kind]
         assert main([*export, "--data-dir", str(corpus / "bin")]) == 0
         assert correct(Path(kind), "text", "-o", f"{kind}.out") == 0
         assert Path(f"{kind}.out").read_text() == UPPER
-    words = [
-        "correct",
-        "text",
-        "--jobs",
-        "1",
-        "--model",
-        "int8",
-        "float32",
-        "--jobs",
-        "1",
-    ]
+    program = (
+        "import sys; from fairseq_ssl.cli.main import main; main(sys.argv[1:]); "
+        "assert not {'torch', 'fairseq', 'transformers', 'spacy', 'onnx'} & {*sys.modules}"
+    )
+    run("python", "-c", program, "correct", "text", "--model", "int8", "--jobs", "1", "-o", "light")
+    assert Path("light").read_text() == UPPER
+    words = ["correct", "text", "--jobs", "1", "--model", "int8", "float32"]
     assert main([*words, "--weights", "2,1", "--iterations", "1", "-o", "both"]) == 0
     assert Path("both").read_text() == UPPER
     Path("source").write_text("the cats see it\n")

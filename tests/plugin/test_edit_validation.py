@@ -19,6 +19,7 @@ from tests.conftest import PACKAGE
 from tests.learning.learner_sentences import sentence, with_errors
 from tests.plugin.edit_corpus import binarize
 from tests.plugin.runs import parsed
+from tests.unit.edits.plain_edits import is_possible
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
@@ -86,7 +87,11 @@ def by_hand(model: Any, task: Any, corpus: Path) -> dict[str, float]:
             rows, errors = engine.probabilities(window.text, window.used_positions)
             for row, error in zip(rows, errors.tolist(), strict=True):
                 label = gold[len(predicted)]
-                predicted.append(int(row.argmax()))
+                token = line.split()[len(predicted) - 1] if predicted else None
+                possible = (
+                    at for at in row.argsort(descending=True) if is_possible(edits, at, token)
+                )
+                predicted.append(int(next(possible)))
                 sums["loss"] -= (1.0 if label else 0.4) * math.log(row[label])
                 sums["loss"] -= math.log(error if label else 1 - error)
         pairs = list(zip(predicted, gold, strict=True))

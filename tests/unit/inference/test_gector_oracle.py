@@ -1,0 +1,36 @@
+"""GECToR models correct text as the package gector does.
+
+scripts/gector/make_fixture.py writes the models and the expected text.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fairseq_ssl
+
+pytest.importorskip("transformers")
+fairseq_ssl.register()
+from fairseq_ssl.inference import Corrector  # noqa: E402
+
+FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "gector"
+ORACLE: dict[str, Any] = json.loads((FIXTURE / "oracle.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("setting", [0, 1, 2])
+@pytest.mark.parametrize("name", ORACLE["models"])
+def test_corrected_text_is_that_of_gector(name: str, setting: int) -> None:
+    run = ORACLE["models"][name][setting]
+    corrector = Corrector.from_pretrained(
+        FIXTURE / name,
+        tokenizer="none",
+        keep_bias=run["keep_confidence"],
+        min_confidence=run["min_error_prob"],
+        min_sentence_confidence=run["min_error_prob"],
+    )
+    corrected = [line.text for line in corrector.correct(ORACLE["sentences"])]
+    assert corrected == run["corrected"]
