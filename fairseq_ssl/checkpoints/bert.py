@@ -172,8 +172,9 @@ def check_bert_settings(config: dict[str, Any], path: Path) -> None:
             config[name] = default
     integers = {*FLAGS, "max_position_embeddings", "vocab_size", "type_vocab_size", "pad_token_id"}
     for name in sorted(integers):
-        if not isinstance(config.get(name), int):
-            raise DataError(f"{path}: {name} is {config.get(name)!r}; expected a number.")
+        value, low = config.get(name), int(name != "pad_token_id")
+        if not isinstance(value, int) or value < low:
+            raise DataError(f"{path}: {name} is {value!r}; expected a number of {low} or more.")
     for name in FIXED:
         if config[name] != DEFAULTS[name]:
             raise ConfigurationError(

@@ -266,6 +266,7 @@ PROBLEMS: dict[str, tuple[Change, str]] = {
     "other dimension": (other_encoder("bert", hidden_size=4), "against"),
     "other vocabulary": (other_encoder("bert", vocab_size=3), "word_embeddings.weight"),
     "other kind": (other_encoder("deberta"), "deberta: only one"),
+    "no token types": (other_encoder("bert", type_vocab_size=0), "type_vocab_size is 0"),
     "other activation": (other_encoder("bert", hidden_act="relu"), "hidden_act is 'relu'"),
     "infinite weight": (
         change_weights(lambda state: state["d_proj_layer.bias"].fill_(torch.inf)),
