@@ -38,6 +38,7 @@ READS = re.compile(
 MODULES = {
     "checkpoints/ensembles": "the first two bytes",
     "checkpoints/files": "test_readers, tests/plugin/test_hostile_checkpoints.py",
+    "checkpoints/gector": "tests/unit/checkpoints/test_gector.py",
     "checkpoints/model_folder": "tests/unit/inference/test_onnx_folder.py",
     "checkpoints/onnx_folder": "tests/unit/inference/test_onnx_folder.py",
     "checkpoints/stored_options": "tests/unit/checkpoints/test_stored_options.py",
