@@ -47,42 +47,28 @@ FULL_TABLE = 5001
 """Number of labels of the published models, without padding."""
 ORGANIZATIONS = ("", "google-bert", "FacebookAI", "xlnet", "microsoft")
 """Owners of the public encoders on the Hugging Face hub, and none for their former names."""
-SIZES = {
-    "base": (768, 12, 12, 3072),
-    "large": (1024, 24, 16, 4096),
-}
+SIZES = {"base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
 """Dimension, layers, attention heads and feed-forward dimension of the public encoders."""
 SIZE_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 XLNET_NAMES = ("d_model", "n_layer", "n_head", "d_inner")
-SETTINGS: dict[str, dict[str, Any]] = {
-    "bert": {
-        "vocab_size": 28996,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 2,
-        "layer_norm_eps": 1e-12,
-        "pad_token_id": 0,
-    },
-    "roberta": {
-        "vocab_size": 50265,
-        "max_position_embeddings": 514,
-        "type_vocab_size": 1,
-        "layer_norm_eps": 1e-5,
-        "pad_token_id": 1,
-    },
-    "xlnet": {"vocab_size": 32000, "layer_norm_eps": 1e-12, "pad_token_id": 5},
-    "deberta": {
-        "vocab_size": 50265,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 0,
-        "layer_norm_eps": 1e-7,
-        "pad_token_id": 0,
-        "relative_attention": True,
-        "max_relative_positions": -1,
-        "position_biased_input": False,
-        "pos_att_type": ["c2p", "p2c"],
-    },
+SETTING_NAMES = (
+    *("vocab_size", "max_position_embeddings", "type_vocab_size"),
+    *("layer_norm_eps", "pad_token_id"),
+)
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "bert": (28996, 512, 2, 1e-12, 0),
+    "roberta": (50265, 514, 1, 1e-5, 1),
+    "xlnet": (32000, None, None, 1e-12, 5),
+    "deberta": (50265, 512, 0, 1e-7, 0),
 }
-"""Other settings of the public encoders by model type."""
+"""Other settings of the public encoders by model type. None: the model type lacks the setting."""
+DEBERTA = {
+    "relative_attention": True,
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+    "pos_att_type": ["c2p", "p2c"],
+}
+"""More settings of DeBERTa."""
 ENCODERS = {
     "bert-base-cased": (0.4, 0.5),
     "bert-large-cased": (0.5, 0.0),
@@ -170,7 +156,7 @@ def is_gector(path: Path) -> bool:
     return settings.keys() >= {"label2id", "model_id"} or any(path.glob("*.th"))
 
 
-def read_gector(path: Path, encoder: Path | None = None, verbs: Path | None = None) -> GectorModel:
+def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:
     """Read a GECToR model.
 
     Args:
@@ -178,13 +164,12 @@ def read_gector(path: Path, encoder: Path | None = None, verbs: Path | None = No
         encoder: folder of the encoder with which the model was trained, whose weights are not read
             (default: the folder `encoder` of the model). Without it, the sizes of the encoders in
             `ENCODERS` are known. A file `.th` needs it.
-        verbs: table of verb forms, as in `read_labels`.
 
     Raises:
         DataError: if a file is missing, damaged or does not match the other files.
     """
     files = _Files.read(path, encoder)
-    edits, rows = read_labels(path, verbs)
+    edits, rows = read_labels(path)
     config = files.config
     state = _read_state(files.weights)
     subwords = len(state[_word_embeddings(state)])
@@ -205,24 +190,14 @@ def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
     return _Files.read(path, encoder).search(len(read_labels(path).rows))
 
 
-def read_labels(path: Path, verbs: Path | None = None) -> LabelTable:
-    """Read the label table of a GECToR model.
+def read_labels(path: Path) -> LabelTable:
+    """Read the label table of a GECToR model, with the verb forms in verb-form-vocab.txt.
 
-    Args:
-        path: folder of the model, or a file `.th`.
-        verbs: table of verb forms (default: verb-form-vocab.txt in the folder of the model; if it
-            does not exist, verbs have the forms of lemminflect).
+    Without this file in the folder of the model, verbs have the forms of lemminflect.
     """
-    if not is_gector(path):
-        raise DataError(
-            f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
-            "fairseq-ssl export --to onnx, or a GECToR model, which has the settings model_id and "
-            "label2id in config.json, or a file .th."
-        )
     file = _th_file(path)
     folder = path if file is None else file.parent
-    if verbs is None and (folder / VERB_FORMS).is_file():
-        verbs = folder / VERB_FORMS
+    verbs = folder / VERB_FORMS if (folder / VERB_FORMS).is_file() else None
     if file is None:
         where = folder / CONFIG
         return label_table(_package_labels(read_config(folder), where), where, verbs)
@@ -339,12 +314,12 @@ class _Files:
             if self.is_authors:  # which were trained without the encoder's symbols
                 before, after = [], []
             before += tokenizer.encode(START, add_special_tokens=False).ids
-            symbols = {"before": before, "after": after} if after else {"before": before}
             tokenizer.post_processor = library.processors.TemplateProcessing(
-                single=["before", "$A", *(["after"] if after else [])],
+                single=["before", "$A", "after"] if after else ["before", "$A"],
                 special_tokens=[
                     {"id": name, "ids": ids, "tokens": list(map(tokenizer.id_to_token, ids))}
-                    for name, ids in symbols.items()
+                    for name, ids in (("before", before), ("after", after))
+                    if ids
                 ],
             )
             with_start: str = tokenizer.to_str()
@@ -389,7 +364,9 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
         )
     kind, size, *_ = name.split("-")
     names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
-    return {"model_type": kind, **dict(zip(names, SIZES[size], strict=True)), **SETTINGS[kind]}
+    values = zip((*names, *SETTING_NAMES), SIZES[size] + SETTINGS[kind], strict=True)
+    config = {name: value for name, value in values if value is not None}
+    return {"model_type": kind, **config, **(DEBERTA if kind == "deberta" else {})}
 
 
 def _read_state(files: Sequence[Path]) -> dict[str, Tensor]:

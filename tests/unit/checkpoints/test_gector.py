@@ -21,6 +21,7 @@ from fairseq_ssl.checkpoints.gector import GectorModel, is_gector, read_gector, 
 from fairseq_ssl.checkpoints.pretrained import of_config
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.decoding import CorrectionSearch
+from fairseq_ssl.edits.subwords import WordTokenizer
 from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
 from fairseq_ssl.text.spans import Spans
@@ -114,6 +115,28 @@ def test_logits_equal_those_of_the_encoder_and_its_heads(
     torch.testing.assert_close(logits.edits, labels[:, list(model.rows)], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(logits.errors.sigmoid(), errors, atol=1e-4, rtol=1e-4)
     assert (labels.std(0) > 0.1).all()
+
+
+def test_symbols_around_the_words(tmp_path: Path) -> None:
+    """The package's format for a model of the authors has a row for $START even if it is unused."""
+
+    def symbols(name: str) -> str:
+        tokenizer = WordTokenizer(read_gector(tmp_path / name).encoder.tokenizer)
+        names = tokenizer.symbols(tokenizer.size)
+        start, end = ([names[row] for row in rows] for rows in (tokenizer.start, tokenizer.end))
+        start[tokenizer.start_index] += "!"
+        return " ".join([*start, "|", *end])
+
+    write_package(tmp_path / "package", "bert")
+    write_package(tmp_path / "xlnet", "xlnet")
+    write_package(tmp_path / "official", "bert", is_official_model=True)
+    write_th(tmp_path / "th", "roberta", has_start=True)
+    assert symbols("package") == "[CLS] $START! | [SEP]"
+    assert symbols("xlnet") == "$START! | <sep> <cls>"
+    assert symbols("official") == "$START! |"
+    assert symbols("th") == "$START! |"
+    shutil.copy(tmp_path / "official/encoder/tokenizer.json", tmp_path / "official")
+    assert symbols("official") == "$! S ##T ##A ##R ##T |"
 
 
 COUNTS = {
