@@ -51,7 +51,6 @@ def run(args: argparse.Namespace) -> None:
         config = corrector_config(args, device=device)
         fairseq_ssl.register()
         app = correction_app(Corrector(config), limits)
-        listener.listen()
         host, port = listener.getsockname()[:2]
         print_lines(f"serving on http://{f'[{host}]' if ':' in host else host}:{port}")
         run_app(app, listener, limits)

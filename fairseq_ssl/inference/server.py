@@ -101,8 +101,9 @@ def open_listener(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
     except (OSError, OverflowError, UnicodeError) as error:  # a wrong port, a long name
+        reason = str(getattr(error, "strerror", None) or error).rstrip(".")
         raise UsageError(
-            f"The server cannot listen on {host}, port {port}: {error}. Change `host` or `port`."
+            f"The server cannot listen on {host}, port {port}: {reason}. Change `host` or `port`."
         ) from None
     # The body of an answer is sent without waiting up to 40 ms until its headers are acknowledged.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
