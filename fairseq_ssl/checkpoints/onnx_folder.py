@@ -142,7 +142,7 @@ def _check_model(path: Path) -> None:
                 raise FormatError(f"{MODEL} has functions or training information")
             if number == GRAPH:
                 _check_graph(part, path)
-    except (IndexError, KeyError, TypeError):
+    except (LookupError, TypeError):
         raise FormatError(f"{MODEL} is damaged") from None
 
 
@@ -187,7 +187,7 @@ def _check_tensor(tensor: Any, path: Path) -> None:
 def _fields(message: Any) -> Iterator[tuple[int, Any]]:
     """Yield the number and the content of each field of a message of protobuf.
 
-    Raise IndexError, KeyError or TypeError for a damaged message.
+    Raise LookupError or TypeError for a damaged message.
     """
     at = 0
     while at < len(message):

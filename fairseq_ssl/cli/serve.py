@@ -56,7 +56,6 @@ def run(args: argparse.Namespace) -> None:
         config = corrector_config(args, device=device)
         register(config)
         app = correction_app(Corrector(config), limits)
-        listener.listen()
         host, port = listener.getsockname()[:2]
         print_lines(f"serving on http://{f'[{host}]' if ':' in host else host}:{port}")
         run_app(app, listener, limits)

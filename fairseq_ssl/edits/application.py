@@ -185,9 +185,7 @@ class EditApplier:
         key = label, word
         if key not in self._transformed:
             number = label - self.edits.first_transform
-            transform, text = self.edits.transforms.table[number], self.words[word]
-            is_spared = text in self.edits.transforms.spared[number]
-            changed = None if is_spared else transform(text)
+            changed = self.edits.transforms.apply(number, self.words[word])
             self._transformed[key] = (
                 None if changed is None else [self.words.index(part) for part in changed.split(" ")]
             )

@@ -260,6 +260,13 @@ The past tense and the participles of all verbs thereby have the same label. The
 nouns and verbs stays a suffix, because only the context distinguishes "books" (noun) from "books"
 (verb).
 """
+FORMS_OF_ENDINGS = {
+    **dict.fromkeys(("", "e", "y"), (("number", "singular"), ("verb", "VB"))),
+    **dict.fromkeys(("s", "es", "ies"), (("number", "plural"), ("verb", "VBZ"))),
+    **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
+    "ing": (("verb", "VBG"),),
+}
+"""Transforms of nouns and verbs to the form that has an ending in regular nouns and verbs."""
 MAX_WORDS = 200_000
 """Max number of words in the cache of `Transforms`."""
 
@@ -311,6 +318,33 @@ class Transforms:
             table += map(MergeTransform, MERGES)
         spared += [frozenset()] * (len(table) - len(spared))
         return cls(tuple(table), tuple(spared))
+
+    def apply(self, number: int, word: str) -> str | None:
+        """Return the word that the transform with an index changes `word` to, or None.
+
+        If a suffix transform makes a word that the dictionary of lemminflect does not have, such as
+        "childs", a transform of the table to the same form of nouns or verbs replaces it. This
+        makes "children".
+        """
+        if word in self.spared[number]:
+            return None
+        transform = self.table[number]
+        changed = transform(word)
+        if changed is None or not isinstance(transform, SuffixTransform):
+            return changed
+        forms = self._forms(word, transform)
+        if not forms:
+            return changed
+        is_word = _inflection().is_word
+        return next((form for form in [changed, *forms] if is_word(form.lower())), changed)
+
+    def _forms(self, word: str, transform: SuffixTransform) -> list[str]:
+        """Return the forms of `word` with which the table can replace a suffix transform."""
+        before, after = map(FORMS_OF_ENDINGS.get, (transform.off, transform.on))
+        if before is None or after is None or before == after:
+            return []
+        forms = (other(word) for other in self.table if (other.kind, other.argument) in after)
+        return [form for form in forms if form is not None]
 
     def match(self, word: str, other: str) -> int | None:
         """Return the index of the first transform that changes `word` to `other`, or None.

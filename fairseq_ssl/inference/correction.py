@@ -543,8 +543,9 @@ class _CorrectionJob(TextJob):
             "block": text.size,
             "version": __version__,
         }
-        if counts := config.spelling:
-            self.params["spelling"] = [str(counts), *file_fingerprint(counts)]
+        for name in ("spelling", "encoder"):
+            if path := getattr(config, name):
+                self.params[name] = [str(path), *file_fingerprint(path)]
 
     def signature(self) -> Signature:
         """Return a signature with the parameters of the output and the counts of all lines."""
@@ -558,7 +559,7 @@ class _CorrectionJob(TextJob):
         if own.weights:
             parameters["weights"] = ",".join(map(str, own.weights))
         parameters |= changed_options(
-            own, "models", "data_dir", "spelling", "device", "threads", *parameters
+            own, "models", "data_dir", "spelling", "encoder", "device", "threads", *parameters
         )
         if own.spelling:
             parameters["spelling_digest"] = content_digest(own.spelling)
@@ -570,5 +571,6 @@ class _CorrectionJob(TextJob):
         """Return the function of a block."""
         _corrector.cache_clear()  # an earlier call could have loaded a file that changed
         compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
-        files = fingerprints(*self.config.models, self.config.spelling, self.config.data_dir)
-        return BlockCorrector(self.config, self.format_line, compressed, self.text.path, files)
+        own = self.config
+        files = fingerprints(*own.models, own.spelling, own.encoder, own.data_dir)
+        return BlockCorrector(own, self.format_line, compressed, self.text.path, files)

@@ -42,9 +42,6 @@ __all__ = ["ServerLimits", "correction_app", "open_listener", "run_app"]
 PURPOSE, EXTRA = "The correction server", "serve"
 PREFIX = "fairseq_ssl_"
 LINE_END = re.compile(r"(\r\n|\n|\r)")
-EXPECTED = 'Expected an object with the string "text" or the list of strings "lines".'
-STOP_SECONDS = 30
-"""Seconds that running requests have to end after SIGTERM or Ctrl-C."""
 METRICS = (
     ("requests_total", "counter", "Requests of /correct that ended, by status."),
     ("lines_total", "counter", "Corrected lines."),
@@ -101,8 +98,9 @@ def open_listener(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
     except (OSError, OverflowError, UnicodeError) as error:  # a wrong port, a long name
+        reason = str(getattr(error, "strerror", None) or error).rstrip(".")
         raise UsageError(
-            f"The server cannot listen on {host}, port {port}: {error}. Change `host` or `port`."
+            f"The server cannot listen on {host}, port {port}: {reason}. Change `host` or `port`."
         ) from None
     # The body of an answer is sent without waiting up to 40 ms until its headers are acknowledged.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -110,7 +108,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C. Running requests are completed.
+    """Serve until SIGTERM or Ctrl-C. Running requests have 30 seconds to end.
 
     Args:
         app: the application.
@@ -128,7 +126,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
         http=_connection_class(limits or ServerLimits()),
         log_config=None,
         log_level=logging.CRITICAL,  # other messages contain text of a request
-        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_graceful_shutdown=30,
     )
     # uvicorn raises the signal that stopped it again. SIGTERM would end the process with an error.
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -224,10 +222,9 @@ class _Endpoints:
 
         start = self._batcher.start
         if start is not None and time.monotonic() - start > self._limits.batch_seconds:
-            error = {"error": "A correction does not end. Restart the server."}
-            return JSONResponse(error, 503)
-        counts = {"active": self._active, "waiting": self._batcher.waiting}
-        return JSONResponse({"status": "ok", **counts})
+            return JSONResponse({"error": "A correction does not end. Restart the server."}, 503)
+        waiting = self._batcher.waiting
+        return JSONResponse({"status": "ok", "active": self._active, "waiting": waiting})
 
     async def metrics(self, request: Request) -> Response:
         """Return the metrics in Prometheus' text format."""
@@ -310,7 +307,8 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
             if any(map(LINE_END.search, lines)):
                 raise _RequestError(400, 'A string of "lines" has several lines. Expected one.')
         case _:
-            raise _RequestError(400, EXPECTED)
+            expected = 'the string "text" or the list of strings "lines"'
+            raise _RequestError(400, f"Expected an object with {expected}.")
     length = sum(map(len, lines)) + len(lines) - 1
     if length > max_length:
         message = f"The text has {length:,} characters. Expected up to {max_length:,}."

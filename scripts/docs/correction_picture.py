@@ -75,7 +75,9 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=PICTURE)
-    parser.add_argument("--width", type=int, default=1200, help="in CSS pixels")
+    parser.add_argument(
+        "--width", type=int, default=1200, help="width in CSS pixels (default: %(default)s)"
+    )
     parser.add_argument("--scheme", choices=("light", "dark"), default="light")
     args = parser.parse_args()
     options = webdriver.ChromeOptions()

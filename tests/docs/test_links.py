@@ -81,8 +81,7 @@ def read_page(name: str) -> str | None:
     if name in generated():
         page = generated()[name]
         return page if isinstance(page, str) else ""
-    path = ROOT / "docs" / name
-    return path.read_text(encoding="utf-8") if path.exists() else None
+    return read_file(f"docs/{name}")
 
 
 @pytest.mark.parametrize("name", [str(page.relative_to(ROOT)) for page in REPOSITORY])

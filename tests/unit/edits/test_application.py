@@ -175,7 +175,11 @@ def plainly_edited(sentence: list[str], labels: list[int]) -> list[str]:
     places = []
     for word, number in zip(["", *sentence], labels, strict=True):
         label = EDITS.labels[number]
-        result += [token for token in label.edited(word) if token] if not label.merge else [word]
+        if label.transform:
+            changed = EDITS.transforms.apply(number - EDITS.first_transform, word)
+            result += changed.split(" ") if changed else []
+        else:
+            result += [token for token in label.edited(word) if token]
         if label.merge:
             places.append((len(result), label.merge))
     removed = 0

@@ -206,6 +206,39 @@ def test_functions_of_gector_labels(row: str) -> None:
     assert name not in EVERY.names
 
 
+APPLIED = """
+child SUFFIX_+s children childs
+Try SUFFIX_+s Tries Trys
+go SUFFIX_+es goes goes
+wants SUFFIX_-s+ing wanting wanting
+wants SUFFIX_+d wanted wantsd
+go SUFFIX_+ed went goed
+activities SUFFIX_-s activity activitie
+studied SUFFIX_-ed study studi
+run SUFFIX_+ing running runing
+zorg SUFFIX_+s zorgs zorgs
+child SUFFIX_+al childal childal
+a SUFFIX_+s - -
+go VERB_VBD went -
+"""
+
+
+@pytest.mark.parametrize("row", APPLIED.strip().splitlines())
+def test_suffixes_make_known_words(row: str) -> None:
+    """The last column has the words of a table without the forms of nouns and verbs."""
+    word, name, *expected = row.split()
+    suffixes = EditDictionary.of_counts({}, 0, 2, Transforms.of(english_suffixes()))
+    for dictionary, changed in zip([EVERY, suffixes], expected, strict=True):
+        if name in dictionary.names:
+            number = dictionary.names.index(name) - dictionary.first_transform
+            assert (dictionary.transforms.apply(number, word) or "-") == changed
+
+
+def test_labels_of_irregular_forms_are_not_those_of_suffixes() -> None:
+    assert extract("child", "children", EVERY) == ["KEEP", "NUMBER_plural"]
+    assert extract("child", "childs", EVERY) == ["KEEP", "SUFFIX_+s"]
+
+
 SENTENCES = """
 every one is here | everyone is here | KEEP MERGE_space KEEP KEEP KEEP
 a well known man | a well-known man | KEEP KEEP MERGE_hyphen KEEP KEEP

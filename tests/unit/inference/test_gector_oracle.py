@@ -6,6 +6,7 @@ scripts/gector/make_fixture.py writes the models and the expected text.
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import fairseq_ssl
 
 pytest.importorskip("transformers")
 fairseq_ssl.register()
-from fairseq_ssl.inference import Corrector  # noqa: E402
+from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file  # noqa: E402
 
 FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "gector"
 ORACLE: dict[str, Any] = json.loads((FIXTURE / "oracle.json").read_text(encoding="utf-8"))
@@ -34,3 +35,12 @@ def test_corrected_text_is_that_of_gector(name: str, setting: int) -> None:
     )
     corrected = [line.text for line in corrector.correct(ORACLE["sentences"])]
     assert corrected == run["corrected"]
+
+
+def test_corrected_file_is_that_of_gector(tmp_path: Path) -> None:
+    folder, text = FIXTURE / "bert", tmp_path / "text"
+    text.write_text("\n".join(ORACLE["sentences"]) + "\n", encoding="utf-8")
+    config = CorrectionConfig((folder,), encoder=folder / "encoder", tokenizer="none")
+    correct_file(text, tmp_path / "corrected", config, attrgetter("text"))
+    corrected = (tmp_path / "corrected").read_text(encoding="utf-8").splitlines()
+    assert corrected == ORACLE["models"]["bert"][0]["corrected"]
