@@ -34,7 +34,7 @@ EDITS = [
 """Their types and probabilities."""
 REJECTED, EXPLAINED = 5, 4
 """Indices of the edits that are rejected and selected."""
-FETCH = "window.fetch = async () => new Response(JSON.stringify(arguments[0]))"
+FETCH = "window.fetch = async () => Response.json(arguments[0])"
 
 
 def answer() -> dict[str, Any]:

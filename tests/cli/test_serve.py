@@ -329,9 +329,11 @@ class RecordedTimers:
         self.timers: list[Any] = []
 
     def call_later(self, delay: float, function: Any, *args: Any) -> Any:
+        handle = MagicMock()
         if delay == CLIENT_SECONDS:
             self.timers.append(partial(function, *args))
-        return MagicMock()
+            self.handle = handle
+        return handle
 
     def create_task(self, coroutine: Any, **options: Any) -> Any:
         coroutine.close()
@@ -376,6 +378,8 @@ def test_only_connections_that_wait_for_their_client_are_closed() -> None:
         connection.cycle.response_complete = False
         loop.run_timer()
         transport.abort.assert_called_once()  # another answer waits, but the client does not read
+        connection.connection_lost(None)
+        loop.handle.cancel.assert_called_once()  # nothing refers to the connection
 
     asyncio.run(serve())
 

@@ -199,6 +199,9 @@ def test_errors_are_shown(
     server.stop()
     page.correct("He go")
     assert page.status() == "The server does not respond."
+    page.driver.execute_script("fetch = async () => new Response('<html>', {status: 502})")
+    page.correct("He go")
+    assert page.status() == "The server answered with the error 502."
     messages = [entry["message"] for entry in browser.get_log("browser")]
     assert len(messages) == 3  # the three failed requests
     assert all("Failed to load resource" in message for message in messages)
@@ -214,6 +217,12 @@ def test_the_page_fits_its_window_and_has_contrast(page: Page, scheme: str) -> N
         page.correct(f"He go.\n{'a' * 300} end very\n{'very ' * 40}")
         script = "return document.documentElement.scrollWidth"
         assert page.driver.execute_script(script) <= 320
+        for edit in (*page.edits()[:9], page.edits()[-1]):
+            page.driver.execute_script("arguments[0].focus({preventScroll: true})", edit)
+            note = page.one("#note").rect
+            assert note["x"] >= 0
+            assert note["x"] + note["width"] <= 320
+            assert note["width"] > 250  # also beside an edit at the right edge
         for name in ("text", "faint", "ins", "del", "link"):
             for below in ("page", "box", *([f"{name}-page"] if name in ("ins", "del") else [])):
                 assert contrast(page, name, below) >= 4.5, (name, below)
