@@ -328,6 +328,12 @@ class _Files:
 
 def _th_file(path: Path) -> Path | None:
     """Return the file `.th` of a model, or None for the format of the package."""
+    if not is_gector(path):
+        raise DataError(
+            f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
+            "fairseq-ssl export --to onnx, or a GECToR model, which has the settings model_id and "
+            "label2id in config.json, or a file .th."
+        )
     files = [path] if path.is_file() else sorted(path.glob("*.th"))
     if len(files) > 1:
         raise DataError(f"{path} has {len(files)} files .th. Expected one model: pass its file.")
