@@ -34,7 +34,7 @@ from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config, read_setti
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles, encoder_config, of_config
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.gector import VERB_FORMS, LabelTable, label_table
+from fairseq_ssl.edits.gector_labels import VERB_FORMS, LabelTable, label_table
 from fairseq_ssl.edits.subwords import PROBE, START
 from fairseq_ssl.errors import DataError, import_optional, library_errors, reject_options
 from fairseq_ssl.io.text_files import read_lines

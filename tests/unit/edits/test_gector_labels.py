@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.gector import NAMES, label_table, read_verb_forms
+from fairseq_ssl.edits.gector_labels import NAMES, label_table, read_verb_forms
 from fairseq_ssl.errors import DataError
 
 VERBS = """\
