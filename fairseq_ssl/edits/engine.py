@@ -104,13 +104,17 @@ def _normalize(weights: Sequence[float], models: int) -> list[float]:
     """Return the weights divided by their sum. Raise ConfigurationError if they are invalid."""
     if len(weights) != models:
         raise ConfigurationError(
-            f"--edit-weights has {len(weights)} {'number' if len(weights) == 1 else 'numbers'} for "
-            f"{models} {'model' if models == 1 else 'models'}; expected a number for each model."
+            f"The weights of the ensemble are {_listed(weights)}, but it has {models} models. "
+            "Expected a number for each model."
         )
     total = sum(weights)
     if not (min(weights) >= 0 and 0 < total < float("inf")):
-        numbers = ",".join(f"{weight:g}" for weight in weights)
         raise ConfigurationError(
-            f"--edit-weights is {numbers}; expected numbers of 0 or more, with a sum above 0."
+            f"The weights of the ensemble are {_listed(weights)}. Expected numbers of 0 or more, "
+            "with a sum above 0."
         )
     return [weight / total for weight in weights]
+
+
+def _listed(weights: Sequence[float]) -> str:
+    return ",".join(f"{weight:g}" for weight in weights)

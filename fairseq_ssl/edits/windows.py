@@ -76,8 +76,8 @@ class Windows:
         size = positions - 2
         if size < 1:
             raise ConfigurationError(
-                f"The model has {positions} positions (--max-source-positions); expected 3 or "
-                "more, for <s>, a token and </s>."
+                f"The model has {positions} positions. Expected 3 or more, for <s>, a token and "
+                "</s>."
             )
         return cls(size, size // 4)
 

@@ -72,8 +72,8 @@ class CorrectionConfig(CorrectionSearch):
 
     models: tuple[str | Path, ...] = option(
         MISSING,
-        "edit tagger: a checkpoint, a folder of export --to onnx, or a GECToR model; several for "
-        "an ensemble",
+        "edit tagger: a checkpoint, an exported folder in ONNX format, or a GECToR model; several "
+        "for an ensemble",
         flag="model",
         metavar="PATH",
         nargs="+",

@@ -80,7 +80,7 @@ def test_windows_can_be_selected_in_any_order() -> None:
 def test_window_size_excludes_start_and_end() -> None:
     assert Windows.of_model(512) == Windows(510, 127)
     assert Windows.of_model(3) == Windows(1, 0)
-    with pytest.raises(ConfigurationError, match="--max-source-positions"):
+    with pytest.raises(ConfigurationError, match="positions"):
         Windows.of_model(2)
 
 

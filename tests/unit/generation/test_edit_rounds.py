@@ -207,7 +207,7 @@ def test_ensemble_averages_probabilities_with_weights() -> None:
 @pytest.mark.parametrize("weights", ["2", "2,1,1", "2,-1", "0,0", "nan,1", "inf,1", "2,x", ""])
 def test_invalid_weights_are_rejected(weights: str) -> None:
     tagger = FakeTagger(dictionary(), constant(KEEP=1.0))
-    with pytest.raises(ConfigurationError, match="--edit-weights"):
+    with pytest.raises(ConfigurationError, match="weights"):
         corrected(tagger, tagger, sentences=["d"], weights=parse_weights(weights))
 
 
