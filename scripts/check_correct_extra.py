@@ -86,7 +86,7 @@ def correct(folder: Path, model: Path) -> Run:
     """Correct the sentence in a new process."""
     with tempfile.TemporaryDirectory() as temporary:
         report, log = Path(temporary, "report.json"), Path(temporary, "log")
-        options = ["--model", str(model), "--tokenizer", "english", "--jobs", "1"]
+        options = ["--model", str(model), "--jobs", "1"]
         begun = time.monotonic()
         with (
             log.open("w", encoding="utf-8") as errors,

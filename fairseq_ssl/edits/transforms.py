@@ -332,19 +332,18 @@ class Transforms:
         changed = transform(word)
         if changed is None or not isinstance(transform, SuffixTransform):
             return changed
-        forms = self._forms(word, transform)
-        if not forms:
+        forms = self._forms(transform)
+        if not forms or _inflection().is_word(changed.lower()):
             return changed
-        is_word = _inflection().is_word
-        return next((form for form in [changed, *forms] if is_word(form.lower())), changed)
+        words = filter(None, (form(word) for form in forms))
+        return next((form for form in words if _inflection().is_word(form.lower())), changed)
 
-    def _forms(self, word: str, transform: SuffixTransform) -> list[str]:
-        """Return the forms of `word` with which the table can replace a suffix transform."""
+    def _forms(self, transform: SuffixTransform) -> list[Transform]:
+        """Return the transforms of the table that can replace a suffix transform."""
         before, after = map(FORMS_OF_ENDINGS.get, (transform.off, transform.on))
         if before is None or after is None or before == after:
             return []
-        forms = (other(word) for other in self.table if (other.kind, other.argument) in after)
-        return [form for form in forms if form is not None]
+        return [other for other in self.table if (other.kind, other.argument) in after]
 
     def match(self, word: str, other: str) -> int | None:
         """Return the index of the first transform that changes `word` to `other`, or None.
