@@ -105,8 +105,8 @@ def main() -> None:
     options.add_argument("--kind", choices=sorted(GOALS), default="float32")
     options.add_argument("--sentences", type=int, default=400)
     options.add_argument("--batch", type=int, default=32, help="sentences per batch")
-    options.add_argument("--keep-bias", type=float, default=0.2)
-    options.add_argument("--min-error", type=float, default=0.5, help="min error probability")
+    options.add_argument("--keep-bias", type=float, default=0.0)
+    options.add_argument("--min-error", type=float, default=0.0, help="min error probability")
     args = harness.parse(options)
     if not (args.gector / "src/gector").is_dir():
         options.error(f"--gector: {args.gector} is not a checkout of gotutiyan/gector.")

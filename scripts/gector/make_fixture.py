@@ -283,10 +283,10 @@ def fit(model: Any, dataset: Any, name: str) -> None:
 def write_official(model: Any, folder: Path, name: str, legacy: bool) -> None:
     """Write a checkpoint with Grammarly's names of weights, and its table of labels.
 
-    NAME_0_VERSION.th has no embedding of $START.
+    NAME_0_VERSION.th has no embedding of $START. The first label is $KEEP.
     """
     labels = model.config.label2id
-    table = [label for label in labels if label not in ("<OOV>", "<PAD>")]
+    table = sorted(labels.keys() - {"<OOV>", "<PAD>"}, key=labels.__getitem__)
     order = [*(labels[label] for label in table), labels["<OOV>"]]
     weights = {}
     for key, weight in model.state_dict().items():
