@@ -316,8 +316,8 @@ def select(sentences: list[str], corrections: dict[str, list[list[Correction]]])
     """Return the indices of the sentences of the fixture.
 
     A sentence is left out if a decision is close, or if a correction has an empty token or a
-    literal label, in which the package deviates. Sentences in which the thresholds have an effect
-    are preferred, then those with the most rounds.
+    literal label, which the package does not write. Sentences with versions that recur are
+    preferred, then those in which the thresholds have an effect, then those with the most rounds.
     """
     ranks = {}
     for index in range(len(sentences)):
@@ -326,7 +326,9 @@ def select(sentences: list[str], corrections: dict[str, list[list[Correction]]])
         is_exact = all("  " not in row.text and "$" not in row.text for row in rows)
         if is_exact and min(row.margin for row in rows) > MARGIN:
             texts = sum(len({row.text for row in model}) for model in models)
-            ranks[index] = (index >= len(BY_HAND), -texts, -sum(row.rounds for row in rows))
+            rounds = sum(row.rounds for row in rows)
+            recurs = any(row.recurs for row in rows)
+            ranks[index] = (index >= len(BY_HAND), not recurs, -texts, -rounds)
     return sorted(sorted(ranks, key=ranks.__getitem__)[:SENTENCES])
 
 

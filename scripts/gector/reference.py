@@ -23,6 +23,8 @@ class Correction(NamedTuple):
     length: int
     """Max number of subwords in a round."""
     rounds: int
+    recurs: bool
+    """True if a round restores an earlier version of the sentence."""
 
 
 class Gector:
@@ -73,9 +75,14 @@ class Gector:
                 batch_size=batch,
             )
         return [
-            Correction(text, margin, length, rounds)
-            for text, margin, length, rounds in zip(
-                texts, recorder.margins, recorder.lengths, recorder.rounds, strict=True
+            Correction(*row)
+            for row in zip(
+                texts,
+                recorder.margins,
+                recorder.lengths,
+                map(len, recorder.versions),
+                recorder.recurs,
+                strict=True,
             )
         ]
 
@@ -85,7 +92,9 @@ class _Recorder:
 
     def __init__(self, model: Any, module: Any, sentences: int) -> None:
         self.margins = [1.0] * sentences
-        self.lengths, self.rounds = [0] * sentences, [0] * sentences
+        self.lengths = [0] * sentences
+        self.recurs = [False] * sentences
+        self.versions: list[list[list[str]]] = [[] for _ in range(sentences)]
         self._model, self._module = model, module
         self._predict, self._round = model.predict, module._predict
         self._unfinished = list(range(sentences))
@@ -107,12 +116,13 @@ class _Recorder:
             words, is_split_into_words=True, add_special_tokens=not model.config.is_official_model
         )
         lengths = map(len, encoded["input_ids"])
-        for index, margin, length in zip(
-            self._unfinished, self._round_margins, lengths, strict=True
+        for index, version, margin, length in zip(
+            self._unfinished, words, self._round_margins, lengths, strict=True
         ):
             self.margins[index] = min(self.margins[index], margin)
             self.lengths[index] = max(self.lengths[index], length)
-            self.rounds[index] += 1
+            self.recurs[index] |= version in self.versions[index][:-1]
+            self.versions[index].append(version)
         rows = zip(self._unfinished, finished, strict=True)
         self._unfinished = [index for index, is_finished in rows if not is_finished]
         return labels, finished
