@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, asdict, dataclass
@@ -359,7 +360,8 @@ def load_rounds(config: CorrectionConfig) -> EditRounds:
     if config.is_onnx:
         from fairseq_ssl.inference.onnx_tagger import load_onnx_rounds
 
-        threads = config.threads or (1 if is_worker() else 0)
+        usual = "1" if is_worker() else os.environ.get("OMP_NUM_THREADS", "")
+        threads = config.threads or (int(usual) if usual.isdigit() else 0)
         return load_onnx_rounds(list(map(Path, config.models)), config.weights, config, threads)
     loading.set_threads(config.threads)
     if config.format == GECTOR:
