@@ -91,7 +91,7 @@ class CorrectionConfig(CorrectionSearch):
         parse=numbers,
         metavar="W,...",
     )
-    encoder: Path | None = option(
+    encoder: str | Path | None = option(
         None,
         "for a GECToR model: folder of the encoder with which it was trained",
         usual="a public encoder, by its name in the model",

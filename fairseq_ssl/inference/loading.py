@@ -7,16 +7,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.checkpoints.ensembles import check_registered, keep_torch_state, load_models
 from fairseq_ssl.edits.decoding import CorrectionSearch
-from fairseq_ssl.edits.rounds import EditRounds
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.executors import is_worker, worker_number
 from fairseq_ssl.io.fingerprints import data_params, file_fingerprint
 from fairseq_ssl.signature import changed_options
+
+if TYPE_CHECKING:
+    from fairseq_ssl.edits.rounds import EditRounds
 
 
 def gpu_count() -> int:
@@ -189,6 +191,7 @@ def torch_rounds(
         weights: weights of the models, empty for equal weights.
         search: how edits are chosen.
     """
+    from fairseq_ssl.edits.rounds import EditRounds
     from fairseq_ssl.generation.torch_engine import TorchEngine
 
     device = next(models[0].parameters()).device

@@ -31,9 +31,9 @@ LABELS = 2 + 2 * GRAMS + TRANSFORMS
 def tagger(args: argparse.Namespace) -> EditTagger:
     """Return an edit tagger with random weights."""
     words = models.words(WORDS)
-    edits = argparse.Namespace(
-        grams=[(f"w{number}",) for number in range(GRAMS)], labels=range(LABELS)
-    )
+    grams = [(f"w{number}",) for number in range(GRAMS)]
+    tables = dict.fromkeys(("appends", "replaces", "grams"), grams)  # grams in earlier checkouts
+    edits = argparse.Namespace(**tables, labels=range(LABELS))
     task = argparse.Namespace(source_dictionary=words.source_dictionary, edits=edits)
     sizes = {
         "encoder_layers": args.layers,

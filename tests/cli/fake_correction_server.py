@@ -39,7 +39,7 @@ class FakeCorrector:
     """Edits tokens by rules."""
 
     def __init__(self, config: CorrectionConfig) -> None:
-        self.segment = LineSegmenter.of(None if config.tokenizer is None else "moses")
+        self.segment = LineSegmenter.of(None if config.tokenizer == "none" else "moses")
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
         sys.stdout.write(f"{json.dumps(list(lines))}\n")
