@@ -539,6 +539,8 @@ class _CorrectionJob(TextJob):
         super().__init__(text, outputs, executor, progress)
         self.config, self.format_line, self.format_name = config, format_line, format_name
         self.params = loading.model_params(config, "models") | {
+            **asdict(config.search),
+            "tokenizer": config.chosen_tokenizer,
             "format": format_name,
             "input": str(text),
             "input_is": text.fingerprint,
