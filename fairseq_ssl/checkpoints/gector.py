@@ -103,13 +103,6 @@ class GectorModel:
     encoder: EncoderFiles
     """The encoder. Its tokenizer puts `START` before the words."""
     edits: EditDictionary
-    search: CorrectionSearch
-    """Published thresholds of the model, or zeros.
-
-    The minimum error probability is the minimum of both the probability of an edit and the highest
-    error probability of the words and `START`. The package `gector` excludes `START` from the
-    highest error probability if it is the first symbol of the input, as in `.th` models.
-    """
     max_length: int
     """Maximum number of subwords of a sentence, with `START` and the encoder's symbols."""
     rows: tuple[int, ...]
@@ -179,14 +172,16 @@ def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:
     _check_shapes(state, config, len(rows), files.is_th, path)
     # The package gives models of the authors a row for START, also if they read its subwords.
     tokenizer = files.with_start(has_start and (files.is_th or not files.is_authors))
-    search = files.search(len(rows))
-    return GectorModel(
-        EncoderFiles(config, tokenizer), edits, search, files.max_length, rows, state
-    )
+    return GectorModel(EncoderFiles(config, tokenizer), edits, files.max_length, rows, state)
 
 
 def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
-    """Return the thresholds of a GECToR model without reading its weights."""
+    """Return the published thresholds of a GECToR model, or zeros, without reading its weights.
+
+    The minimum error probability is the minimum of both the probability of an edit and the highest
+    error probability of the words and `START`. The package `gector` excludes `START` from the
+    highest error probability if it is the first symbol of the input, as in `.th` models.
+    """
     return _Files.read(path, encoder).search(len(read_labels(path).rows))
 
 

@@ -208,10 +208,11 @@ VARINT, BYTES, FIXED = 0, 2, {1: 8, 5: 4}
 
 
 def _varint(message: Any, at: int) -> tuple[int, int]:
-    """Return the integer at a position of a message, and the position after it."""
-    number = shift = 0
-    while True:
+    """Return the integer of up to 10 bytes at a position of a message, and the position after."""
+    number = 0
+    for shift in range(0, 70, 7):
         byte = message[at]
-        number, shift, at = number | (byte & 127) << shift, shift + 7, at + 1
+        number, at = number | (byte & 127) << shift, at + 1
         if byte < 128:
             return number, at
+    raise IndexError

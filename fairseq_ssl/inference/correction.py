@@ -100,7 +100,8 @@ class CorrectionConfig(CorrectionSearch):
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
     threads: int | None = None
-    """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
+    """CPU threads of each process (None: 1 in worker processes, otherwise OMP_NUM_THREADS or one
+    per core)."""
     tokenizer: str | None = option(
         None,
         "tokenizer of raw text, as in the training data; english: nearly the tokens of spaCy's "

@@ -169,8 +169,7 @@ def test_thresholds_and_length_of_published_models(
     def search(model_id: str, kind: str, **settings: Any) -> tuple[float | None, ...]:
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         write_package(folder, kind, model_id=model_id, **settings)
-        found = read_gector(folder, folder / "encoder").search
-        assert gector.read_search(folder, folder / "encoder") == found
+        found = gector.read_search(folder, folder / "encoder")
         assert found.iterations == 5
         return found.keep_bias, found.min_confidence, found.min_sentence_confidence
 
@@ -183,9 +182,9 @@ def test_thresholds_and_length_of_published_models(
     monkeypatch.setitem(gector.SIZES, "base", (8, 2, 2, 12))
     assert search("roberta-base", "roberta", is_official_model=True) == (0.2, 0.5, 0.5)
     write_th(tmp_path / "th", "xlnet", has_start=False)
-    assert read_gector(
+    assert gector.read_search(
         tmp_path / "th/model.th", tmp_path / "th/encoder"
-    ).search == CorrectionSearch(
+    ) == CorrectionSearch(
         iterations=5, keep_bias=0.2, min_confidence=0.5, min_sentence_confidence=0.5
     )
     write_package(tmp_path / "other", "bert", max_length=999)

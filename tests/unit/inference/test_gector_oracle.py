@@ -44,3 +44,12 @@ def test_corrected_file_is_that_of_gector(tmp_path: Path) -> None:
     correct_file(text, tmp_path / "corrected", config, attrgetter("text"))
     corrected = (tmp_path / "corrected").read_text(encoding="utf-8").splitlines()
     assert corrected == ORACLE["models"]["bert"][0]["corrected"]
+
+
+def test_an_ensemble_averages_models_with_the_same_labels() -> None:
+    run, folder = ORACLE["models"]["bert"][0], FIXTURE / "bert"
+    both = Corrector.from_pretrained(folder, FIXTURE / "roberta", weights=(1, 0), tokenizer="none")
+    corrected = [line.text for line in both.correct(ORACLE["sentences"])]
+    assert corrected == run["corrected"]
+    equal = Corrector.from_pretrained(folder, FIXTURE / "roberta", tokenizer="none")
+    assert [line.text for line in equal.correct(ORACLE["sentences"])] != corrected

@@ -112,6 +112,7 @@ DAMAGES: dict[str, Damage] = {
     "too small vocabulary": settings(vocabulary=3),
     "truncated model": file("model.onnx", lambda data: data[: len(data) // 2]),
     "empty model": file("model.onnx", lambda _: b""),
+    "endless number": file("model.onnx", lambda _: b"\xff" * 10**6),
     "edits of another format": file("edits.txt", lambda _: b"KEEP\n"),
     "fewer edits": file("edits.txt", lambda data: data[: data.index(b"\n", 50) + 1]),
     "tokenizer that is not JSON": file("tokenizer.json", lambda _: b"x"),
