@@ -16,8 +16,15 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.inference.correction import CorrectionConfig, LineFormat, correct_file
+from fairseq_ssl.inference.correction import (
+    FAIRSEQ,
+    CorrectionConfig,
+    LineFormat,
+    correct_file,
+    model_format,
+)
 from fairseq_ssl.io.executors import Initializer
+from fairseq_ssl.io.text_files import require_file
 from fairseq_ssl.options import add_options, passed
 
 EXAMPLES = """\
@@ -64,7 +71,10 @@ def check_models(models: Sequence[Path], inputs: str) -> None:
 
 
 def tagger_device(args: argparse.Namespace) -> Any:
-    """Return --device, or cpu for models in ONNX format."""
+    """Return --device, or cpu for models in ONNX format. Raise DataError for a wrong path."""
+    for path in args.models:  # before torch is imported, which can be missing
+        if model_format(path) == FAIRSEQ:
+            require_file(path, "a checkpoint, a folder of export --to onnx or a GECToR model")
     if not is_onnx_folder(args.models[0]):
         return args.device
     if args.device not in (None, "auto", "cpu"):

@@ -63,7 +63,7 @@ def model_format(path: Path) -> str:
     """Return the format of a model, by its files."""
     if is_onnx_folder(path):
         return ONNX
-    is_gector = path.is_dir() or path.suffix == ".th"
+    is_gector = path.suffix == ".th" or (path / "config.json").is_file() or any(path.glob("*.th"))
     return GECTOR if is_gector else FAIRSEQ
 
 

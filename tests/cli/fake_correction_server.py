@@ -92,4 +92,4 @@ if __name__ == "__main__":
     )
     options.one_device = lambda name: "cpu"
     fairseq_ssl.register = lambda: None
-    sys.exit(main(["serve", "--model", "none", "--port", "0", *sys.argv[1:]]))
+    sys.exit(main(["serve", "--model", __file__, "--port", "0", *sys.argv[1:]]))

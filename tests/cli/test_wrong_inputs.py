@@ -149,7 +149,7 @@ CASES = """
 1 | latin                        | edits dictionary text other -o out --transforms latin --jobs 1
 1 | gold.m2 is an M2 file        | edits label gold.m2 text --dictionary edits OUT
 1 | text                         | edits label text other -o out --dictionary text --jobs 1
-1 | gold.m2 is an M2 file        | edits tune text gold.m2 --model a.pt
+1 | gold.m2 is an M2 file        | edits tune text gold.m2 --model text
 2 | other is not a checkpoint    | edits tune text other --model a.pt other
 1 | short                        | edits vote text short -o out
 2 | other is an input            | edits vote text other -o other

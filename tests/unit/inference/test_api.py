@@ -128,9 +128,7 @@ def test_wrong_models_are_rejected(folder: Path, capfd: pytest.CaptureFixture[st
             DecodingConfig((model,), data, fairseq_options=("--temperature", "0"))
         ),
         "`fluency_boost_lm`": lambda: load_model(DecodingConfig((model,), data, **boost)),
-        "is not an edit tagger": lambda: inference.Corrector.from_pretrained(
-            folder, tokenizer="none"
-        ),
+        "is a folder": lambda: inference.Corrector.from_pretrained(folder, tokenizer="none"),
         "without the folder": lambda: inference.Corrector.from_pretrained(model, tokenizer="none"),
     }
     for culprit, call in calls.items():
