@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.noise.block_noise import describe_noises
 from fairseq_ssl.noise.noise_job import NoiseResources, noise_file
 from fairseq_ssl.options import add_options, passed
@@ -16,25 +14,16 @@ EXAMPLES = """\
   fairseq-ssl noise clean.en --method direct --seed 1 -o noisy.en
   fairseq-ssl noise news.en.gz --method direct,characters:rate=0.01 -o noisy.en.gz
   fairseq-ssl noise clean.bpe --method shuffle -o noisy.bpe --jobs 8
-  fairseq-ssl noise clean.en --method direct -o noisy.en --shard "$SLURM_ARRAY_TASK_ID/100"
+  fairseq-ssl noise clean.en --method direct -o noisy.en/ --shard "$SLURM_ARRAY_TASK_ID/100"
   head clean.en | fairseq-ssl noise --method direct --counts dict.en.txt"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``noise`` to the parser."""
     options.add_input(parser, "clean text, tokens separated by spaces")
-    options.add_resumable_output(parser, "noisy text, line by line")
+    options.add_job_output(parser, "noisy text, line by line")
     _add_noise(parser)
-    work = parser.add_argument_group("parallelism")
-    options.add_jobs(work)
-    options.add_shard(work)
-    work.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="processes of this machine, or all CPUs of the Ray cluster $RAY_ADDRESS, by default a "
-        "new cluster on this machine (default: %(default)s)",
-    )
+    options.add_execution(parser.add_argument_group("parallelism"))
     options.add_overwrite(parser)
 
 
@@ -52,20 +41,13 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Noise the text and print a summary."""
-    executor: Executor
-    if args.engine == "local":
-        executor = options.local_executor(args)
-    else:
-        options.check_no_jobs(args)
-        executor = RayExecutor()
     summary = noise_file(
         args.input,
-        args.output or sys.stdout.buffer,
+        options.job_output(args),
         args.method,
         seed=args.seed,
         resources=NoiseResources(**passed(args, NoiseResources)),
-        shard=args.shard,
-        executor=executor,
+        executor=options.job_executor(args),
         overwrite=args.overwrite,
         progress=progress,
     )

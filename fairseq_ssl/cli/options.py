@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
@@ -13,16 +14,24 @@ from typing import Any
 
 import fairseq_ssl
 from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
-from fairseq_ssl.errors import UsageError
-from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
+from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.io.executors import (
+    Executor,
+    Initializer,
+    LocalExecutor,
+    RayExecutor,
+    cpu_count,
+)
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
+from fairseq_ssl.io.text_jobs import Output, PartFolder, is_folder
 from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
 
 MAX_JOBS = 1000
+UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 STDIN = "-"
 Options = argparse._ActionsContainer
 """A parser, or a group of its options."""
@@ -74,10 +83,21 @@ def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -
     )
 
 
-def add_resumable_output(parser: Options, what: str) -> None:
-    """Add the option --output of a job that resumes. Its value is None for stdout."""
-    what = f"{what}; .gz by suffix; an interrupted run resumes when the same command is run again"
-    add_output_or_stdout(parser, what)
+def add_job_output(parser: Options, what: str, name: str = "--output") -> None:
+    """Add an output of a job that resumes. Its value is None for stdout."""
+    usual = " (default: stdout)" if name == "--output" else ""
+    parser.add_argument(
+        *(["-o"] if name == "--output" else []),
+        name,
+        type=_word_or_stream,
+        metavar="FILE",
+        help=f"{what}; .gz by suffix; with / at the end, a folder of parts, written in parallel; "
+        f"an interrupted run resumes when the same command is run again{usual}",
+    )
+
+
+def _word_or_stream(word: str) -> str | None:
+    return None if word == STDIN else word
 
 
 def add_overwrite(parser: Options, what: str = "existing outputs, complete or not") -> None:
@@ -253,17 +273,87 @@ def add_line_jobs(parser: Options) -> None:
     add_jobs(parser, "1", "processes", default=1)
 
 
-def add_shard(parser: Options, help: str | None = None) -> None:
-    """Add --shard, the part of the input to process. Its value is (index, total), from 1."""
+def add_execution(parser: Options, usual: str = "one per core", jobs: bool = True) -> None:
+    """Add the options of how a job on lines is run, with --jobs if `jobs`."""
+    if jobs:
+        add_jobs(parser, usual)
+    parser.add_argument(
+        "--executor",
+        choices=("local", "ray"),
+        default="local",
+        help="processes of this machine, or all machines of a Ray cluster with a shared file "
+        "system or object store (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="for --executor ray: address of the cluster (default: $RAY_ADDRESS, or a new cluster "
+        "on this machine)",
+    )
     parser.add_argument(
         "--shard",
         type=_shard,
         default=(1, 1),
         metavar="I/N",
-        help=help
-        or "process the I-th of N parts of INPUT, I from 1, and write OUTPUT.I-of-N; the "
-        "concatenated outputs of all parts equal the output of one run (default: 1/1)",
+        help="for a folder of parts: write the I-th of N shares of the parts, I from 1, for arrays "
+        "of Slurm jobs; all shards have the same OUTPUT (default: 1/1)",
     )
+    parser.add_argument(
+        "--part-size",
+        type=size,
+        metavar="SIZE",
+        help="for a folder of parts: input of a part, such as 64M, decompressed; a compressed file "
+        "is one part (default: 64M, or 1M with models)",
+    )
+
+
+def size(word: str) -> int:
+    """Return the bytes of a size such as 500M or 4G, as an argparse type."""
+    match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a size, such as 500M or 4G.")
+    return int(match[1]) << UNITS[match[2]]
+
+
+def job_output(args: argparse.Namespace, name: str = "output") -> Output:
+    """Return an output of a job: a file, a folder of parts, or stdout."""
+    path = getattr(args, name)
+    if path is None:
+        if args.shard != (1, 1):
+            raise UsageError("--shard needs --output.")
+        return sys.stdout.buffer
+    if is_folder(path):
+        return PartFolder(path, args.shard, args.part_size)
+    for option in ("shard", "part_size"):
+        if getattr(args, option) not in (None, (1, 1)):
+            raise UsageError(
+                f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
+                f"--output {path}/"
+            )
+    return Path(path)
+
+
+def job_executor(
+    args: argparse.Namespace,
+    default: int | None = None,
+    initializer: Initializer | None = None,
+    gpus: float = 0,
+) -> Executor:
+    """Return the executor of the options of `add_execution`.
+
+    Args:
+        args: parsed options
+        default: number of local processes without --jobs (None: one per core)
+        initializer: called in each process
+        gpus: number of GPUs per item on a Ray cluster
+    """
+    if args.executor == "ray":
+        if args.jobs is not None:
+            raise UsageError("--jobs is for one machine. Ray uses all CPUs of its cluster.")
+        return RayExecutor(args.address, gpus=gpus, initializer=initializer)
+    if args.address is not None:
+        raise UsageError("--address needs --executor ray.")
+    return local_executor(args, default, initializer)
 
 
 def local_executor(
@@ -271,12 +361,6 @@ def local_executor(
 ) -> LocalExecutor:
     """Return an executor with --jobs processes, else `default` processes, else one per core."""
     return LocalExecutor(args.jobs or default or cpu_count(), initializer)
-
-
-def check_no_jobs(args: argparse.Namespace) -> None:
-    """Raise UsageError if --jobs was passed. Call this for a Ray cluster."""
-    if args.jobs is not None:
-        raise UsageError("--jobs is for one machine. Ray uses all CPUs of its cluster.")
 
 
 # Devices
@@ -334,8 +418,8 @@ def model_executor(
     initializer: Initializer | None = fairseq_ssl.register,
 ) -> Executor:
     """Return an executor with --jobs processes, by default one for each GPU or core."""
-    default = gpus() if chosen_device(args, gpus) == "cuda" else cpu_count()
-    return local_executor(args, default, initializer)
+    is_cuda = chosen_device(args, gpus) == "cuda"
+    return job_executor(args, gpus() if is_cuda else cpu_count(), initializer, float(is_cuda))
 
 
 def add_one_device(parser: Options) -> None:

@@ -2,152 +2,120 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import accumulate, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import file_on_disk, open_text, read_line, read_lines, utf8_error
+from fairseq_ssl.io.text_files import (
+    file_on_disk,
+    open_text,
+    read_line,
+    read_lines,
+    stdin_text,
+    utf8_error,
+)
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
+CHUNK = 2**22
+"""Size in bytes of the parts of a file in which lines are counted."""
 
 
 @dataclass(frozen=True)
-class ByteBlock:
-    """The lines that begin between the bytes number * size and (number + 1) * size of a file.
+class Span:
+    """Lines of a file, or of parallel files: all of them, or those between two offsets.
 
-    All readers of a file therefore get the same blocks, and each line is in one block.
+    The lines of the first file are those that begin at `start` or later and before `end`.
     """
 
-    number: int
-    start: int
-    """Offset of the first line, in bytes."""
-    data: bytes
+    paths: tuple[Path | None, ...]
+    """File of each side; None for stdin, or for a text in memory."""
+    file: int = 0
+    """Index of the files in their texts."""
+    starts: tuple[int, ...] = ()
+    """Offset in each decompressed file, in bytes (default: 0). Parallel files need line starts."""
+    end: int | None = None
+    """Offset in the first file, a multiple of the block size or the start of a line (None: its
+    end)."""
+    before: int | None = 0
+    """Number of lines of the files before the span, None if unknown."""
 
     @property
-    def end(self) -> int:
-        """Offset after the block, in bytes."""
-        return self.start + len(self.data)
-
-
-def byte_blocks(
-    file: IO[bytes],
-    position: int = 0,
-    end: int | None = None,
-    size: int | None = None,
-    name: str = "The text",
-) -> Iterator[ByteBlock]:
-    """Yield the blocks of an open file.
-
-    Args:
-        file: binary file
-        position: current offset of the file, the start of a line
-        end: offset to stop at, the start of a line (default: end of the file)
-        size: block size in bytes (default: `BLOCK_SIZE`)
-        name: name of the file in messages
-    """
-    size = size or BLOCK_SIZE
-    while end is None or position < end:
-        number = position // size
-        stop = (number + 1) * size
-        data = file.read((stop if end is None else min(stop, end)) - position)
-        if data and not data.endswith(b"\n"):
-            data += read_line(file, name)
-        if not data:
-            return
-        yield ByteBlock(number, position, data)
-        position += len(data)
-
-
-def block_lines(block: ByteBlock, path: Path | None) -> list[str]:
-    """Decode the lines of a block of a file (None: stdin). Raise DataError for invalid UTF-8."""
-    try:
-        return block.data.removesuffix(b"\n").decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        place = line_place(block, path, block.data.count(b"\n", 0, error.start))
-        raise utf8_error(place, block.data, error.start) from None
-
-
-def line_place(block: ByteBlock, path: Path | None, index: int) -> str:
-    """Return ``FILE:LINE`` of the line with an index in a block of a file (None: stdin).
-
-    In a later block of a pipe, which cannot be read again, the number is that in the block.
-    """
-    number = 1 + index
-    if path is None or not path.is_file():
-        return f"{path or 'stdin'}:{number}{f', after byte {block.start}' if block.start else ''}"
-    with open_text(path) as file:
-        number += sum(before.data.count(b"\n") for before in byte_blocks(file, 0, block.start))
-    return f"{path}:{number}"
-
-
-def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:
-    """Seek to the first line that begins in block `number` or later. Return its offset."""
-    if number == 0:
-        return 0
-    file.seek(number * (size or BLOCK_SIZE) - 1)
-    file.readline()
-    return file.tell()
-
-
-def shard_bounds(total: int, shard: int, shards: int, size: int | None = None) -> tuple[int, int]:
-    """Return the index of the first block of a shard, and of the first block of the next shard.
-
-    Args:
-        total: file size in bytes
-        shard: index of the shard, from 1
-        shards: number of shards
-        size: block size in bytes (default: `BLOCK_SIZE`)
-    """
-    blocks = -(-total // (size or BLOCK_SIZE))
-    return blocks * (shard - 1) // shards, blocks * shard // shards
+    def names(self) -> tuple[str, ...]:
+        """Names of the files in messages."""
+        return tuple("stdin" if path is None else str(path) for path in self.paths)
 
 
 @dataclass(frozen=True)
-class RowBlock:
-    """A block of lines of one or more parallel files. `side` is the index of a file."""
+class Block:
+    """The lines of a span that begin between two multiples of the block size in the first file.
 
-    names: tuple[str, ...]
-    """Names of the files in messages."""
-    first: int
-    """Line number of the first line, from 1."""
+    All readers of a file therefore get the same blocks, and each line is in one block. `side` is
+    the index of one of the parallel files.
+    """
+
+    span: Span
+    number: int
+    """Index of the block in the first file."""
+    starts: tuple[int, ...]
+    """Offset of the first line in each file, in bytes."""
     data: tuple[bytes, ...]
     """Bytes of the lines of each side."""
-    ends: tuple[int, ...]
-    """Offset after the block in each file, in bytes."""
-    share: float
-    """Share of the first file, from the first block, that is read after this block, 0 to 1; 0 if
-    unknown."""
+    first: int = 0
+    """Number of lines of the span before the block."""
+    fraction: float = 0.0
+    """Fraction of the span that is read after this block, 0 to 1; 0 if unknown."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Offset after the block in each file, in bytes."""
+        return tuple(start + len(data) for start, data in zip(self.starts, self.data, strict=True))
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Numbers for random seeds, which are different for each block of a text."""
+        return self.number, self.span.file
 
     @property
     def count(self) -> int:
         """Number of lines per side."""
         return self.data[0].removesuffix(b"\n").count(b"\n") + 1
 
-    def place(self, side: int, number: int) -> str:
-        """Return ``FILE:LINE`` of a row, where `number` is its index in the block."""
-        return f"{self.names[side]}:{self.first + number}"
+    def place(self, index: int, side: int = 0) -> str:
+        """Return ``FILE:LINE`` of the line with an index in the block."""
+        path, start, before = self.span.paths[side], self.starts[side], self.span.before
+        number = 1 + index
+        if before is not None:
+            number += before + self.first
+        elif path is not None:
+            with open_text(path) as file:
+                blocks = iter(lambda: file.read(min(BLOCK_SIZE, start - file.tell())), b"")
+                number += sum(data.count(b"\n") for data in blocks)
+        return f"{self.span.names[side]}:{number}"
 
-    def raw_lines(self, side: int) -> list[bytes]:
+    def raw_lines(self, side: int = 0) -> list[bytes]:
         """Return the lines of a side as bytes, without newlines."""
         return self.data[side].removesuffix(b"\n").split(b"\n")
 
-    def lines(self, side: int) -> list[str]:
+    def lines(self, side: int = 0) -> list[str]:
         """Decode the lines of a side, without newlines. Raise DataError for invalid UTF-8."""
         return self.text(side).split("\n")
 
-    def text(self, side: int) -> str:
+    def text(self, side: int = 0) -> str:
         """Decode a side, without the last newline. Raise DataError for invalid UTF-8."""
         data = self.data[side].removesuffix(b"\n")
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            place = self.place(side, data.count(b"\n", 0, error.start))
+            place = self.place(data.count(b"\n", 0, error.start), side)
             raise utf8_error(place, data, error.start) from None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -155,69 +123,148 @@ class RowBlock:
         return zip(self.lines(0), self.lines(1), strict=True)
 
 
-def row_blocks(
-    files: Sequence[IO[bytes]],
-    names: Sequence[str],
-    starts: Sequence[int] | None = None,
-    first: int = 1,
-    size: int | None = None,
-) -> Iterator[RowBlock]:
-    """Yield the blocks of open parallel files.
-
-    Raise DataError if the files have different numbers of lines.
+def span_blocks(span: Span, size: int | None = None) -> Iterator[Block]:
+    """Yield the blocks of a span. Raise DataError if its files have different numbers of lines.
 
     Args:
-        files: binary files
-        names: names of the files in messages
-        starts: offset in the decompressed text of each file to start at (default: 0)
-        first: line number at these offsets, from 1
+        span: files and offsets
         size: block size of the first file in bytes (default: `BLOCK_SIZE`)
     """
-    ends = list(starts or [0] * len(files))
-    for file, start in zip(files, ends, strict=True):
-        if start:
-            file.seek(start)
-    begun = share_read(files[0]) if ends[0] else 0.0
-    for block in byte_blocks(files[0], ends[0], None, size, names[0]):
-        count = block.data.removesuffix(b"\n").count(b"\n") + 1
-        data = [block.data]
-        for file, name in zip(files[1:], names[1:], strict=True):
-            lines = [read_line(file, name) for _ in range(count)]
-            if not lines[-1]:
-                raise unequal_lines(name, first + lines.index(b"") - 1, names[0])
-            data.append(b"".join(lines))
-        ends = [end + len(lines) for end, lines in zip(ends, data, strict=True)]
-        yield RowBlock(tuple(names), first, tuple(data), tuple(ends), share_read(files[0], begun))
-        first += count
-    for file, name in zip(files[1:], names[1:], strict=True):
-        if read_line(file, name):
-            raise unequal_lines(names[0], first - 1, name)
+    with ExitStack() as stack:
+        files = [
+            stdin_text() if path is None else stack.enter_context(open_text(path))
+            for path in span.paths
+        ]
+        yield from _blocks(files, span, size or BLOCK_SIZE)
 
 
-def share_read(file: Any, begun: float = 0.0) -> float:
-    """Return the share of a file that has been read, 0 to 1; 0 if unknown.
+def file_blocks(*paths: str | Path, size: int | None = None) -> Iterator[Block]:
+    """Yield the blocks of a file, or of parallel files."""
+    return span_blocks(Span(tuple(map(Path, paths))), size)
 
-    The share of a compressed file is approximate.
+
+def memory_blocks(data: bytes, size: int | None = None) -> Iterator[Block]:
+    """Yield the blocks of a text in memory."""
+    return _blocks([io.BytesIO(data)], Span((None,)), size or BLOCK_SIZE)
+
+
+def _blocks(files: Sequence[IO[bytes]], span: Span, size: int) -> Iterator[Block]:
+    starts = span.starts or (0,) * len(files)
+    positions = tuple(seek_line(file, start) for file, start in zip(files, starts, strict=True))
+    begun = fraction_read(files[0]) if positions[0] else 0.0
+    lines = 0
+    while span.end is None or positions[0] < span.end:
+        number = positions[0] // size
+        stop = (number + 1) * size if span.end is None else min((number + 1) * size, span.end)
+        data = files[0].read(stop - positions[0])
+        if data and not data.endswith(b"\n"):
+            data += read_line(files[0], span.names[0])
+        if not data:
+            break
+        block = Block(span, number, positions, (data,), lines)
+        sides = [data]
+        for side in range(1, len(files)):
+            rows = [read_line(files[side], span.names[side]) for _ in range(block.count)]
+            if not rows[-1]:
+                raise _unequal(span, lines + rows.index(b""), side, 0)
+            sides.append(b"".join(rows))
+        fraction = fraction_read(files[0], begun)
+        if span.end is not None:
+            fraction = min(1.0, (positions[0] + len(data) - starts[0]) / (span.end - starts[0]))
+        block = Block(span, number, positions, tuple(sides), lines, fraction)
+        yield block
+        positions, lines = block.ends, lines + block.count
+    for side in range(1, len(files) if span.end is None else 0):
+        if read_line(files[side], span.names[side]):
+            raise _unequal(span, lines, 0, side)
+
+
+def _unequal(span: Span, lines: int, ended: int, longer: int) -> DataError:
+    total = (span.before or 0) + lines
+    return unequal_lines(span.names[ended], total, span.names[longer])
+
+
+def seek_line(file: IO[bytes], position: int) -> int:
+    """Seek to the first line that begins at an offset or later. Return its offset."""
+    if position == 0:
+        return 0
+    file.seek(position - 1)
+    file.readline()
+    return file.tell()
+
+
+def fraction_read(file: Any, begun: float = 0.0) -> float:
+    """Return the fraction of a file that has been read, 0 to 1; 0 if unknown.
+
+    The fraction of a compressed file is approximate.
 
     Args:
         file: binary file
-        begun: share of the file before the first block, which does not count
+        begun: fraction of the file before the first block, which does not count
     """
     raw = file_on_disk(file)
     try:
         status = os.fstat(raw.fileno())
-    except OSError:  # an in-memory file
+    except (OSError, AttributeError):  # not a file of this machine
         return 0.0
     if not stat.S_ISREG(status.st_mode):
         return 0.0
-    share = min(float(raw.tell()) / max(1, status.st_size), 1.0)
-    return share if begun >= 1 else max(share - begun, 0.0) / (1 - begun)
+    fraction = min(float(raw.tell()) / max(1, status.st_size), 1.0)
+    return fraction if begun >= 1 else max(fraction - begun, 0.0) / (1 - begun)
 
 
-def pair_blocks(left: str | Path, right: str | Path) -> Iterator[RowBlock]:
-    """Yield the blocks of two parallel files, gzip if the name ends with ``.gz``."""
-    with open_text(left) as file, open_text(right) as other:
-        yield from row_blocks((file, other), (str(left), str(right)))
+def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
+    """Split the files of a span into spans of about `part` bytes of the first file.
+
+    A single file is not read. Of parallel files, the lines are counted.
+
+    Args:
+        span: whole files that can be read from any offset
+        part: size of a span in bytes, which is rounded to blocks
+        size: block size in bytes (default: `BLOCK_SIZE`)
+    """
+    size = size or BLOCK_SIZE
+    part = max(part // size, 1) * size
+    path = span.paths[0]
+    assert path is not None
+    if len(span.paths) == 1:
+        starts = [(bound,) for bound in range(0, max(path.stat().st_size, 1), part)]
+        numbers: list[int | None] = [0, *(None for _ in starts[1:])]
+    else:
+        starts, numbers = _line_starts(span, part)
+        if not starts:  # empty files
+            return [span]
+    ends = [*(offsets[0] for offsets in starts[1:]), None]
+    return [
+        Span(span.paths, span.file, offsets, end, before)
+        for offsets, end, before in zip(starts, ends, numbers, strict=True)
+    ]
+
+
+def _line_starts(span: Span, part: int) -> tuple[list[tuple[int, ...]], list[int | None]]:
+    """Return the offsets of the first line of each part in each file, and its index."""
+    paths = [path for path in span.paths if path is not None]
+    first, lines = [0], [0]
+    for block in file_blocks(paths[0], size=part):
+        first.append(block.ends[0])
+        lines.append(lines[-1] + block.count)
+    columns = [first[:-1], *(_offsets(path, lines[:-1]) for path in paths[1:])]
+    starts = list(zip(*columns, strict=False))  # too few lines are an error of the reader
+    return starts, list(lines[: len(starts)])
+
+
+def _offsets(path: str | Path, lines: Sequence[int]) -> list[int]:
+    """Return the offset of each line of a file. `lines` are sorted indices from 0."""
+    offsets, before = [], 0
+    for block in file_blocks(path, size=CHUNK):
+        first = len(offsets)
+        last = bisect_left(lines, before + block.count, first)
+        if last > first:
+            sizes = (len(line) + 1 for line in block.raw_lines())
+            starts = list(accumulate(sizes, initial=block.starts[0]))
+            offsets += [starts[line - before] for line in lines[first:last]]
+        before += block.count
+    return offsets
 
 
 def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:

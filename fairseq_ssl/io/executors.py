@@ -15,9 +15,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import lru_cache
 from multiprocessing.connection import wait
 from typing import Any, Protocol, TypeVar
 
+from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, check_positive, import_optional
 
 __all__ = ["Executor", "LocalExecutor", "RayExecutor"]
@@ -237,14 +239,14 @@ class RayExecutor:
     ) -> Generator[Result, None, None]:
         """Yield the result of `work` for each item, in order."""
         ray = self._connected()
-        sent = ray.put(work)
+        sent = ray.put(pickle.dumps((work, self.initializer)))
         task = ray.remote(_call_remote).options(
             num_cpus=self.cpus, num_gpus=self.gpus, max_retries=RETRIES
         )
         most = 2 * max(1, self._parallel_items(ray.cluster_resources()))
         try:
             yield from imap_in_order(
-                lambda item: task.remote(sent, item, self.initializer), ray.get, items, most
+                lambda item: task.remote(__version__, sent, item), ray.get, items, most
             )
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
@@ -270,7 +272,19 @@ class RayExecutor:
         return ray
 
 
-def _call_remote(work: Callable[[Any], Any], item: Any, initializer: Initializer | None) -> Any:
+def _call_remote(version: str, sent: bytes, item: Any) -> Any:
+    if version != __version__:
+        raise DataError(
+            f"A machine of the Ray cluster has version {__version__} of fairseq_ssl. Expected "
+            f"{version}. Install it on all machines."
+        )
+    work, initializer = _unpickled(sent)
     if initializer is not None:
         initializer()
     return work(item)
+
+
+@lru_cache(maxsize=1)
+def _unpickled(sent: bytes) -> Any:
+    """Return the function of a worker process, which keeps it for its next items."""
+    return pickle.loads(sent)

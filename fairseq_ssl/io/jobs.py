@@ -1,26 +1,21 @@
-"""Jobs on text files of any size: read blocks, map them in parallel, write resumable outputs.
+"""Resumable outputs of jobs of any kind, checks of their paths, and reports of their progress.
 
-A `TextJob` maps the blocks of a `TextInput` with an executor. `run_job` writes the outputs of any
-job, and resumes interrupted runs.
+`run_job` writes the outputs of any job, and resumes interrupted runs.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
-from fairseq_ssl.errors import DataError, OutputError, UsageError
-from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
-from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.errors import OutputError, UsageError
+from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.outputs import (
     ResumableFiles,
@@ -32,7 +27,7 @@ from fairseq_ssl.io.outputs import (
     output_error,
     real_path,
 )
-from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
+from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
 
 Chunks = Sequence[bytes]
@@ -217,212 +212,6 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
     for path in resolve_paths(map(optional_path, inputs)):
         if not replaced.isdisjoint((path, *path.parents)):
             raise UsageError(f"{folder} would replace the input. Choose a different folder.")
-
-
-def check_shard(shard: tuple[int, int]) -> None:
-    """Raise UsageError unless the index of a shard is from 1 to the number of shards."""
-    index, total = shard
-    if not 1 <= index <= total:
-        raise UsageError(f"`shard` is {shard}. Expected (i, n), with i from 1 to n.")
-
-
-@dataclass(frozen=True)
-class BlockResult:
-    """The outputs of a block of a text, and its counts."""
-
-    outputs: tuple[bytes, ...]
-    """Bytes to append to each output."""
-    end: int
-    """Offset after the block in the text, in bytes."""
-    counts: Counter[str]
-    """Counts by name. `lines` is the number of lines."""
-    share: float | None = None
-    """Share of the text that is done, 0 to 1, if the function of the block knows it."""
-
-
-@dataclass
-class TextInput:
-    """A text file, or a shard of it, that is read in blocks of lines."""
-
-    path: Path | None
-    """Text file, gzip if the name ends with ``.gz``; None for stdin."""
-    shard: tuple[int, int] = (1, 1)
-    """Index of the shard, from 1, and number of shards."""
-    position: int = 0
-    """Offset of the next line in the decompressed text, in bytes."""
-    size: int | None = None
-    """Block size in bytes (default: `blocks.BLOCK_SIZE`)."""
-    shard_size: int | None = None
-    """Shards begin at multiples of it, in bytes (default: `size`)."""
-
-    def __post_init__(self) -> None:
-        check_shard(self.shard)
-        if self.shard == (1, 1):
-            return
-        if self.path is None or self.path.suffix == ".gz" or is_device(self.path):
-            raise UsageError(
-                "`shard` needs an input file that is not compressed and not a pipe. Decompress the "
-                "file, or do not use shards."
-            )
-        if self.path.is_file() and not self.is_seekable:
-            raise UsageError(
-                f"{self.path} has a byte-order mark or Windows line ends. `shard` needs UTF-8 text "
-                "without a byte-order mark and with Unix line ends. Convert it: "
-                f"sed '1s/^\\xEF\\xBB\\xBF//; s/\\r$//' {self.path} > NEW"
-            )
-
-    def __str__(self) -> str:
-        return "stdin" if self.path is None else str(self.path)
-
-    @property
-    def fingerprint(self) -> list[int] | None:
-        """Size and modification time of the file, None for stdin."""
-        return None if self.path is None else file_fingerprint(self.path)
-
-    @property
-    def is_seekable(self) -> bool:
-        """True for a regular, uncompressed file whose text needs no conversion."""
-        if self.path is None or self.path.suffix == ".gz" or not self.path.is_file():
-            return False
-        with open_text(self.path) as file:
-            return not is_converted(file)
-
-    def map_blocks(
-        self, executor: Executor, function: Callable[[ByteBlock], BlockResult]
-    ) -> Iterator[tuple[BlockResult, float | None]]:
-        """Yield the result of each block, in order, and the share of the blocks that is done.
-
-        The share is None if the size of the input is unknown. A resumed job starts at 0 again.
-        """
-        with ExitStack() as stack:
-            file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
-            start, end = self._seek(file)
-            begun = share_read(file) if self.position else 0.0
-            blocks = byte_blocks(file, start, end, self.size, str(self))
-            # In Python 3.10, the generator would be closed by the garbage collector only.
-            for result in stack.enter_context(closing(executor.imap(function, blocks))):
-                share = share_read(file, begun) or None
-                if end is not None:
-                    share = (result.end - start) / (end - start)
-                yield result, share
-
-    def resume(self, state: JobState, totals: Counter[str]) -> None:
-        """Move to the position of an interrupted run, and add its counts to `totals`.
-
-        Do nothing for an empty state.
-        """
-        if state:
-            self.position = state["position"]
-            totals.update(state["totals"])
-            logger.warning("resuming after line %s", totals["lines"])
-
-    def shard_path(self, path: Path) -> Path:
-        """Insert ``.I-of-N`` into the name of an output, before ``.gz``.
-
-        I is padded with zeros, so that sorted names are in the order of the shards.
-        """
-        number, total = self.shard
-        if total == 1:
-            return path
-        stem, gz = (path.name[:-3], ".gz") if path.suffix == ".gz" else (path.name, "")
-        return path.with_name(f"{stem}.{number:0{len(str(total))}}-of-{total}{gz}")
-
-    def _seek(self, file: IO[bytes]) -> tuple[int, int | None]:
-        """Seek to the next line. Return its offset, and the end of the shard if it is known."""
-        if self.path is None:
-            return 0, None
-        if not self.is_seekable:
-            if self.position:
-                file.seek(self.position)
-            return self.position, None
-        size, total = self.shard_size or self.size, self.path.stat().st_size
-        first, after = shard_bounds(total, *self.shard, size)
-        start = self.position or seek_block(file, first, size)
-        end = min(seek_block(file, after, size), total)
-        file.seek(start)
-        return start, end
-
-
-class TextJob(ABC):
-    """A job that maps the blocks of a text, and its counts.
-
-    Subclasses set `params` and define `signature` and `prepare`.
-    """
-
-    name: str
-    """Name of the task in progress reports."""
-    unit: str = "lines"
-    may_be_empty: bool = False
-    """True to accept a text without lines."""
-    params: dict[str, Any]
-    """Parameters that determine the content of the outputs, as JSON types."""
-
-    def __init__(
-        self,
-        text: TextInput,
-        outputs: Sequence[Path],
-        executor: Executor | None,
-        progress: ProgressFactory,
-    ) -> None:
-        """Describe a job.
-
-        Args:
-            text: text to read
-            outputs: output files; if empty, the first output is written to a stream
-            executor: executor of the blocks (None: this process)
-            progress: called with the number of lines done
-        """
-        self.text, self.outputs, self.progress = text, list(outputs), progress
-        self.executor = executor or LocalExecutor(1)
-        self.totals: Counter[str] = Counter()
-        """Sums of the counts of all blocks, including those of interrupted runs."""
-        self.seconds = 0.0
-        """Time of the job, including interrupted runs."""
-
-    @abstractmethod
-    def signature(self) -> Signature:
-        """Return the signature of the outputs, with the counts of all blocks."""
-
-    @abstractmethod
-    def prepare(self) -> Callable[[Any], BlockResult]:
-        """Load the models and resources. Return the picklable function of a block."""
-
-    def note(self) -> str:
-        """Return a text for the progress report."""
-        return ""
-
-    def map_blocks(
-        self, function: Callable[[Any], BlockResult]
-    ) -> Iterator[tuple[BlockResult, float | None]]:
-        """Yield the result of each block, and the share of the text that is done."""
-        return self.text.map_blocks(self.executor, function)
-
-    def run(self, stdout: IO[bytes] | None, overwrite: bool) -> bool:
-        """Write the outputs with `run_job`. Return False if they are already complete."""
-        return run_job(
-            self.outputs,
-            self.params,
-            self._chunks,
-            self.signature,
-            overwrite=overwrite,
-            from_stdin=self.text.path is None,
-            stdout=stdout,
-        )
-
-    def _chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        self.text.resume(state, self.totals)
-        function = self.prepare()
-        report = self.progress(self.name, self.unit)
-        self.seconds = state.get("time", 0.0)
-        begin = time.monotonic() - self.seconds
-        for block, share in self.map_blocks(function):
-            self.totals.update(block.counts)
-            self.seconds = time.monotonic() - begin
-            report(block.counts["lines"], share, self.note())
-            now = {"position": block.end, "totals": self.totals, "time": self.seconds}
-            yield block.outputs, now
-        if not (self.totals["lines"] or self.may_be_empty) and self.text.shard == (1, 1):
-            raise DataError(f"{self.text} is empty. Expected one line or more.")
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from fairseq_ssl.errors import DataError, OutputError, UsageError, system_error
-from fairseq_ssl.io.text_files import compress_chunk, json_text, line_writer, parse_json
+from fairseq_ssl.io.text_files import COMPRESSED, compress_chunk, json_text, line_writer, parse_json
 
 if TYPE_CHECKING:
     from fairseq_ssl.signature import Signature
@@ -329,8 +329,8 @@ class ResumableFiles:
     def finish(self, signature: Signature) -> None:
         """Write the signature next to the first file, then rename the temporary files."""
         for path, file, size in zip(self.paths, self._files, self._sizes, strict=True):
-            is_invalid = path.suffix == ".gz" and not size  # gzip files are never empty
-            file.write(compress_chunk(b"", is_invalid))
+            if path.suffix in COMPRESSED and not size:  # compressed files are never empty
+                file.write(compress_chunk(b"", path.suffix))
         if self.paths[0].exists():  # a journal, so that the signature does not fit older files
             self._save()
         write_signature(signature, self.paths[0])
@@ -365,7 +365,7 @@ class ResumableFiles:
             if task != self.task:
                 raise UsageError(
                     f"{self.paths[0]} was started with different settings or another input: "
-                    f"{_difference(task, self.task)}. {AGAIN}"
+                    f"{difference(task, self.task)}. {AGAIN}"
                 )
         for file, size in zip(self._files, self._sizes, strict=True):
             if file.tell() < size:
@@ -426,6 +426,7 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     return False
 
 
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the parameters that changed, for a message."""
     changed = [key for key in now if before.get(key) != now[key]]
     return ", ".join(f"{key} was {before.get(key)!r} and is {now[key]!r}" for key in changed)

@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import re
+import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -304,9 +305,12 @@ def line_writer(path: Path) -> Iterator[TextIO]:
         yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
 
 
-def compress_chunk(data: bytes, compressed: bool) -> bytes:
-    """Return the data, as gzip if `compressed`. Compressed chunks can be concatenated."""
-    return gzip.compress(data, compresslevel=6, mtime=0) if compressed else data
+COMPRESSED = (".gz",)
+
+
+def compress_chunk(data: bytes, suffix: str) -> bytes:
+    """Return the data, compressed for ``.gz``. Compressed chunks can be concatenated."""
+    return gzip.compress(data, compresslevel=6, mtime=0) if suffix == ".gz" else data
 
 
 @contextmanager
@@ -454,3 +458,31 @@ def _integer(digits: str) -> int:
     if number.bit_length() > MAX_BITS:
         raise ValueError("it has an integer that is too large")
     return number
+
+
+# interim, until the branch remote is merged
+
+
+def text_files(path: Path) -> list[Path]:
+    """Return the files of a text."""
+    return [path]
+
+
+def is_remote(path: Path) -> bool:
+    """Return True for a path of a store."""
+    return False
+
+
+def as_path(path: str | Path) -> Path:
+    """Return a path."""
+    return Path(path)
+
+
+def upload(local: Path, target: Path) -> None:
+    """Rename a file."""
+    local.replace(target)
+
+
+def delete_folder(path: Path) -> None:
+    """Delete a folder."""
+    shutil.rmtree(path, ignore_errors=True)

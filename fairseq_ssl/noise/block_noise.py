@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
-from fairseq_ssl.io.jobs import BlockResult
-from fairseq_ssl.io.text_files import compress_chunk
+from fairseq_ssl.io.blocks import Block, Span, span_blocks
+from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.noise.batch import Noise, NoiseChain, Random
 from fairseq_ssl.noise.byte_words import WordTable, split_words
 from fairseq_ssl.noise.characters import CharacterNoise, ConfusionNoise
@@ -106,35 +104,31 @@ class CorpusNoise:
     table: WordTable
     """Words of the block and of the noise."""
     seed: int
-    source: Path | None = None
-    """The file, for messages; None for stdin."""
-    compressed: bool = False
-    """True to compress the output with gzip. Gzip outputs of blocks can be concatenated."""
 
-    def __call__(self, block: ByteBlock) -> BlockResult:
+    def __call__(self, block: Block) -> BlockResult:
         """Return the noisy lines of a block. Raise DataError for a line that cannot be noised."""
-        split = split_words(block.data, MAX_TOKENS)
+        split = split_words(block.data[0], MAX_TOKENS)
         if split is None:
-            raise self._line_error(block)
+            raise _line_error(block)
         clean = self.table.start(*split)
-        noisy = self.noise(clean, Random.of((self.seed, block.number), len(clean.lengths)))
+        noisy = self.noise(clean, Random.of((self.seed, *block.seeds), len(clean.lengths)))
         words = self.table.words
         changed = noisy.changed(clean, words.same)
         counts = Counter(
             lines=len(clean.lengths), tokens=len(changed), changed=int(np.count_nonzero(changed))
         )
-        output = compress_chunk(words.to_bytes(noisy.block), self.compressed)
-        return BlockResult((output,), block.end, counts)
+        return BlockResult((words.to_bytes(noisy.block),), counts)
 
-    def _line_error(self, block: ByteBlock) -> DataError:
-        """Return the error of the first line that `split_words` rejects."""
-        for index, line in enumerate(block_lines(block, self.source)):
-            if problem := line_problem(line):
-                return DataError(
-                    f"{line_place(block, self.source, index)} {problem}. Fix the line, or drop "
-                    "such lines first, for example with fairseq-ssl filter."
-                )
-        raise AssertionError
+
+def _line_error(block: Block) -> DataError:
+    """Return the error of the first line that `split_words` rejects."""
+    for index, line in enumerate(block.lines()):
+        if problem := line_problem(line):
+            return DataError(
+                f"{block.place(index)} {problem}. Fix the line, or drop such lines first, for "
+                "example with fairseq-ssl filter."
+            )
+    raise AssertionError
 
 
 def line_problem(line: str) -> str:
@@ -148,6 +142,9 @@ def line_problem(line: str) -> str:
     return ""
 
 
-def count_words(block: ByteBlock) -> Counter[str]:
-    """Count the words of the lines of a block, separated by whitespace."""
-    return count_line_words(block.data.decode("utf-8", "replace").split("\n"))
+def count_words(span: Span) -> Counter[str]:
+    """Count the words of the lines of a span, separated by whitespace."""
+    counts: Counter[str] = Counter()
+    for block in span_blocks(span):
+        counts.update(count_line_words(block.data[0].decode("utf-8", "replace").split("\n")))
+    return counts

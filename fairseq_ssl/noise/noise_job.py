@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_integer
-from fairseq_ssl.io.blocks import byte_blocks
+from fairseq_ssl.io.blocks import memory_blocks
+from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import (
     ProgressFactory,
-    TextInput,
-    TextJob,
     check_distinct,
     check_read_twice,
-    file_or_stream,
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done, write_signature
-from fairseq_ssl.io.text_files import SURROGATE, join_lines, open_text, optional_path
+from fairseq_ssl.io.text_files import SURROGATE, join_lines, optional_path
+from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.noise.block_noise import (
     CorpusNoise,
     NoiseSpec,
@@ -43,6 +41,8 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_line_words, count_lines, read_counts, write_counts
 
 TOTALS = ("lines", "tokens", "changed")
+COUNTED = 2**24
+"""Size in bytes of the parts in which words are counted."""
 
 
 @dataclass(frozen=True)
@@ -157,56 +157,43 @@ def add_noise(
         specs := parse_noise(method), count_line_words(clean) if counts is None else counts
     )
     noise = CorpusNoise(build_noise(specs, loaded), loaded["table"], seed)
-    noisy = b"".join(noise(block).outputs[0] for block in byte_blocks(io.BytesIO(text.encode())))
+    noisy = b"".join(noise(block).outputs[0] for block in memory_blocks(text.encode()))
     return noisy.decode("utf-8").split("\n")[:-1]
 
 
 def noise_file(
     source: str | Path | None,
-    output: str | Path | IO[bytes],
+    output: Output,
     method: str,
     *,
     seed: int = 1,
     resources: NoiseResources | None = None,
-    shard: tuple[int, int] = (1, 1),
     executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Add noise to a text file. Return None if the outputs are already complete.
+    """Add noise to a text. Return None if the outputs are already complete.
 
-    The output does not depend on the number of processes and shards. Interrupted runs resume.
+    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
 
     Args:
-        source: clean tokenized text, gzip if the name ends with ``.gz``; None for stdin
-        output: noisy text, a file (gzip if the name ends with ``.gz``) or a binary stream
+        source: clean tokenized text; None for stdin
+        output: noisy text, a file, a folder of parts, or a binary stream
         method: one or more noises with options: ``direct``, ``shuffle:mean=0.3,characters``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
-        shard: (i, n) for the i-th of n shards of the source; the output gets a shard suffix
-        executor: `Executor` for the blocks (default: this process)
+        executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of lines done
     """
     check_integer("seed", seed, 0)
     resources, specs = resources or NoiseResources(), parse_noise(method)
-    text = TextInput(optional_path(source), shard)
-    noisy, stream = file_or_stream(output)
-    if noisy is None and shard != (1, 1):
-        raise UsageError("`shard` needs an `output` file.")
-    outputs, kept = [text.shard_path(noisy)] if noisy else [], None
-    if noisy and resources.counts is None and _needs(specs, "unigrams"):
-        kept = noisy.with_name(f"{noisy.name}.counts")
-    read = (text.path, resources.counts, resources.confusion_sets, resources.learner_errors)
-    check_distinct(
-        [Path(path) for path in read if isinstance(path, str | Path)],
-        [*outputs, *([kept] if kept else [])],
-    )
-    job = _NoiseJob(text, outputs, executor, progress, specs, seed, resources, kept)
-    if not job.run(stream, overwrite):
+    corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
+    job = _NoiseJob(corpus, outputs, executor, progress, specs, seed, resources)
+    if not job.run(overwrite):
         return None
     counts = (job.totals[name] for name in TOTALS)
-    return NoiseSummary(job.signature(), tuple(outputs), *counts)
+    return NoiseSummary(job.signature(), outputs.paths, *counts)
 
 
 class _NoiseJob(TextJob):
@@ -216,25 +203,29 @@ class _NoiseJob(TextJob):
 
     def __init__(
         self,
-        text: TextInput,
-        outputs: Sequence[Path],
+        corpus: Corpus,
+        outputs: Outputs,
         executor: Executor | None,
         progress: ProgressFactory,
         method: list[NoiseSpec],
         seed: int,
         resources: NoiseResources,
-        kept_counts: Path | None,
     ) -> None:
-        super().__init__(text, outputs, executor, progress)
-        self.method, self.seed = method, seed
-        self.resources, self.kept_counts = resources, kept_counts
+        values = (getattr(resources, name) for name in options_of(NoiseResources))
+        reads = [Path(value) for value in values if isinstance(value, str | Path)]
+        super().__init__(corpus, outputs, executor, progress, reads)
+        self.method, self.seed, self.resources = method, seed, resources
+        self.kept_counts: Path | None = None
+        if outputs.paths and resources.counts is None and _needs(method, "unigrams"):
+            noisy = outputs.paths[0]
+            self.kept_counts = noisy.with_name(f"{noisy.name}.counts")
+            check_distinct([*corpus.paths, *reads], [noisy, self.kept_counts])
         self.params = {
             "noise": ",".join(map(str, method)),
             "seed": seed,
-            "input": str(text),
-            "input_is": text.fingerprint,
-            "output": str(outputs[0] if outputs else None),
-            "shard": "{}/{}".format(*text.shard),
+            "input": str(corpus),
+            "input_is": corpus.fingerprint,
+            "output": str(outputs.paths[0] if outputs.paths else None),
             "mask_token": resources.mask_token,
             **resources.fingerprints(),
             "version": __version__,
@@ -244,8 +235,6 @@ class _NoiseJob(TextJob):
         """Return the signature of the outputs, with all parameters and counts."""
         names = ("noise", "seed", "mask_token", *options_of(NoiseResources))
         parameters = {name: self.params[name] for name in names}
-        if self.text.shard != (1, 1):
-            parameters["shard"] = self.params["shard"]
         counts = {name: self.totals[name] for name in TOTALS}
         return Signature("noise", parameters, self.params | counts)
 
@@ -253,16 +242,14 @@ class _NoiseJob(TextJob):
         """Load the resources. Return the noise function of a block."""
         counts = self._counts() if _needs(self.method, "unigrams") else {}
         loaded = self.resources.load(self.method, counts)
-        noise = build_noise(self.method, loaded)
-        compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
-        return CorpusNoise(noise, loaded["table"], self.seed, self.text.path, compressed)
+        return CorpusNoise(build_noise(self.method, loaded), loaded["table"], self.seed)
 
     def _counts(self) -> Mapping[str, int]:
         """Return the word counts of the resources, or of the text.
 
         Counts of the text are saved, so that other shards and seeds do not count it again.
         """
-        given, path, kept = self.resources.given_counts(), self.text.path, self.kept_counts
+        given, path, kept = self.resources.given_counts(), self.corpus.texts[0], self.kept_counts
         if given is not None:
             return given
         if path is None or is_device(path):
@@ -272,11 +259,11 @@ class _NoiseJob(TextJob):
                 "`counts` to a file such as fairseq's dict.txt, or read the text from a file."
             )
         if kept is None:
-            return self._count_words(path)
-        made_of = {"input_is": self.text.fingerprint}
+            return self._count_words()
+        made_of = {"input_is": self.corpus.fingerprint}
 
         def count() -> None:
-            words = self._count_words(path)
+            words = self._count_words()
             is_ours = is_done([kept], {"method": "word-counts"})
             if kept.exists() and not is_ours:  # a job killed before it wrote the signature
                 is_ours = kept.read_bytes() == "".join(count_lines(words)).encode()
@@ -291,16 +278,16 @@ class _NoiseJob(TextJob):
         build_once(kept, lambda: is_done([kept], made_of), count)
         return read_counts(kept)
 
-    def _count_words(self, path: Path) -> Counter[str]:
+    def _count_words(self) -> Counter[str]:
         counts: Counter[str] = Counter()
-        report = self.progress("count words", "blocks")
-        with open_text(path) as file:
-            for block in self.executor.imap(count_words, byte_blocks(file, name=str(path))):
-                counts.update(block)
-                report(1)
+        spans = self.corpus.parts(COUNTED, self.executor)
+        report = self.progress("count words", "parts", len(spans))
+        for found in self.executor.imap(count_words, spans):
+            counts.update(found)
+            report(1)
         if not counts:
             raise DataError(
-                f"{path} has no words. Expected clean text with tokens separated by spaces."
+                f"{self.corpus} has no words. Expected clean text with tokens separated by spaces."
             )
         return counts
 

@@ -1,0 +1,96 @@
+"""Texts of one or more files, and the spans of lines in which jobs read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.blocks import Block, Span, span_blocks, split_files
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.fingerprints import file_fingerprint
+from fairseq_ssl.io.outputs import is_device
+from fairseq_ssl.io.text_files import COMPRESSED, is_converted, open_text, text_files
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text, or parallel texts, each of one or more files that are read as one."""
+
+    texts: tuple[Path | None, ...]
+    """Path of each side: a file, a glob, or a folder; None for stdin."""
+    block_size: int | None = None
+    """Block size in bytes (default: `blocks.BLOCK_SIZE`)."""
+
+    def __str__(self) -> str:
+        return self.names[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sides in messages."""
+        return Span(self.texts).names
+
+    @property
+    def paths(self) -> list[Path]:
+        """Paths of the sides that are not stdin."""
+        return [path for path in self.texts if path is not None]
+
+    @property
+    def is_stdin(self) -> bool:
+        """True if the text can be read only once, and not from a position."""
+        return None in self.texts
+
+    @property
+    def fingerprint(self) -> list[int] | list[list[int]] | None:
+        """Size and modification time of each side; None for stdin."""
+        if self.is_stdin:
+            return None
+        sides = [file_fingerprint(path) for path in self.paths]
+        return sides[0] if len(sides) == 1 else sides
+
+    def spans(self) -> list[Span]:
+        """Return a span for each file, or for each row of parallel files."""
+        if self.is_stdin:
+            return [Span(self.texts)]
+        sides = [text_files(path) for path in self.paths]
+        for path, files in zip(self.paths, sides, strict=True):
+            if len(files) != len(sides[0]):
+                raise UsageError(
+                    f"{self.paths[0]} has {len(sides[0])} files but {path} has {len(files)}. "
+                    "Parallel texts must have the same number of files."
+                )
+        return [Span(files, number) for number, files in enumerate(zip(*sides, strict=True))]
+
+    def parts(self, part: int, executor: Executor) -> list[Span]:
+        """Return spans of about `part` bytes.
+
+        Compressed files, and files whose text is converted, are not split.
+        """
+        return [
+            span
+            for spans in executor.imap(partial(_split, part, self.block_size), self.spans())
+            for span in spans
+        ]
+
+    def blocks(self, after: Span | None = None) -> Iterator[Block]:
+        """Yield all blocks, or those of the rest of a file from `after` on."""
+        for span in self.spans():
+            if after is None or span.file > after.file:
+                yield from span_blocks(span, self.block_size)
+            elif span.file == after.file:
+                yield from span_blocks(after, self.block_size)
+
+
+def _split(part: int, size: int | None, span: Span) -> list[Span]:
+    is_splittable = all(path is not None and _is_seekable(path) for path in span.paths)
+    return split_files(span, part, size) if is_splittable else [span]
+
+
+def _is_seekable(path: Path) -> bool:
+    """Return True for a file that is not compressed, and whose text needs no conversion."""
+    if path.suffix in COMPRESSED or is_device(path):
+        return False
+    with open_text(path) as file:
+        return not is_converted(file)

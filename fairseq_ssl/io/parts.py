@@ -1,0 +1,416 @@
+"""Folders of parts that workers write, with a manifest, and jobs in stages that resume by part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.blocks import Block, Span, span_blocks
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.outputs import AGAIN, difference, exclusive, write_errors
+from fairseq_ssl.io.text_files import (
+    COMPRESSED,
+    as_path,
+    compress_chunk,
+    delete_folder,
+    is_remote,
+    json_text,
+    read_json,
+    upload,
+)
+from fairseq_ssl.signature import Signature
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+JOB = "_job"
+"""Subfolder of an unfinished folder, with the plan and the records of finished parts."""
+PLAN = "job.json"
+EXAMPLES = 3
+"""Max number of examples of a kind."""
+Record = dict[str, Any]
+"""The files and the counts of a finished item of a stage, as JSON types."""
+
+
+@dataclass(frozen=True)
+class PartFolder:
+    """An output that is a folder of parts, which the workers of a job write."""
+
+    path: str | Path
+    shard: tuple[int, int] = (1, 1)
+    """(i, n): write only the i-th of n shares of the parts. All shards write into one folder."""
+    part_size: int | None = None
+    """Size of the input of a part in bytes, decompressed (default: depends on the job).
+
+    A compressed input file is one part.
+    """
+
+    def __post_init__(self) -> None:
+        index, total = self.shard
+        if not 1 <= index <= total:
+            raise UsageError(f"`shard` is {self.shard}. Expected (i, n), with i from 1 to n.")
+        if self.part_size is not None and self.part_size < 1:
+            raise UsageError(f"`part_size` is {self.part_size}. Expected 1 or more.")
+
+
+@dataclass
+class Tally:
+    """Counts of a text, and examples of its lines, which are merged in the order of the text."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """Counts by name. `lines` is the number of lines read."""
+    examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The first examples of each kind, as JSON types. ``line`` is the number of the line."""
+
+    def add(
+        self, counts: Mapping[str, int], examples: Mapping[str, Sequence[Mapping[str, Any]]]
+    ) -> None:
+        """Add the counts of the next lines, and examples with line numbers from 1 in them."""
+        before = self.counts["lines"]
+        for name, found in examples.items():
+            kept = self.examples.setdefault(name, [])
+            shifted = ({**example, "line": example["line"] + before} for example in found)
+            kept.extend(islice(shifted, EXAMPLES - len(kept)))
+        self.counts.update(counts)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the arguments of `add` that restore the tally."""
+        return {"counts": dict(self.counts), "examples": self.examples}
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """The outputs of a block of a text, and its counts."""
+
+    outputs: tuple[bytes, ...]
+    """Bytes to append to each output, not compressed."""
+    counts: Counter[str]
+    """Counts by name. `lines` is the number of lines read."""
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """See `Tally.examples`. Lines are numbered from 1 in the block."""
+    keys: Any = None
+    """Values for `TextJob.in_order`, which needs all blocks."""
+
+
+BlockFunction = Callable[[Block], BlockResult]
+"""Picklable function of a block, which depends on nothing but the block."""
+
+
+class PartFile:
+    """A file that is written to a temporary path, with its digest."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file, self._name = file, name
+        self._suffix = Path(name).suffix
+        self._digest = hashlib.blake2b(digest_size=16)
+        self.bytes = self.lines = 0
+
+    def write(self, data: bytes) -> None:
+        """Append bytes, compressed if the name has such a suffix."""
+        if not data:
+            return
+        self.lines += data.count(b"\n")
+        self._append(compress_chunk(data, self._suffix))
+
+    def close(self) -> None:
+        """Complete a compressed file, which is never empty."""
+        if not self.bytes and self._suffix in COMPRESSED:
+            self._append(compress_chunk(b"", self._suffix))
+
+    def _append(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+        self.bytes += len(data)
+
+    def record(self) -> Record:
+        """Return the name, the number of lines, the size and the digest of the file."""
+        digest = self._digest.hexdigest()
+        return {"name": self._name, "lines": self.lines, "bytes": self.bytes, "digest": digest}
+
+
+@contextmanager
+def new_file(folder: Path, name: str) -> Iterator[IO[bytes]]:
+    """Yield a new file, and rename it to `name` in a folder, or upload it, at the end.
+
+    Several workers can write the same file: each has a temporary file of its own.
+    """
+    target = folder / name
+    with ExitStack() as stack:
+        stack.enter_context(write_errors(target))
+        if is_remote(folder):
+            temporary = Path(stack.enter_context(TemporaryDirectory())) / target.name
+        else:
+            temporary = folder / JOB / f"{uuid.uuid4().hex}.tmp"
+            temporary.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                yield file
+            upload(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_json(content: Any, folder: Path, name: str) -> None:
+    """Write a JSON file atomically."""
+    with new_file(folder, name) as file:
+        file.write(f"{json_text(content)}\n".encode())
+
+
+@contextmanager
+def part_file(folder: Path, name: str) -> Iterator[PartFile]:
+    """Yield a part, which gets its name at the end."""
+    with new_file(folder, name) as file:
+        part = PartFile(file, name)
+        yield part
+        part.close()
+
+
+def matches(folders: Sequence[Path], record: Record) -> bool:
+    """Return True if the files of a record exist and have its sizes and digests."""
+    for folder, file in zip(folders, record["files"], strict=False):  # some stages write one file
+        digest, size = hashlib.blake2b(digest_size=16), 0
+        try:
+            with (folder / file["name"]).open("rb") as opened:
+                while data := opened.read(2**20):
+                    digest.update(data)
+                    size += len(data)
+        except FileNotFoundError:
+            return False
+        if (size, digest.hexdigest()) != (file["bytes"], file["digest"]):
+            return False
+    return True
+
+
+PartResults = Callable[[int, Span], Iterator[BlockResult]]
+"""Picklable function from the index and the lines of a part to the results of its blocks."""
+
+
+@dataclass(frozen=True)
+class BlockMapper:
+    """A function of blocks as a function of parts."""
+
+    function: BlockFunction
+    block_size: int | None
+
+    def __call__(self, index: int, span: Span) -> Iterator[BlockResult]:
+        """Yield the result of each block of a part."""
+        return map(self.function, span_blocks(span, self.block_size))
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """Picklable function that writes a part to each folder and returns its record."""
+
+    results: PartResults
+    folders: tuple[Path, ...]
+    stage: str = "part"
+    """Name of a stage. Parts are in the folders, and files of other stages in their `JOB`."""
+
+    def __call__(self, index: int, span: Span) -> Record:
+        """Write the files of a part."""
+        tally = Tally()
+        with ExitStack() as stack:
+            files = [
+                stack.enter_context(part_file(folder, self._name(folder, index)))
+                for folder in self.folders
+            ]
+            for result in self.results(index, span):
+                for file, data in zip(files, result.outputs, strict=True):
+                    file.write(data)
+                tally.add(result.counts, result.examples)
+        return {"files": [file.record() for file in files], **tally.as_json()}
+
+    def _name(self, folder: Path, index: int) -> str:
+        name = f"{self.stage}-{index:05d}"
+        if self.stage != "part":
+            return f"{JOB}/{name}"
+        suffixes = folder.suffixes[-2:] if folder.suffix in COMPRESSED else folder.suffixes[-1:]
+        return f"{name}{''.join(suffixes)}"
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """Picklable function that makes an item of a stage unless its record matches its files."""
+
+    make: Callable[[int, Any], Record]
+    folders: tuple[Path, ...]
+    stage: str
+
+    def __call__(self, numbered: tuple[int, Any]) -> Record:
+        index, item = numbered
+        name = _record_name(self.stage, index)
+        with suppress(DataError, LookupError, TypeError):
+            record: Record = read_json(self.folders[0] / name)
+            if matches(self.folders, record):
+                return record
+        record = self.make(index, item)
+        write_json(record, self.folders[0], name)
+        return record
+
+
+def _record_name(stage: str, index: int) -> str:
+    return f"{JOB}/{stage}-{index:05d}.json"
+
+
+class JobFolder:
+    """The folders of parts that a job writes, one for each output, and its unfinished stages.
+
+    The subfolder `JOB` of the first folder has the plan of the job, with its parameters, and a
+    record of each finished item of each stage. A run makes only items whose record is missing or
+    does not match their files. Shards of a job share the folders: a stage begins when the previous
+    stage is complete in all shards, and the shard that ends last writes the manifests.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], params: Mapping[str, Any], shard: tuple[int, int]
+    ) -> None:
+        self.folders, self.shard = tuple(folders), shard
+        self.params: dict[str, Any] = json.loads(json_text(params))
+        self.first = self.folders[0]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the shard, so that no other run on this file system can write it."""
+        if is_remote(self.first):  # runs of the same job write the same bytes
+            yield
+            return
+        name = "{}.{}-of-{}".format(self.first.name, *self.shard)
+        with exclusive(self.first.with_name(name)):
+            yield
+
+    def manifest(self) -> dict[str, Any] | None:
+        """Return the manifest of the first folder, None if the job is not complete.
+
+        Raise UsageError if a folder was written by another job, or by another program.
+        """
+        content = None
+        for folder in self.folders:
+            name = next((n for n in (MANIFEST, f"{JOB}/{PLAN}") if (folder / n).exists()), None)
+            if name is None:
+                if folder.is_dir() and any(path.name != JOB for path in folder.iterdir()):
+                    raise UsageError(
+                        f"{folder} is not empty, and is not an output of this job. Choose another "
+                        "folder."
+                    )
+                continue
+            stored = read_json(folder / name)
+            if not isinstance(stored, dict):
+                raise DataError(f"{folder / name} is not a {name}. {AGAIN}")
+            if any(stored.get(key) != value for key, value in self.params.items()):
+                raise UsageError(
+                    f"{folder} was written with different settings or another input: "
+                    f"{difference(stored, self.params)}. {AGAIN}"
+                )
+            if name == MANIFEST and folder == self.first:
+                content = stored
+        return content
+
+    def delete(self) -> None:
+        """Delete the parts of earlier jobs."""
+        if self.shard != (1, 1):
+            raise UsageError(
+                f"`overwrite` would delete the parts of other shards. Delete {self.first} instead."
+            )
+        for folder in self.folders:
+            names = [folder / MANIFEST, folder / JOB / PLAN]
+            if any(path.exists() for path in names):
+                names[0].unlink(missing_ok=True)
+                for path in folder.glob("part-*"):
+                    path.unlink()
+                delete_folder(folder / JOB)
+
+    def plan(self, make: Callable[[], list[Span]]) -> list[Span]:
+        """Return the parts of the job, made once by the first of its shards."""
+        path = self.first / JOB / PLAN
+        if not path.exists():
+            spans = make()
+            for folder in self.folders[1:]:
+                write_json(self.params, folder, f"{JOB}/{PLAN}")
+            parts = [[span.file, span.starts, span.end, span.before] for span in spans]
+            names = [list(map(str, span.paths)) for span in spans if not any(span.starts)]
+            write_json({**self.params, "files": names, "spans": parts}, self.first, f"{JOB}/{PLAN}")
+        stored = read_json(path)
+        files = [tuple(map(as_path, names)) for names in stored["files"]]
+        return [
+            Span(files[file], file, tuple(starts), end, before)
+            for file, starts, end, before in stored["spans"]
+        ]
+
+    def run_stage(
+        self,
+        stage: str,
+        items: Sequence[Any],
+        make: Callable[[int, Any], Record],
+        executor: Executor,
+    ) -> Iterator[Record]:
+        """Make the items of this shard. Yield their records in order.
+
+        Args:
+            stage: name of the stage
+            items: all items of the stage
+            make: picklable function from the index and the item to its record
+            executor: executor of the items
+        """
+        index, total = self.shard
+        bounds = [len(items) * number // total for number in (index - 1, index)]
+        return self.make_items(stage, items, range(*bounds), make, executor)
+
+    def make_items(
+        self,
+        stage: str,
+        items: Sequence[Any],
+        indices: Iterable[int],
+        make: Callable[[int, Any], Record],
+        executor: Executor,
+    ) -> Iterator[Record]:
+        """Make the items with these indices, as `run_stage` does."""
+        numbered = ((index, items[index]) for index in indices)
+        return executor.imap(_Recorded(make, self.folders, stage), numbered)
+
+    def records(self, stage: str, count: int) -> Iterator[Record] | None:
+        """Return the records of all items of a stage; None, with a message, if some are missing."""
+        names = [_record_name(stage, index) for index in range(count)]
+        present = {path.name for path in (self.first / JOB).iterdir()}
+        missing = sum(Path(name).name not in present for name in names)
+        if not missing:
+            return (read_json(self.first / name) for name in names)
+        logger.warning(
+            "%s: shard %s of %s has ended stage %s. %s parts of other shards are missing. When "
+            "all shards have ended, run the same command again.",
+            *(self.first, *self.shard, stage, missing),
+        )
+        return None
+
+    def manifest_records(self) -> list[Record]:
+        """Return the records of the parts in the manifests."""
+        sides = [read_json(folder / MANIFEST)["parts"] for folder in self.folders]
+        return [{"files": files} for files in zip(*sides, strict=True)]
+
+    def replace_parts(self, again: Mapping[int, Record]) -> None:
+        """Write the manifests with the records of parts that were made again."""
+        for number, folder in enumerate(self.folders):
+            content = read_json(folder / MANIFEST)
+            for index, record in again.items():
+                content["parts"][index] = record["files"][number]
+            write_json(content, folder, MANIFEST)
+            delete_folder(folder / JOB)
+
+    def finish(self, signature: Signature, records: Sequence[Record]) -> None:
+        """Write the manifest of each folder, that of the first folder last."""
+        for number in reversed(range(len(self.folders))):
+            parts = [record["files"][number] for record in records]
+            content = {**self.params, **signature.content(), "parts": parts}
+            write_json(content, self.folders[number], MANIFEST)
+        for folder in self.folders:
+            delete_folder(folder / JOB)

@@ -1,0 +1,303 @@
+"""Jobs on texts of any size: blocks are mapped in parallel, and written to files or folders.
+
+A `TextJob` maps the blocks of a `Corpus` with an executor. Its outputs are files, which the calling
+process writes in order, or folders of parts, which the workers write.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.blocks import Block, Span
+from fairseq_ssl.io.corpus import Corpus
+from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    JobState,
+    Progress,
+    ProgressFactory,
+    check_distinct,
+    check_outside,
+    file_or_stream,
+    run_job,
+)
+from fairseq_ssl.io.parts import (
+    BlockFunction,
+    BlockMapper,
+    BlockResult,
+    JobFolder,
+    PartFolder,
+    PartResults,
+    PartWriter,
+    Tally,
+    matches,
+)
+from fairseq_ssl.io.text_files import as_path, compress_chunk, is_remote, optional_path
+from fairseq_ssl.signature import Signature
+
+Output = str | Path | PartFolder | IO[bytes]
+"""A file, a folder of parts (also as a string that ends with ``/``), or a binary stream."""
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a job writes: files, folders of parts, or a stream."""
+
+    paths: tuple[Path, ...] = ()
+    stream: IO[bytes] | None = None
+    folders: PartFolder | None = None
+    """Shard and size of the parts if the paths are folders."""
+
+    @classmethod
+    def of(cls, *outputs: Output) -> Outputs:
+        """Parse the outputs of a job: paths or, for a single output, a binary stream.
+
+        A string that ends with ``/``, the URL of a store, and a `PartFolder` are folders of parts.
+        """
+        if len(outputs) == 1 and hasattr(outputs[0], "write"):
+            return cls(stream=outputs[0])
+        folders = [_part_folder(output) for output in outputs]
+        if None in folders:
+            if any(folders):
+                raise UsageError("Expected folders of parts for all outputs, or for none of them.")
+            paths = [file_or_stream(output)[0] for output in outputs]
+            return cls(tuple(path for path in paths if path is not None))
+        kinds = {(folder.shard, folder.part_size) for folder in folders if folder}
+        if len(kinds) > 1:
+            raise UsageError("Expected the same shard and part size for all outputs.")
+        return cls(tuple(as_path(folder.path) for folder in folders if folder), None, folders[0])
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Suffix of each output, such as ``.gz``."""
+        return tuple(path.suffix for path in self.paths) or ("",)
+
+
+def _part_folder(output: Output) -> PartFolder | None:
+    if isinstance(output, PartFolder):
+        return output
+    return PartFolder(output) if is_folder(output) else None
+
+
+def is_folder(output: object) -> bool:
+    """Return True for a path that ends with ``/``, and for the URL of a store."""
+    return isinstance(output, str) and (output.endswith("/") or is_remote(as_path(output)))
+
+
+@dataclass(frozen=True)
+class _Done:
+    """The result of a block, and the position after it."""
+
+    result: BlockResult
+    position: dict[str, Any]
+    fraction: float
+
+
+@dataclass(frozen=True)
+class _BlockWork:
+    """Picklable function that maps a block and compresses its outputs."""
+
+    function: BlockFunction
+    suffixes: tuple[str, ...]
+
+    def __call__(self, block: Block) -> _Done:
+        result = self.function(block)
+        before = (block.span.before or 0) + block.first + block.count
+        position = {"file": block.span.file, "starts": block.ends, "before": before}
+        return _Done(_compressed(result, self.suffixes), position, block.fraction)
+
+
+def _compressed(result: BlockResult, suffixes: Sequence[str]) -> BlockResult:
+    return replace(result, outputs=tuple(map(compress_chunk, result.outputs, suffixes)))
+
+
+class TextJob(ABC):
+    """A job that maps the blocks of a corpus with a function that depends on nothing else.
+
+    Subclasses set `params` and define `signature` and `prepare`.
+    """
+
+    name: str
+    """Name of the task in progress reports."""
+    unit: str = "lines"
+    may_be_empty: bool = False
+    """True to accept a text without lines."""
+    part_size: int = 2**26
+    """Default size of the input of a part in bytes."""
+    params: dict[str, Any]
+    """Parameters that determine the content of the outputs, as JSON types."""
+    in_order: Callable[[BlockResult], BlockResult] | None = None
+    """Function of the results of all blocks in order, which runs in the calling process.
+
+    A job with such a function defines `part_results` with stages for folders of parts.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        outputs: Outputs,
+        executor: Executor | None,
+        progress: ProgressFactory,
+        reads: Iterable[str | Path | None] = (),
+    ) -> None:
+        """Describe a job.
+
+        Args:
+            corpus: text to read
+            outputs: where to write
+            executor: executor of the blocks or parts (None: this process)
+            progress: called with the number of lines done
+            reads: other files that the job reads, which the outputs must not replace
+        """
+        inputs = [*corpus.paths, *map(optional_path, reads)]
+        if outputs.folders is None:
+            check_distinct(inputs, outputs.paths)
+        for folder in outputs.paths if outputs.folders else ():
+            check_outside(folder, inputs)
+        self.corpus, self.outputs, self.progress = corpus, outputs, progress
+        self.executor = executor or LocalExecutor(1)
+        self.tally = Tally()
+        """Counts and examples of all blocks, including those of interrupted runs."""
+        self.seconds = 0.0
+        """Time of the job, including interrupted runs."""
+
+    @property
+    def totals(self) -> Counter[str]:
+        """Sums of the counts of all blocks."""
+        return self.tally.counts
+
+    @abstractmethod
+    def signature(self) -> Signature:
+        """Return the signature of the outputs, with the counts of all blocks."""
+
+    @abstractmethod
+    def prepare(self) -> BlockFunction:
+        """Load the models and resources. Return the picklable function of a block."""
+
+    def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
+        """Return the picklable function of a part; None if other shards must end a stage first."""
+        return BlockMapper(self.prepare(), self.corpus.block_size)
+
+    def note(self) -> str:
+        """Return a text for the progress report."""
+        return ""
+
+    def check(self) -> None:  # noqa: B027  # optional
+        """Raise DataError if the counts of the blocks until now show a wrong text."""
+
+    def run(self, overwrite: bool) -> bool:
+        """Write the outputs. Return False if they are already complete."""
+        if self.outputs.folders is not None:
+            return self._run_folders(self.outputs.folders, overwrite)
+        return run_job(
+            self.outputs.paths,
+            self.params,
+            self._chunks,
+            self.signature,
+            overwrite=overwrite,
+            from_stdin=self.corpus.is_stdin,
+            stdout=self.outputs.stream,
+        )
+
+    def _chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
+        after = None
+        if state:
+            position = state["position"]
+            paths = self.corpus.spans()[position["file"]].paths
+            after = Span(paths, position["file"], tuple(position["starts"]), None)
+            after = replace(after, before=position["before"])
+            self.tally.add(**state["tally"])
+            logger.warning("resuming after line %s", self.totals["lines"])
+        suffixes = self.outputs.suffixes
+        work = _BlockWork(self.prepare(), ("",) * len(suffixes) if self.in_order else suffixes)
+        report = self.progress(self.name, self.unit)
+        self.seconds = state.get("time", 0.0)
+        begin = time.monotonic() - self.seconds
+        # In Python 3.10, the generator would be closed by the garbage collector only.
+        with closing(self.executor.imap(work, self.corpus.blocks(after))) as results:
+            for done in results:
+                result = done.result
+                if self.in_order:
+                    result = _compressed(self.in_order(result), suffixes)
+                self._add(result.counts, result.examples, report, done.fraction, begin)
+                state = {"position": done.position, "time": self.seconds}
+                yield result.outputs, {**state, "tally": self.tally.as_json()}
+        self._check_end()
+
+    def _add(
+        self,
+        counts: Mapping[str, int],
+        examples: Mapping[str, Sequence[Mapping[str, Any]]],
+        report: Progress,
+        fraction: float,
+        begin: float,
+    ) -> None:
+        self.tally.add(counts, examples)
+        self.seconds = time.monotonic() - begin
+        report(counts["lines"], fraction or None, self.note())
+        self.check()
+
+    def _check_end(self) -> None:
+        if not (self.totals["lines"] or self.may_be_empty):
+            raise DataError(f"{self.corpus} is empty. Expected one line or more.")
+
+    def _run_folders(self, own: PartFolder, overwrite: bool) -> bool:
+        if self.corpus.is_stdin:
+            raise UsageError("A folder of parts needs a file as input, not stdin.")
+        size = own.part_size or self.part_size
+        folder = JobFolder(self.outputs.paths, {**self.params, "part_size": size}, own.shard)
+        with folder.locked():
+            if overwrite:
+                folder.delete()
+            manifest = folder.manifest()
+            if manifest is not None:
+                return self._check_folders(folder, manifest)
+            spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
+            results = self.part_results(folder, spans)
+            if results is None:
+                return True
+            writer = PartWriter(results, folder.folders)
+            report, begin = self.progress(self.name, self.unit), time.monotonic()
+            made = folder.run_stage("part", spans, writer, self.executor)
+            for done, record in enumerate(made, 1):
+                fraction = done * own.shard[1] / len(spans)
+                self._add(record["counts"], record["examples"], report, fraction, begin)
+            records = folder.records("part", len(spans))
+            if records is None:
+                return True
+            self.tally = Tally()
+            for record in (written := list(records)):
+                self.tally.add(record["counts"], record["examples"])
+            self._check_end()
+            folder.finish(self.signature(), written)
+        return True
+
+    def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> bool:
+        """Make parts again that do not match the manifest. Return False if all of them match."""
+        records = folder.manifest_records()
+        fits = list(self.executor.imap(partial(matches, folder.folders), records))
+        wrong = [index for index, fit in enumerate(fits) if not fit]
+        if not wrong:
+            logger.warning("%s is complete, written by an earlier run of this job", folder.first)
+            return False
+        size = manifest["part_size"]
+        spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
+        results = self.part_results(folder, spans)
+        if results is not None:
+            names = [records[index]["files"][0]["name"] for index in wrong]
+            logger.warning("%s: writing again, without a match: %s", folder.first, ", ".join(names))
+            writer = PartWriter(results, folder.folders)
+            again = folder.make_items("part", spans, wrong, writer, self.executor)
+            folder.replace_parts(dict(zip(wrong, again, strict=True)))
+        return True
