@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, OutputError, UsageError
 from fairseq_ssl.io.blocks import Block, Span
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, LocalExecutor
@@ -266,25 +266,33 @@ class TextJob(ABC):
             manifest = folder.manifest()
             if manifest is not None:
                 return self._check_folders(folder, manifest)
-            spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
-            results = self.part_results(folder, spans)
-            if results is None:
-                return True
-            writer = PartWriter(results, folder.folders)
-            report, begin = self.progress(self.name, self.unit), time.monotonic()
-            made = folder.run_stage("part", spans, writer, self.executor)
-            for done, record in enumerate(made, 1):
-                fraction = done * own.shard[1] / len(spans)
-                self._add(record["counts"], record["examples"], report, fraction, begin)
-            records = folder.records("part", len(spans))
-            if records is None:
-                return True
-            self.tally = Tally()
-            for record in (written := list(records)):
-                self.tally.add(record["counts"], record["examples"])
-            self._check_end()
-            folder.finish(self.signature(), written)
+            try:
+                self._make_parts(folder, size)
+            except OutputError as error:
+                raise OutputError(f"{error} Run the same job again to resume it.") from None
+            finally:
+                folder.discard_plan()
         return True
+
+    def _make_parts(self, folder: JobFolder, size: int) -> None:
+        spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
+        results = self.part_results(folder, spans)
+        if results is None:
+            return
+        writer = PartWriter(results, folder.folders)
+        report, begin = self.progress(self.name, self.unit), time.monotonic()
+        made = folder.run_stage("part", spans, writer, self.executor)
+        for done, record in enumerate(made, 1):
+            fraction = done * folder.shard[1] / len(spans)
+            self._add(record["counts"], record["examples"], report, fraction, begin)
+        records = folder.records("part", len(spans))
+        if records is None:
+            return
+        self.tally, written = Tally(), list(records)
+        for record in written:
+            self.tally.add(record["counts"], record["examples"])
+        self._check_end()
+        folder.finish(self.signature(), written)
 
     def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> bool:
         """Make parts again that do not match the manifest. Return False if all of them match."""
