@@ -236,7 +236,7 @@ class TextJob(ABC):
                 self._add(result.counts, result.examples, report, done.fraction, begin)
                 state = {"position": done.position, "time": self.seconds}
                 yield result.outputs, {**state, "tally": self.tally.as_json()}
-        self._check_end()
+        self.check_end()
 
     def _add(
         self,
@@ -251,7 +251,8 @@ class TextJob(ABC):
         report(counts["lines"], fraction or None, self.note())
         self.check()
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
+        """Raise DataError if the counts of all blocks show a wrong text."""
         if not (self.totals["lines"] or self.may_be_empty):
             raise DataError(f"{self.corpus} is empty. Expected one line or more.")
 
@@ -291,7 +292,7 @@ class TextJob(ABC):
         self.tally, written = Tally(), list(records)
         for record in written:
             self.tally.add(record["counts"], record["examples"])
-        self._check_end()
+        self.check_end()
         folder.finish(self.signature(), written)
 
     def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> bool:
