@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
-from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
+from fairseq_ssl.cli.console import path_or_stream, print_lines, progress, watched
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.io.executors import (
     Executor,
@@ -22,10 +22,10 @@ from fairseq_ssl.io.executors import (
     RayExecutor,
     cpu_count,
 )
-from fairseq_ssl.io.jobs import check_beside
+from fairseq_ssl.io.jobs import check_beside, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
-from fairseq_ssl.io.text_jobs import Output, PartFolder, is_folder
+from fairseq_ssl.io.text_jobs import LineSummary, Output, PartFolder, is_folder
 from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
@@ -335,6 +335,31 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
                 f"{flag(name)} {path}/"
             )
     return Path(path)
+
+
+def add_line_job(parser: Options, what: str) -> None:
+    """Add the output and the execution of a job that rewrites each line."""
+    add_job_output(parser, what)
+    add_execution(parser)
+    add_overwrite(parser)
+
+
+def line_job(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments that all jobs on lines have, from the options of `add_line_job`."""
+    is_shown = args.output is None and sys.stdout.isatty()  # a bar would mix with the lines
+    return {
+        "output": job_output(args),
+        "executor": job_executor(args),
+        "overwrite": args.overwrite,
+        "progress": silent_progress if is_shown else progress,
+    }
+
+
+def print_summary(summary: LineSummary | None) -> None:
+    """Print the result of a job that rewrites each line into a file or a folder."""
+    if summary and summary.outputs:
+        path = summary.outputs[0]
+        print_lines(summary.signature, f"wrote {summary.lines} lines to {path}")
 
 
 def job_executor(

@@ -86,7 +86,7 @@ def test_noise_equals_that_of_a_local_run(
     Path("clean").write_text("".join(f"w{n} a b c\n" for n in range(60_000)))
     base = ["noise", "clean", "--method", "direct"]
     assert main([*base, "-o", "local", "--jobs", "1"]) == 0
-    assert main([*base, "-o", "ray", "--engine", "ray"]) == 0
+    assert main([*base, "-o", "ray", "--executor", "ray"]) == 0
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 
@@ -101,7 +101,7 @@ def test_back_translation_equals_that_of_a_local_run(
     Path("mono").write_text("a b c\nd e\n\nf\n" * 100)
     base = ["back-translate", "mono", "--model", "t.pt", "--data-dir", "data"]
     assert main([*base, "-o", "local", "--engine", "ctranslate2", "--jobs", "1"]) == 0
-    assert main([*base, "-o", "ray", "--engine", "ctranslate2,ray"]) == 0
+    assert main([*base, "-o", "ray", "--engine", "ctranslate2", "--executor", "ray"]) == 0
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 
