@@ -142,6 +142,21 @@ def test_a_source_with_more_lines_is_a_warning(
         file.write("a\n")
     made_by(*TRANSLATED)
     assert "source has 61 lines" in capsys.readouterr().err
+    for shard in ("1/2", "2/2"):
+        assert "source has" not in capsys.readouterr().err
+        words = (*TRANSLATED, "--part-size", "1K", "--shard", shard)
+        assert main([*FEATURES, "-o", "parts/", *words]) == 0
+    assert "source has 61 lines" in capsys.readouterr().err
+
+
+def test_unknown_words_of_many_parts_are_an_error(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("list").write_text("".join(f"{n} ||| no known word here ||| l2r= -1 ||| 0\n" for n in range(60)))
+    words = (*TRANSLATED, "--part-size", "1K")
+    assert main([*FEATURES, "-o", "parts/", *words]) == 1
+    assert "60 candidates" in capsys.readouterr().err
+    assert not Path("parts/manifest.json").exists()
 
 
 def test_text_is_tokenized_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
