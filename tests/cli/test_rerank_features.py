@@ -149,13 +149,15 @@ def test_a_source_with_more_lines_is_a_warning(
     assert "source has 61 lines" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("count", [30, 60])
 def test_unknown_words_of_many_parts_are_an_error(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    count: int, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("list").write_text("".join(f"{n} ||| no known word here ||| l2r= -1 ||| 0\n" for n in range(60)))
+    lines = (f"{n} ||| no known word here ||| l2r= -1 ||| 0\n" for n in range(count))
+    Path("list").write_text("".join(lines))
     words = (*TRANSLATED, "--part-size", "1K")
     assert main([*FEATURES, "-o", "parts/", *words]) == 1
-    assert "60 candidates" in capsys.readouterr().err
+    assert "are not in the model's dictionary" in capsys.readouterr().err
     assert not Path("parts/manifest.json").exists()
 
 
