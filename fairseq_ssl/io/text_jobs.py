@@ -30,6 +30,7 @@ from fairseq_ssl.io.jobs import (
     check_outside,
     file_or_stream,
     run_job,
+    silent_progress,
 )
 from fairseq_ssl.io.parts import (
     BlockFunction,
@@ -47,6 +48,8 @@ from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
 """A file, a folder of parts (also as a string that ends with ``/``), or a binary stream."""
+LineFunction = Callable[[str], str]
+"""Picklable function of a line without its newline."""
 logger = logging.getLogger(__name__)
 
 
@@ -233,7 +236,7 @@ class TextJob(ABC):
                 self._add(result.counts, result.examples, report, done.fraction, begin)
                 state = {"position": done.position, "time": self.seconds}
                 yield result.outputs, {**state, "tally": self.tally.as_json()}
-        self._check_end()
+        self.check_end()
 
     def _add(
         self,
@@ -248,7 +251,8 @@ class TextJob(ABC):
         report(counts["lines"], fraction or None, self.note())
         self.check()
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
+        """Raise DataError if the counts of all blocks show a wrong text."""
         if not (self.totals["lines"] or self.may_be_empty):
             raise DataError(f"{self.corpus} is empty. Expected one line or more.")
 
@@ -288,7 +292,7 @@ class TextJob(ABC):
         self.tally, written = Tally(), list(records)
         for record in written:
             self.tally.add(record["counts"], record["examples"])
-        self._check_end()
+        self.check_end()
         folder.finish(self.signature(), written)
 
     def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> bool:
@@ -309,3 +313,86 @@ class TextJob(ABC):
             again = folder.make_items("part", spans, wrong, writer, self.executor)
             folder.replace_parts(dict(zip(wrong, again, strict=True)))
         return True
+
+
+@dataclass(frozen=True)
+class LineSummary:
+    """Result of `rewrite_file`."""
+
+    signature: Signature
+    outputs: tuple[Path, ...]
+    """The output, or empty for a stream."""
+    lines: int
+
+
+def rewrite_file(
+    source: str | Path | None,
+    output: Output,
+    rewrite: LineFunction,
+    signature: Signature,
+    *,
+    reads: Sequence[Path] = (),
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> LineSummary | None:
+    """Rewrite each line of a text. Return None if the output is already complete.
+
+    Args:
+        source: text; None for stdin
+        output: a file, a folder of parts, or a binary stream
+        rewrite: picklable function of a line
+        signature: parameters of the function, with digests of the files that it reads
+        reads: files that the function reads, which the output must not replace
+        executor: `Executor` for the blocks or parts (default: this process)
+        overwrite: replace an existing output
+        progress: called with the number of lines done
+    """
+    corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
+    job = _LineJob(corpus, outputs, executor, progress, reads)
+    job.rewrite, job.method = rewrite, signature
+    job.name = signature.method
+    job.params = {
+        **signature.parameters,
+        "input": str(corpus),
+        "input_is": corpus.fingerprint,
+        "output": str(outputs.paths[0] if outputs.paths else None),
+        "version": signature.version,
+    }
+    if not job.run(overwrite):
+        return None
+    return LineSummary(job.signature(), outputs.paths, job.totals["lines"])
+
+
+class _LineJob(TextJob):
+    """The job of `rewrite_file`."""
+
+    may_be_empty = True
+    rewrite: LineFunction
+    method: Signature
+
+    def signature(self) -> Signature:
+        """Return the signature of the output, with the number of lines."""
+        details = {**self.method.details, **self.params, "lines": self.totals["lines"]}
+        return Signature(self.method.method, self.method.parameters, details)
+
+    def prepare(self) -> BlockFunction:
+        """Return the function of a block."""
+        return partial(_rewrite_block, self.rewrite)
+
+
+def _rewrite_block(rewrite: LineFunction, block: Block) -> BlockResult:
+    lines = block.lines()
+    output = "".join([f"{rewrite(line)}\n" for line in lines])
+    return BlockResult((output.encode(),), Counter(lines=len(lines)))
+
+
+def rewritten_lines(
+    source: str | Path | None, rewrite: LineFunction, executor: Executor | None = None
+) -> Iterator[str]:
+    """Yield each line of a text (None: stdin) as `rewrite_file` writes it."""
+    blocks = Corpus((optional_path(source),)).blocks()
+    work = partial(_rewrite_block, rewrite)
+    with closing((executor or LocalExecutor(1)).imap(work, blocks)) as results:
+        for result in results:
+            yield from result.outputs[0].decode().split("\n")[:-1]
