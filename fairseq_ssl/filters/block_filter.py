@@ -70,8 +70,8 @@ class FilteredBlock:
     """Counts and examples of the dropped rows, one item per filter."""
     numbers: NDArray[np.int64]
     """Line numbers of the kept rows in the files, from 1."""
-    hashes: NDArray[np.uint64] | None
-    """Hashes of the kept rows, if the chain has the filter ``duplicates``."""
+    keys: NDArray[np.uint64] | None
+    """Keys of the kept rows, [rows, keys, 2], if the chain has the filter ``duplicates``."""
     ends: tuple[int, ...]
     """Offset after the block in each file, in bytes."""
     fraction: float
@@ -96,7 +96,7 @@ class FilteredBlock:
 
 
 def filter_block(chain: FilterChain, block: RowBlock) -> FilteredBlock:
-    """Return the rows that pass all filters except ``duplicates``, with counts and hashes.
+    """Return the rows that pass all filters except ``duplicates``, with counts and keys.
 
     The process that receives all blocks applies ``duplicates``.
     """
@@ -115,7 +115,7 @@ def filter_block(chain: FilterChain, block: RowBlock) -> FilteredBlock:
         rows=len(rows),
         dropped=tuple(dropped),
         numbers=left + block.first,
-        hashes=chain.duplicates.hashes(rows.raw_rows(left)) if chain.duplicates else None,
+        keys=chain.duplicates.keys(rows.raw_rows(left)) if chain.duplicates else None,
         ends=block.ends,
         fraction=block.share,
     )
@@ -226,9 +226,9 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 
 
 def hash_block(duplicates: DuplicateFilter, block: RowBlock) -> NDArray[np.uint64]:
-    """Return one hash per row of the block, [rows], to resume an interrupted run."""
+    """Return the keys of the rows of a block, to resume an interrupted run."""
     lines = map(block.raw_lines, range(len(block.data)))
-    return duplicates.hashes(list(zip(*lines, strict=True)))
+    return duplicates.keys(list(zip(*lines, strict=True)))
 
 
 def _join_lines(lines: Sequence[bytes]) -> bytes:

@@ -8,11 +8,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain as chained
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any, TypeVar
-
-import numpy as np
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
@@ -26,7 +24,7 @@ from fairseq_ssl.filters.block_filter import (
     hash_block,
 )
 from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
-from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
+from fairseq_ssl.filters.deduplication import BoundedHashSet, encode_line, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import file_fingerprint
@@ -109,8 +107,8 @@ def _filter_batches(
         count += len(rows)
         kept, _ = filter_rows(chain, rows)
         if seen is not None and chain.duplicates and len(kept):
-            hashes = chain.duplicates.score([rows[row] for row in kept])
-            kept = kept[seen.add(np.array(hashes, dtype=np.uint64))]
+            texts = [tuple(map(encode_line, rows[row])) for row in kept]
+            kept = kept[seen.add_rows(chain.duplicates.keys(texts))]
         yield from (batch[row] for row in kept.tolist())
 
 
@@ -247,11 +245,11 @@ class _FilterJob:
 
     def summary(self) -> FilterSummary:
         """Return the result of `filter_files`. Warn if the hash table was full."""
-        if self.seen is not None and self.kept > self.seen.count:
-            enough = -(-memory_for(self.kept) // 2**20)
+        if self.seen is not None and self.seen.rejected:
+            enough = -(-memory_for(self.seen.count + self.seen.rejected) // 2**20)
             logger.warning(
-                "warning: the hash table was full after %s different lines. Later lines were "
-                "compared only with these lines. Set `memory` to %sM or more to compare all lines.",
+                "warning: the hash table was full after %s different hashes. Later lines were "
+                "compared only with these. Set `memory` to %sM or more to compare all lines.",
                 self.seen.count,
                 enough,
             )
@@ -265,9 +263,10 @@ class _FilterJob:
             self._resume(state)
         compressed = [path.suffix == ".gz" for path in self.outputs] or [False]
         report = self.progress("filter", "lines")
-        for block in self.executor.imap(partial(filter_block, self.chain), self._blocks()):
-            if self.seen is not None and block.hashes is not None:
-                new = self.seen.add(block.hashes)
+        blocks = self._blocks(self.positions, self.rows + 1)
+        for block in self.executor.imap(partial(filter_block, self.chain), blocks):
+            if self.seen is not None and block.keys is not None:
+                new = self.seen.add_rows(block.keys)
                 block = block.drop_duplicates(new, self.chain.names[-1])
             self._count(block)
             report(block.rows, block.fraction)
@@ -307,18 +306,22 @@ class _FilterJob:
         logger.warning("resuming after line %s", self.rows)
         if self.seen is None or self.chain.duplicates is None:
             return
+        if self.chain.duplicates.near:  # the keys of dropped rows, too
+            done = takewhile(lambda block: block.first <= self.rows, self._blocks())
+            for block in self.executor.imap(partial(filter_block, self.chain), done):
+                assert block.keys is not None
+                self.seen.add_rows(block.keys)
+            return
         paths = [temporary_path(path) for path in self.outputs]
         files = [
             self.opened.enter_context(open_bytes(path, compressed=output.suffix == ".gz"))
             for path, output in zip(paths, self.outputs, strict=True)
         ]
         blocks = row_blocks(files, list(map(str, paths)))
-        for hashes in self.executor.imap(partial(hash_block, self.chain.duplicates), blocks):
-            self.seen.add(hashes)
+        for keys in self.executor.imap(partial(hash_block, self.chain.duplicates), blocks):
+            self.seen.add_rows(keys)
 
-    def _blocks(self) -> Iterator[RowBlock]:
+    def _blocks(self, starts: Sequence[int] | None = None, first: int = 1) -> Iterator[RowBlock]:
         with ExitStack() as stack:
             files = [stack.enter_context(open_text(path)) for path in self.inputs]
-            yield from row_blocks(
-                files or [stdin_text()], self.names, self.positions, self.rows + 1
-            )
+            yield from row_blocks(files or [stdin_text()], self.names, starts, first)

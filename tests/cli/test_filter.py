@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.filters import block_filter, filter_job
+from fairseq_ssl.filters import block_filter, filter_job, filter_pairs
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.blocks import RowBlock
@@ -113,7 +113,7 @@ def test_output_equals_a_python_loop(
     note = json.loads(Path("x.json").read_text())
     assert (note["lines"], note["kept"]) == (len(PAIRS), len(kept))
     assert {one["filter"].split(":")[0]: one["count"] for one in note["dropped"]} == dropped
-    assert note["dropped"][-1]["filter"] == "duplicates:by=pair"
+    assert note["dropped"][-1]["filter"] == "duplicates:by=pair:near=0.0"
     assert note["filters"] == [one["filter"] for one in note["dropped"]]
     for one in note["dropped"]:
         name = one["filter"].partition(":")[0]
@@ -208,6 +208,38 @@ def test_failed_run_resumes(
     assert not [*Path().glob("*.tmp"), *Path().glob("*.progress")]
 
 
+def test_failed_run_resumes_with_near_duplicates(
+    text: None, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropped lines, too, are compared with later lines."""
+    pytest.importorskip("datasketch")
+    draw = random.Random(1)
+    words = [draw.choices(["council", "budget", "approved", "year"], k=6) for _ in range(30)]
+    lines = []
+    for _ in range(2000):
+        line = draw.choice(words)
+        line[draw.randrange(6)] = draw.choice(["monday", "tax", "vote", "law"]) + str(len(lines))
+        lines.append(" ".join(line))
+    Path("s").write_text("\n".join([*lines, ""]))
+    command = ("s", "--filter", "clean,duplicates:near=0.7", "--jobs", "1", "-o")
+    assert filtered(*command, "whole") == 0
+    left = [9]
+
+    def failing(chain: FilterChain, block: RowBlock) -> block_filter.FilteredBlock:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return block_filter.filter_block(chain, block)
+
+    monkeypatch.setattr(filter_job, "filter_block", failing)
+    assert filtered(*command, "x") == 130
+    assert filtered(*command, "x") == 0
+    assert Path("x").read_bytes() == Path("whole").read_bytes()
+    kept = list(filter_pairs(lines, "duplicates:near=0.7"))
+    assert Path("x").read_text().splitlines() == kept
+    assert 100 < len(kept) < 1900
+
+
 def test_killed_run_resumes(text: None) -> None:
     """SIGKILL the writing process twice. Its workers exit."""
     write("en", "de", drawn(25_000))
@@ -229,7 +261,7 @@ def test_full_table_is_reported_with_the_required_memory(
     assert filtered(*command, "1K", "-o", "x", "y") == 0
     told = capsys.readouterr().err
     assert told.count("warning") == 1
-    assert "full after 102 different lines" in told
+    assert "full after 102 different hashes" in told
     assert "Set --memory to 1M or more" in told
     assert read("x", "y") == [pair for n, pair in enumerate(different) if n < 500 or n % 500 >= 102]
     assert filtered(*command, "1M", "-o", "x", "y", "--force") == 0
