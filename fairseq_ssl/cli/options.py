@@ -273,8 +273,17 @@ def add_line_jobs(parser: Options) -> None:
     add_jobs(parser, "1", "processes", default=1)
 
 
-def add_execution(parser: Options, usual: str = "one per core", jobs: bool = True) -> None:
-    """Add the options of how a job on lines is run, with --jobs if `jobs`."""
+def add_execution(
+    parser: Options, usual: str = "one per core", jobs: bool = True, parts: bool = True
+) -> None:
+    """Add the options of how a job on lines is run.
+
+    Args:
+        parser: parser, or a group of its options
+        usual: default of --jobs, in words
+        jobs: add --jobs
+        parts: add the options of folders of parts
+    """
     if jobs:
         add_jobs(parser, usual)
     parser.add_argument(
@@ -290,6 +299,8 @@ def add_execution(parser: Options, usual: str = "one per core", jobs: bool = Tru
         help="for --executor ray: address of the cluster (default: $RAY_ADDRESS, or a new cluster "
         "on this machine)",
     )
+    if not parts:
+        return
     parser.add_argument(
         "--shard",
         type=_shard,
@@ -322,6 +333,11 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
         if args.shard != (1, 1):
             raise UsageError("--shard needs --output.")
         return sys.stdout.buffer
+    return output_of(args, path)
+
+
+def output_of(args: argparse.Namespace, path: str) -> str | Path | PartFolder:
+    """Return the output at a path: a file or, with the options of the parts, a folder."""
     if is_folder(path):
         return PartFolder(path, args.shard, args.part_size)
     for option in ("shard", "part_size"):
@@ -377,15 +393,15 @@ Gpus = Callable[[], int]
 """Function that returns the number of GPUs an engine can use."""
 
 
-def add_device(parser: Options, max_tokens: bool = True) -> None:
-    """Add --device, --jobs and, if `max_tokens`, --max-tokens."""
+def add_device(parser: Options, max_tokens: bool = True, parts: bool = True) -> None:
+    """Add --device, the options of `add_execution` and, if `max_tokens`, --max-tokens."""
     parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",
         help="device of the models; auto: all GPUs if there are any (default: %(default)s)",
     )
-    add_jobs(parser, "one per GPU, or per core")
+    add_execution(parser, "one per GPU, or per core", parts=parts)
     if not max_tokens:
         return
     parser.add_argument(

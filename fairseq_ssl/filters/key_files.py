@@ -3,8 +3,8 @@
 Three steps decide which rows to drop. The calls of a step can run in different processes or on
 different machines:
 
-1. `write_keys` writes the keys of each part, and the rows that are duplicates within the part.
-2. `write_dropped` reads a range of keys from the files of all parts, and writes the rows that have
+1. `pack_keys` returns the keys of a part, and the rows that are duplicates within the part.
+2. `pack_dropped` reads a range of keys from the files of all parts, and returns the rows that have
    a key of an earlier part. `plan_ranges` divides the keys into ranges that fit into memory.
 3. `read_dropped` returns the dropped rows of a part.
 
@@ -18,7 +18,7 @@ in a file once, so that a frequent line does not make its bucket large. A file o
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,11 +44,12 @@ WRITTEN = 2**18
 """Number of records written at a time."""
 
 
-def write_keys(path: Path, keys: Hashes, rows: NDArray[np.int64]) -> None:
-    """Write the keys of a part. This needs about 50 bytes of memory per key, `keys` included.
+def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
+    """Yield the bytes of the key file of a part.
+
+    This needs about 50 bytes of memory per key, `keys` included.
 
     Args:
-        path: output
         keys: result of `DuplicateFilter.keys`, [rows, keys, 2]
         rows: index of each row in the part, ascending
     """
@@ -59,20 +60,19 @@ def write_keys(path: Path, keys: Hashes, rows: NDArray[np.int64]) -> None:
     dropped = np.unique(rows[order[is_repeated] // per_row])
     order = order[~is_repeated]
     offsets = np.searchsorted(flat[order, 0] >> SHIFT, np.arange(BUCKETS + 1, dtype=np.uint64))
-    with path.open("wb") as file:
-        file.write(_pack([KEYS_MAGIC, *offsets.tolist(), len(dropped)], "<u8"))
-        for start in range(0, len(order), WRITTEN):
-            part = order[start : start + WRITTEN]
-            records = np.empty(len(part), RECORD)
-            records["key"], records["row"] = flat[part], rows[part // per_row]
-            file.write(records.tobytes())
-        file.write(_pack(dropped, "<u4"))
+    yield _pack([KEYS_MAGIC, *offsets.tolist(), len(dropped)], "<u8")
+    for start in range(0, len(order), WRITTEN):
+        part = order[start : start + WRITTEN]
+        records = np.empty(len(part), RECORD)
+        records["key"], records["row"] = flat[part], rows[part // per_row]
+        yield records.tobytes()
+    yield _pack(dropped, "<u4")
 
 
 def plan_ranges(paths: Sequence[Path], max_keys: int = MAX_KEYS) -> list[range]:
     """Divide the buckets into ranges. Read only the tables of the key files.
 
-    `write_dropped` needs about 45 bytes of memory per key of its range.
+    `pack_dropped` needs about 45 bytes of memory per key of its range.
 
     Args:
         paths: key files of all parts
@@ -91,11 +91,10 @@ def plan_ranges(paths: Sequence[Path], max_keys: int = MAX_KEYS) -> list[range]:
     return [*ranges, range(start, BUCKETS)]
 
 
-def write_dropped(path: Path, key_files: Sequence[Path], buckets: range) -> None:
-    """Write the rows that have a key of an earlier part.
+def pack_dropped(key_files: Sequence[Path], buckets: range) -> bytes:
+    """Return the bytes of the file of the rows that have a key of an earlier part.
 
     Args:
-        path: output
         key_files: key files of all parts, in the order of the parts
         buckets: an item of `plan_ranges`
     """
@@ -111,9 +110,19 @@ def write_dropped(path: Path, key_files: Sequence[Path], buckets: range) -> None
     offsets = np.searchsorted(
         places >> np.uint64(32), np.arange(len(key_files) + 1, dtype=np.uint64)
     )
-    with path.open("wb") as file:
-        file.write(_pack([ROWS_MAGIC, len(key_files), *offsets.tolist()], "<u8"))
-        file.write(_pack(places & np.uint64(MAX_ROWS - 1), "<u4"))
+    head = _pack([ROWS_MAGIC, len(key_files), *offsets.tolist()], "<u8")
+    return head + _pack(places & np.uint64(MAX_ROWS - 1), "<u4")
+
+
+def read_rows(key_file: Path) -> NDArray[np.int64]:
+    """Return the rows of a key file, ascending."""
+    with open_bytes(key_file, compressed=False) as file:
+        keys, count = _read_counts(file, key_file)
+        found = [_read(file, key_file, "<u4", count, RECORDS + RECORD.itemsize * keys)]
+        for start in range(0, keys, WRITTEN):
+            size, position = min(WRITTEN, keys - start), RECORDS + RECORD.itemsize * start
+            found.append(np.unique(_read(file, key_file, RECORD, size, position)["row"]))
+    return np.unique(np.concatenate(found)).astype(np.int64)
 
 
 def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> Integers:
@@ -122,7 +131,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
     Args:
         part: index of the part
         key_file: key file of the part
-        dropped_files: results of `write_dropped` for all ranges
+        dropped_files: results of `pack_dropped` for all ranges
     """
     with open_bytes(key_file, compressed=False) as file:
         keys, count = _read_counts(file, key_file)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.filters.deduplication import BoundedHashSet, DuplicateFilter, memory_for
-from fairseq_ssl.filters.key_files import plan_ranges, read_dropped, write_dropped, write_keys
+from fairseq_ssl.filters.key_files import pack_dropped, pack_keys, plan_ranges, read_dropped
 
 COPIES = 10
 """Each tenth row is a copy of an earlier row."""
@@ -53,7 +53,13 @@ def random_keys(part: int, rows: int) -> NDArray[np.uint64]:
 
 def write_part(path: Path, part: int, rows: int) -> None:
     """Write the keys of a part."""
-    write_keys(path, random_keys(part, rows), np.arange(rows))
+    with path.open("wb") as file:
+        file.writelines(pack_keys(random_keys(part, rows), np.arange(rows)))
+
+
+def write_dropped(path: Path, key_files: list[Path], buckets: range) -> None:
+    """Write the rows that have a key of an earlier part."""
+    path.write_bytes(pack_dropped(key_files, buckets))
 
 
 def check_part(part: int, key_file: Path, dropped_files: list[Path], rows: int) -> None:

@@ -17,7 +17,8 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.filters import block_filter, filter_job, filter_pairs
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.blocks import RowBlock
+from fairseq_ssl.io.blocks import Block
+from fairseq_ssl.io.parts import BlockResult
 from tests.cli.killing import kill
 
 CHAIN = "encoding,duplicates,clean:max=9,max-length:source=8:target=12,identical"
@@ -187,11 +188,11 @@ def test_failed_run_resumes(
     worked: list[int] = []
     left = [3, 20, 1000]
 
-    def failing(chain: FilterChain, block: RowBlock) -> block_filter.FilteredBlock:
+    def failing(chain: FilterChain, block: Block) -> BlockResult:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt
-        worked.append(block.first)
+        worked.append(block.number)
         return block_filter.filter_block(chain, block)
 
     monkeypatch.setattr(filter_job, "filter_block", failing)
@@ -225,7 +226,7 @@ def test_failed_run_resumes_with_near_duplicates(
     assert filtered(*command, "whole") == 0
     left = [9]
 
-    def failing(chain: FilterChain, block: RowBlock) -> block_filter.FilteredBlock:
+    def failing(chain: FilterChain, block: Block) -> BlockResult:
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.filters.deduplication import BoundedHashSet, DuplicateFilter, Hashes, memory_for
 from fairseq_ssl.filters.key_files import (
     BUCKETS,
     RECORDS,
+    pack_dropped,
+    pack_keys,
     plan_ranges,
     read_dropped,
-    write_dropped,
-    write_keys,
+    read_rows,
 )
 
 ALPHABET = "abcdef "
+
+
+def write_keys(path: Path, keys: Hashes, rows: NDArray[np.int64]) -> None:
+    path.write_bytes(b"".join(pack_keys(keys, rows)))
+
+
+def write_dropped(path: Path, key_files: Sequence[Path], buckets: range) -> None:
+    path.write_bytes(pack_dropped(key_files, buckets))
 
 
 def by_a_set(parts: list[Hashes]) -> list[list[int]]:
@@ -41,6 +52,7 @@ def dropped_rows(folder: Path, parts: list[Hashes], max_keys: int) -> list[list[
     paths = [folder / f"keys-{part}" for part in range(len(parts))]
     for path, keys in zip(paths, parts, strict=True):
         write_keys(path, keys, np.arange(len(keys)) * 2 + 1)
+        assert read_rows(path).tolist() == list(range(1, 2 * len(keys), 2))
     ranges = plan_ranges(paths, max_keys)
     assert list(itertools.chain(*ranges)) == list(range(BUCKETS))
     outputs = [folder / f"dropped-{index}" for index in range(len(ranges))]
