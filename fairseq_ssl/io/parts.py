@@ -260,7 +260,7 @@ class _Recorded:
 
 
 def stage_file(stage: str, index: int) -> str:
-    """Return the name of the file that a stage other than ``part`` makes for an item."""
+    """Return the name of the file of an item of a stage before ``part``."""
     return f"{JOB}/{stage}-{index:05d}"
 
 
