@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -70,7 +70,7 @@ class BoundedHashSet:
             keys: result of `DuplicateFilter.keys`, [rows, keys, 2]
         """
         is_new = self.add(keys[..., 0].reshape(-1)).reshape(keys.shape[:2])
-        return is_new.all(axis=1)
+        return np.asarray(is_new.all(axis=1))
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Add hashes, up to `max_count`. Return True for each hash that was not in the set.
@@ -171,6 +171,7 @@ class DuplicateFilter:
         A `BoundedHashSet` needs only the first half of each key. Among 10^9 different keys, the
         probability that two halves are equal is 3%.
         """
+        texts: Iterable[bytes]
         if self.by == "pair":
             texts = map(b"\n".join, rows)
         else:

@@ -162,9 +162,9 @@ def _read_records(path: Path, buckets: range) -> NDArray[Any]:
 
 def _read_offsets(file: IO[bytes], path: Path, buckets: range) -> NDArray[np.int64]:
     """Return the offsets of buckets of a key file and of their end."""
-    end, _ = _read_counts(file, path)
+    _read_counts(file, path)
     offsets = _read(file, path, "<u8", len(buckets) + 1, 8 * (1 + buckets.start))
-    if (offsets[1:] < offsets[:-1]).any() or offsets[-1] > end:
+    if (offsets[1:] < offsets[:-1]).any():
         raise _damaged(path)
     return offsets.astype(np.int64)
 

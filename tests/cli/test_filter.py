@@ -216,7 +216,7 @@ def test_failed_run_resumes_with_near_duplicates(
     pytest.importorskip("datasketch")
     draw = random.Random(1)
     words = [draw.choices(["council", "budget", "approved", "year"], k=6) for _ in range(30)]
-    lines = []
+    lines: list[str] = []
     for _ in range(2000):
         line = draw.choice(words)
         line[draw.randrange(6)] = draw.choice(["monday", "tax", "vote", "law"]) + str(len(lines))

@@ -36,7 +36,7 @@ def write_dropped(path: Path, key_files: Sequence[Path], buckets: range) -> None
 def by_a_set(parts: list[Hashes]) -> list[list[int]]:
     """Return the rows of each part that have a key of an earlier row."""
     seen: set[tuple[int, int]] = set()
-    dropped = []
+    dropped: list[list[int]] = []
     for keys in parts:
         rows = [set(map(tuple, row)) for row in keys.tolist()]
         dropped.append([])
@@ -155,6 +155,7 @@ def read_all(path: Path) -> None:
         (RECORDS - 16, number(2**63)),
         (RECORDS - 8, number(2**64 - 1)),
         (RECORDS, number(2**64 - 1)),
+        (RECORDS + 20 * 6, number(0)),
         (0, b""),
         (8, b""),
         (RECORDS, b""),
@@ -201,5 +202,8 @@ def test_damaged_files_of_dropped_rows(tmp_path: Path, position: int, data: byte
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
     path, _ = written(tmp_path)
+    write_dropped(tmp_path / "of one part", [path], range(BUCKETS))
+    with pytest.raises(DataError, match="of one part is damaged"):
+        read_dropped(1, path, [tmp_path / "of one part"])
     with pytest.raises(DataError, match="missing does not exist"):
         write_dropped(tmp_path / "x", [path, tmp_path / "missing"], range(BUCKETS))
