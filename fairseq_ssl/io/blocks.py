@@ -135,7 +135,7 @@ def span_blocks(span: Span, size: int | None = None) -> Iterator[Block]:
             stdin_text() if path is None else stack.enter_context(open_text(path))
             for path in span.paths
         ]
-        yield from _blocks(files, span, size or BLOCK_SIZE)
+        yield from read_blocks(files, span, size)
 
 
 def file_blocks(*paths: str | Path, size: int | None = None) -> Iterator[Block]:
@@ -145,10 +145,12 @@ def file_blocks(*paths: str | Path, size: int | None = None) -> Iterator[Block]:
 
 def memory_blocks(data: bytes, size: int | None = None) -> Iterator[Block]:
     """Yield the blocks of a text in memory."""
-    return _blocks([io.BytesIO(data)], Span((None,)), size or BLOCK_SIZE)
+    return read_blocks([io.BytesIO(data)], Span((None,)), size)
 
 
-def _blocks(files: Sequence[IO[bytes]], span: Span, size: int) -> Iterator[Block]:
+def read_blocks(files: Sequence[IO[bytes]], span: Span, size: int | None = None) -> Iterator[Block]:
+    """Yield the blocks of a span whose files are open; see `span_blocks`."""
+    size = size or BLOCK_SIZE
     starts = span.starts or (0,) * len(files)
     positions = tuple(seek_line(file, start) for file, start in zip(files, starts, strict=True))
     begun = fraction_read(files[0]) if positions[0] else 0.0

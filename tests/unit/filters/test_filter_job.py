@@ -171,7 +171,7 @@ def test_user_defined_class_by_name(own: Path, jobs: int) -> None:
     assert note["filters"] == [
         "own_filters:Sevens:max=2",
         "own_filters:Plain",
-        "duplicates:by=pair",
+        "duplicates:by=pair:near=0.0",
     ]
     assert note["dropped"][1]["examples"][0]["score"] == "(1+0j)"
     assert set(note["filter_sources"]) == {"own_filters:Sevens", "own_filters:Plain"}
