@@ -137,6 +137,7 @@ EXTRAS = {
     "plot": r"--figure|shift-similarity|length-bleu",
     "ray": r"--engine (\w+,)?ray\b",
     "rouge": r"score rouge",
+    "scale": r"\b(s3|gs|hdfs)://|\.zst\b",
     "serve": r"fairseq-ssl serve",
     "wmt": r"langid:|--config |learned-filter|rerank vectors|mecab",
 }
@@ -146,13 +147,14 @@ EXTRAS = {
 def test_pages_of_installation_have_all_extras() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     table = project.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
-    extras = set(re.findall(r"^(\w+) = \[", table, re.MULTILINE))
-    assert extras == {*EXTRAS, "all", "docs", "dev"}
+    extras = set(re.findall(r"^([\w-]+) = \[", table, re.MULTILINE))
+    developer = {"docs", "dev", "scale-tests"}
+    assert extras == {*EXTRAS, "all", *developer}
     (sentence,) = re.findall(r"^The extras are (.*?repository)\.", README.read_text(), re.M | re.S)
-    assert set(re.findall(r"`(\w+)`", sentence)) == extras
+    assert set(re.findall(r"`([\w-]+)`", sentence)) == extras
     page = (ROOT / "docs/getting_started.md").read_text(encoding="utf-8")
     rows = page.partition("| extra | for |\n")[2].partition("\n\n")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)) == extras - {"docs", "dev"}
+    assert set(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)) == extras - developer
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
