@@ -10,8 +10,15 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import file_on_disk, open_text, read_line, read_lines, utf8_error
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import (
+    file_on_disk,
+    is_converted,
+    open_text,
+    read_line,
+    read_lines,
+    utf8_error,
+)
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
@@ -248,3 +255,29 @@ def m2_hint(*paths: str | Path) -> str:
             if head and head[0].startswith(b"S ") and any(line.startswith(b"A ") for line in head):
                 return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
     return ""
+
+
+def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a text file as rows for an engine such as Ray Data.
+
+    A row has the line as `text`, the number of its `block`, and its index `line` in the block,
+    which are the arguments of `noise.LineNoise`.
+
+    Args:
+        path: text file
+        shard: index of the shard to read, from 1, and number of shards. Compressed files and files
+            with Windows line ends have one shard.
+    """
+    start, end = 0, None
+    with open_text(path) as file:
+        if shard != (1, 1):
+            if Path(path).suffix == ".gz" or is_converted(file):
+                raise UsageError(f"{path} is compressed or converted, and cannot have shards.")
+            total = Path(path).stat().st_size
+            first, after = shard_bounds(total, *shard)
+            end = min(seek_block(file, after), total)
+            start = seek_block(file, first)
+            file.seek(start)
+        for block in byte_blocks(file, start, end, name=str(path)):
+            for line, text in enumerate(block_lines(block, Path(path))):
+                yield {"text": text, "block": block.number, "line": line}

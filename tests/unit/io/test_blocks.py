@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import gzip
 import io
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import blocks, text_files
-from fairseq_ssl.io.blocks import ByteBlock, RowBlock, pair_blocks, read_parallel, row_blocks
+from fairseq_ssl.io.blocks import (
+    ByteBlock,
+    RowBlock,
+    line_rows,
+    pair_blocks,
+    read_parallel,
+    row_blocks,
+)
 from fairseq_ssl.io.text_files import open_bytes
 
 
@@ -159,3 +167,25 @@ def test_very_long_lines_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
         list(blocks.byte_blocks(text, name="it"))
     with pytest.raises(DataError, match="it has a line longer"):
         list(row_blocks([io.BytesIO(b"a\n"), io.BytesIO(b"x" * 101)], ["a", "it"]))
+
+
+@given(text=TEXTS, shards=st.integers(1, 9))
+def test_rows_of_all_shards_have_the_lines_and_their_positions(text: bytes, shards: int) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(text)
+        rows = [row for n in range(shards) for row in line_rows(file.name, (n + 1, shards))]
+    expected = [
+        {"text": line.decode(), "block": block.number, "line": number}
+        for block in blocks.byte_blocks(io.BytesIO(text))
+        for number, line in enumerate(block.data.removesuffix(b"\n").split(b"\n"))
+    ]
+    assert rows == expected
+
+
+@pytest.mark.parametrize("name", ["text.gz", "windows"])
+def test_files_that_cannot_be_divided_have_one_shard(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"a\nb\n") if name.endswith(".gz") else b"a\r\nb\r\n")
+    assert [row["text"] for row in line_rows(path)] == ["a", "b"]
+    with pytest.raises(UsageError, match="cannot have shards"):
+        next(line_rows(path, (1, 2)))
