@@ -347,7 +347,7 @@ def output_of(args: argparse.Namespace, path: str) -> str | Path | PartFolder:
         if getattr(args, option) not in (None, (1, 1)):
             raise UsageError(
                 f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
-                f"{flag(name)} {path}/"
+                f"--output {path}/"
             )
     return Path(path)
 
@@ -421,9 +421,7 @@ Gpus = Callable[[], int]
 """Function that returns the number of GPUs an engine can use."""
 
 
-def add_device(
-    parser: Options, max_tokens: bool = True, part_size: str | None = PART_SIZE
-) -> None:
+def add_device(parser: Options, max_tokens: bool = True, part_size: str | None = PART_SIZE) -> None:
     """Add --device, the options of `add_execution` and, if `max_tokens`, --max-tokens."""
     parser.add_argument(
         "--device",

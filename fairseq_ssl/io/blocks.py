@@ -8,14 +8,15 @@ import stat
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import (
     file_on_disk,
+    is_converted,
     open_text,
     read_line,
     read_lines,
@@ -297,3 +298,36 @@ def m2_hint(*paths: str | Path) -> str:
             if head and head[0].startswith(b"S ") and any(line.startswith(b"A ") for line in head):
                 return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
     return ""
+
+
+def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a text file as rows for an engine such as Ray Data.
+
+    A row has the line as `text`, the number of its `block`, and its index `line` in the block,
+    which are the arguments of `noise.LineNoise`.
+
+    Args:
+        path: text file
+        shard: index of the shard to read, from 1, and number of shards. Compressed files and files
+            with Windows line ends have one shard.
+    """
+    span = Span((Path(path),))
+    if shard != (1, 1):
+        if not is_splittable(Path(path)):
+            raise UsageError(f"{path} is compressed or converted, and cannot have shards.")
+        parts = split_files(span, 1)
+        first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))
+        if first == after:
+            return
+        span = replace(parts[first], end=parts[after - 1].end)
+    for block in span_blocks(span):
+        for line, text in enumerate(block.lines()):
+            yield {"text": text, "block": block.number, "line": line}
+
+
+def is_splittable(path: Path) -> bool:
+    """Return True for a file that is not compressed, and whose text needs no conversion."""
+    if path.suffix in COMPRESSED or is_device(path):
+        return False
+    with open_text(path) as file:
+        return not is_converted(file)
