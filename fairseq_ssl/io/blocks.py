@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.outputs import is_device
 from fairseq_ssl.io.text_files import (
+    COMPRESSED,
     file_on_disk,
     is_converted,
     open_text,
