@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from fairseq_ssl.errors import one_line
 from fairseq_ssl.io.jobs import Progress, counted
+from fairseq_ssl.io.remote import as_path
 
 STDOUT_NAME = "stdout"
 """File name in errors of writing to stdout."""
@@ -86,7 +87,7 @@ def _raw() -> StandardOutput | None:
 
 def path_or_stream(word: str) -> Path | None:
     """Return a path, or None for ``-``, which is stdin or stdout."""
-    return None if word == "-" else Path(word)
+    return None if word == "-" else as_path(word)
 
 
 Item = TypeVar("Item")

@@ -15,6 +15,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.block_filter import DroppedRow
 from fairseq_ssl.filters.chain import describe_filters, parse_filters, read_filters
 from fairseq_ssl.filters.filter_job import FilterSummary, filter_files
+from fairseq_ssl.io.remote import as_path
 
 EXAMPLES = """\
   fairseq-ssl filter raw.en raw.de --filter langid:source=en:target=de,clean -o good.en good.de
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=as_path,
         nargs="+",
         metavar="FILE",
         help="kept lines, one file for each side; .gz by suffix; an interrupted run resumes when "

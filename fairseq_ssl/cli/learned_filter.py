@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
@@ -13,6 +12,7 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.options import add_options, number, passed
 
 EXAMPLES = """\
@@ -74,7 +74,7 @@ def _add_apply(steps: Steps) -> None:
     apply.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=as_path,
         nargs=2,
         required=True,
         metavar=BOTH,

@@ -17,6 +17,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
@@ -64,7 +65,7 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
 
 def add_output(parser: Options, what: str = "output; .gz by suffix", metavar: str = "FILE") -> None:
     """Add the required option --output."""
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar=metavar, help=what)
+    parser.add_argument("-o", "--output", type=as_path, required=True, metavar=metavar, help=what)
 
 
 def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -> None:
@@ -159,15 +160,15 @@ def add_path(
     parser: Options, name: str, what: str, metavar: str | tuple[str, str] = "FILE", **more: Any
 ) -> None:
     """Add an option or an argument that is a path, or several paths with `nargs`."""
-    parser.add_argument(name, type=Path, metavar=metavar, help=what, **more)
+    parser.add_argument(name, type=as_path, metavar=metavar, help=what, **more)
 
 
 def split_name(word: str) -> tuple[str | None, Path]:
     """Split NAME=FILE. Without a name, or if `word` is an existing path, the name is None."""
     name, equals, path = word.partition("=")
-    if not (name and equals and path) or Path(word).exists():
-        return None, Path(word)
-    return name, Path(path)
+    if not (name and equals and path) or "://" in name or as_path(word).exists():
+        return None, as_path(word)
+    return name, as_path(path)
 
 
 def named_files(words: Iterable[str]) -> dict[str, list[Path]]:

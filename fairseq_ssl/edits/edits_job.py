@@ -21,6 +21,7 @@ from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import checked_pairs, convert_fields, optional_path
 from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature, changed_options
@@ -245,7 +246,7 @@ def build_dictionary_file(
         progress: called with the number of pairs done
     """
     config = config or EditDictionaryConfig()
-    source, target, output = Path(source), Path(target), Path(output)
+    source, target, output = as_path(source), as_path(target), as_path(output)
     label_dict = optional_path(label_dict)
     suffixes = None if config.transforms in (ENGLISH, "none") else Path(config.transforms)
     check_distinct([source, target, suffixes], [output, *([label_dict] if label_dict else [])])
@@ -306,8 +307,8 @@ def label_file(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
-    source, target, output = Path(source), Path(target), Path(output)
-    dictionary = Path(dictionary)
+    source, target, output = as_path(source), as_path(target), as_path(output)
+    dictionary = as_path(dictionary)
     check_distinct([source, target, dictionary], [output])
     loaded = EditDictionary.read(dictionary)
     work = partial(_label_block, loaded)

@@ -17,6 +17,7 @@ from fairseq_ssl.edits.labels import KEEP, Label, parse_label
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import read_parallel
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.signature import Signature
 
@@ -218,7 +219,7 @@ def vote_files(
     needed = required_votes(len(paths), min_votes)
     rows = read_parallel([source, *paths])
     counts = {"systems": len(paths), "min_votes": needed}
-    files = {"source": str(Path(source)), "corrections": list(map(str, paths))}
+    files = {"source": str(as_path(source)), "corrections": list(map(str, paths))}
     lines = (vote(line, corrected, needed) for line, *corrected in rows)
     return lines, Signature("edits-vote", counts, files)
 

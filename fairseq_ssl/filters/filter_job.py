@@ -263,7 +263,7 @@ class _FilterJob:
         """Yield the outputs of each block and the job state after it. Resume from `state`."""
         if state:
             self._resume(state)
-        compressed = [path.suffix == ".gz" for path in self.outputs] or [False]
+        suffixes = [path.suffix for path in self.outputs] or [""]
         report = self.progress("filter", "lines")
         for block in self.executor.imap(partial(filter_block, self.chain), self._blocks()):
             if self.seen is not None and block.hashes is not None:
@@ -271,9 +271,7 @@ class _FilterJob:
                 block = block.drop_duplicates(new, self.chain.names[-1])
             self._count(block)
             report(block.rows, block.fraction)
-            chunks = [
-                compress_chunk(data, gz) for data, gz in zip(block.kept, compressed, strict=True)
-            ]
+            chunks = list(map(compress_chunk, block.kept, suffixes))
             yield chunks, self._state()
         if not self.rows:
             raise DataError(f"{self.names[0]} is empty. Expected one line or more.")
@@ -309,7 +307,7 @@ class _FilterJob:
             return
         paths = [temporary_path(path) for path in self.outputs]
         files = [
-            self.opened.enter_context(open_bytes(path, compressed=output.suffix == ".gz"))
+            self.opened.enter_context(open_bytes(path, output.suffix))
             for path, output in zip(paths, self.outputs, strict=True)
         ]
         blocks = row_blocks(files, list(map(str, paths)))

@@ -31,6 +31,7 @@ from fairseq_ssl.io.jobs import (
     fingerprints,
     silent_progress,
 )
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import compress_chunk, join_lines, optional_path
 from fairseq_ssl.signature import Signature, changed_options
 
@@ -91,7 +92,7 @@ class BlockTranslator:
     engine: str
     config: DecodingConfig
     outputs: tuple[str, ...] = (OUTPUT,)
-    compressed: tuple[bool, ...] = (False,)
+    suffixes: tuple[str, ...] = ("",)
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
@@ -121,8 +122,8 @@ class BlockTranslator:
                 counts["written"] += len(text.split())
         counts.update(lines=len(lines), pairs=len(columns[OUTPUT]))
         chunks = tuple(
-            compress_chunk(b"".join(line + b"\n" for line in columns[name]), compressed)
-            for name, compressed in zip(self.outputs, self.compressed, strict=True)
+            compress_chunk(b"".join(line + b"\n" for line in columns[name]), suffix)
+            for name, suffix in zip(self.outputs, self.suffixes, strict=True)
         )
         return BlockResult(chunks, block.end, counts)
 
@@ -306,7 +307,7 @@ def back_translate_file(
     text = _text_input(source, shard, config, block)
     files = {OUTPUT: translations, SOURCE_OUTPUT: source_output}
     outputs = {
-        name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
+        name: text.shard_path(as_path(path)) for name, path in files.items() if path is not None
     }
     check_distinct([text.path], outputs.values())
     for path in config.model:
@@ -400,7 +401,7 @@ class _BackTranslationJob(TextJob):
             self.engine,
             config,
             self.columns or (OUTPUT,),
-            tuple(path.suffix == ".gz" for path in self.outputs) or (False,),
+            tuple(path.suffix for path in self.outputs) or ("",),
             fingerprints(*config.model, config.fluency_boost_lm, config.data_dir),
         )
 

@@ -430,7 +430,8 @@ class BlockCorrector:
 
     config: CorrectionConfig
     format_line: LineFormatter
-    compressed: bool = False
+    suffix: str = ""
+    """Suffix of the output, which is compressed by suffix."""
     source: Path | None = None
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
@@ -442,7 +443,7 @@ class BlockCorrector:
         edits = [len(line.edits) for line in corrected]
         counts = Counter(lines=len(lines), changed=sum(map(bool, edits)), edits=sum(edits))
         output = "".join(f"{self.format_line(line)}\n" for line in corrected).encode("utf-8")
-        return BlockResult((compress_chunk(output, self.compressed),), block.end, counts)
+        return BlockResult((compress_chunk(output, self.suffix),), block.end, counts)
 
     def _correct(
         self, block: ByteBlock, lines: Sequence[str], first: int = 0
@@ -575,7 +576,7 @@ class _CorrectionJob(TextJob):
     def prepare(self) -> BlockCorrector:
         """Return the function of a block."""
         _corrector.cache_clear()  # an earlier call could have loaded a file that changed
-        compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
+        suffix = self.outputs[0].suffix if self.outputs else ""
         own = self.config
         files = fingerprints(*own.models, own.spelling, own.encoder, own.data_dir)
-        return BlockCorrector(own, self.format_line, compressed, self.text.path, files)
+        return BlockCorrector(own, self.format_line, suffix, self.text.path, files)

@@ -169,7 +169,7 @@ class _NBestJob(TextJob):
             self.files["source"],
             self.files["source_subwords"],
             self.files["subwords"],
-            bool(self.outputs) and self.outputs[0].suffix == ".gz",
+            self.outputs[0].suffix if self.outputs else "",
             fingerprints(*self.config.models, self.config.unigrams, self.config.data_dir),
         )
 
@@ -218,7 +218,8 @@ class NBestScorer:
     """Subword model of the sources (None: tokens are separated by spaces)."""
     subwords: Path | None = None
     """Subword model of the candidates (None: tokens are separated by spaces)."""
-    compressed: bool = False
+    suffix: str = ""
+    """Suffix of the output, which is compressed by suffix."""
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
@@ -247,7 +248,7 @@ class NBestScorer:
             + "\n"
             for (number, candidate), row in zip(candidates, scored.values, strict=True)
         )
-        output = compress_chunk(text.encode("utf-8"), self.compressed)
+        output = compress_chunk(text.encode("utf-8"), self.suffix)
         counts = Counter(
             lines=len(lines), tokens=scored.tokens, unknown=scored.unknown, cut=scored.cut
         )

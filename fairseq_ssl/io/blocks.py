@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import file_on_disk, open_text, read_line, read_lines, utf8_error
 
 BLOCK_SIZE = 2**18
@@ -242,7 +243,7 @@ def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataErro
 def m2_hint(*paths: str | Path) -> str:
     """Return a hint to convert the first M2 file among `paths`, or an empty string."""
     for path in paths:
-        if Path(path).is_file():  # a pipe cannot be read again
+        if as_path(path).is_file():  # a pipe cannot be read again
             with open_text(path) as file:
                 head = list(islice(file, 1000))
             if head and head[0].startswith(b"S ") and any(line.startswith(b"A ") for line in head):

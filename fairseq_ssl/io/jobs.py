@@ -32,7 +32,15 @@ from fairseq_ssl.io.outputs import (
     output_error,
     real_path,
 )
-from fairseq_ssl.io.text_files import is_converted, open_text, optional_path, stdin_text
+from fairseq_ssl.io.remote import as_path
+from fairseq_ssl.io.text_files import (
+    COMPRESSIONS,
+    is_converted,
+    is_glob,
+    open_text,
+    optional_path,
+    stdin_text,
+)
 from fairseq_ssl.signature import Signature
 
 Chunks = Sequence[bytes]
@@ -169,9 +177,10 @@ def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
 def file_or_stream(output: str | Path | IO[bytes]) -> tuple[Path | None, IO[bytes] | None]:
     """Return the path and the binary stream of an output. One of them is None."""
     if isinstance(output, str | Path):
-        if not Path(output).name:
+        output = as_path(output)
+        if not output.name:
             raise UsageError(f"`output` is the folder {output}. Expected a new path in it.")
-        return Path(output), None
+        return output, None
     if not hasattr(output, "write"):
         raise TypeError(f"Expected a path or a binary stream for `output`, not {output!r}.")
     return None, output
@@ -191,7 +200,7 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
 
 def check_read_twice(path: str | Path) -> None:
     """Raise UsageError if an input that is opened more than once is a pipe or a device."""
-    if is_device(Path(path)):
+    if is_device(as_path(path)):
         raise UsageError(f"{path} is a device or a pipe. Expected a file, which is read twice.")
 
 
@@ -201,8 +210,12 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
     for source in resolve_paths(inputs):
-        if source == path:
+        if source == path or (is_glob(source) and path.match(str(source))):
             raise UsageError(f"{output} is an input. Choose another output.")
+        if source in path.parents or path in source.parents:
+            raise UsageError(
+                f"{output} is in the input {source}, or contains it. Choose another output."
+            )
         if source.parent == path.parent and source.name in names:
             raise UsageError(
                 f"{source.name} would be overwritten, since {output.name} needs a file of this "
@@ -213,7 +226,7 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
 def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
     """Raise UsageError if an output folder, which will be replaced, is or contains an input."""
     output = real_path(folder)
-    replaced = {Path(f"{output}{end}") for end in ("", ".tmp", ".tmp.old")}
+    replaced = {as_path(f"{output}{end}") for end in ("", ".tmp", ".tmp.old")}
     for path in resolve_paths(map(optional_path, inputs)):
         if not replaced.isdisjoint((path, *path.parents)):
             raise UsageError(f"{folder} would replace the input. Choose a different folder.")
@@ -259,7 +272,7 @@ class TextInput:
         check_shard(self.shard)
         if self.shard == (1, 1):
             return
-        if self.path is None or self.path.suffix == ".gz" or is_device(self.path):
+        if self.path is None or self.path.suffix in COMPRESSIONS or is_device(self.path):
             raise UsageError(
                 "`shard` needs an input file that is not compressed and not a pipe. Decompress the "
                 "file, or do not use shards."
@@ -282,7 +295,7 @@ class TextInput:
     @property
     def is_seekable(self) -> bool:
         """True for a regular, uncompressed file whose text needs no conversion."""
-        if self.path is None or self.path.suffix == ".gz" or not self.path.is_file():
+        if self.path is None or self.path.suffix in COMPRESSIONS or not self.path.is_file():
             return False
         with open_text(self.path) as file:
             return not is_converted(file)

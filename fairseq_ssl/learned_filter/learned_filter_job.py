@@ -32,6 +32,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import compress_chunk, open_text, path_list, read_json
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
@@ -115,7 +116,7 @@ def train_filter(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of blocks done
     """
-    bitext, clean, output = _path_pair(bitext), _path_pair(clean), Path(output)
+    bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:
@@ -219,7 +220,7 @@ def score_pairs(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
-    folder, pairs, output = Path(folder), _path_pair(pairs), Path(output)
+    folder, pairs, output = Path(folder), _path_pair(pairs), as_path(output)
     options = dict(computing or {})
     check_distinct(pairs, [output])
     pair_filter = PairFilter.read(folder, options)
@@ -292,7 +293,7 @@ def keep_best(
     check_keep(keep)
     if keep < 1:
         logger.warning(f"`keep` is a percentage: {keep:g} keeps {keep:g} % of the pairs")
-    pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
+    pairs, scores, outputs = _path_pair(pairs), as_path(scores), _path_pair(outputs)
     check_distinct([*pairs, scores], outputs)
     numbers = np.concatenate([np.empty(0), *_read_scores(scores)])
     count, digest = len(numbers), hashlib.sha256(numbers.data)
@@ -388,7 +389,7 @@ class _KeepJob:
                 self.kept += len(rows)
                 yield (
                     [
-                        compress_chunk(data, path.suffix == ".gz")
+                        compress_chunk(data, path.suffix)
                         for data, path in zip(kept_sides, self.outputs, strict=True)
                     ],
                     {"at": (list(block.ends), self.lines, self.kept, self.equal)},

@@ -108,8 +108,8 @@ class CorpusNoise:
     seed: int
     source: Path | None = None
     """The file, for messages; None for stdin."""
-    compressed: bool = False
-    """True to compress the output with gzip. Gzip outputs of blocks can be concatenated."""
+    suffix: str = ""
+    """Suffix of the output, which is compressed by suffix."""
 
     def __call__(self, block: ByteBlock) -> BlockResult:
         """Return the noisy lines of a block. Raise DataError for a line that cannot be noised."""
@@ -123,7 +123,7 @@ class CorpusNoise:
         counts = Counter(
             lines=len(clean.lengths), tokens=len(changed), changed=int(np.count_nonzero(changed))
         )
-        output = compress_chunk(words.to_bytes(noisy.block), self.compressed)
+        output = compress_chunk(words.to_bytes(noisy.block), self.suffix)
         return BlockResult((output,), block.end, counts)
 
     def _line_error(self, block: ByteBlock) -> DataError:

@@ -25,6 +25,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done, write_signature
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import SURROGATE, join_lines, open_text, optional_path
 from fairseq_ssl.noise.block_noise import (
     CorpusNoise,
@@ -199,7 +200,7 @@ def noise_file(
         kept = noisy.with_name(f"{noisy.name}.counts")
     read = (text.path, resources.counts, resources.confusion_sets, resources.learner_errors)
     check_distinct(
-        [Path(path) for path in read if isinstance(path, str | Path)],
+        [as_path(path) for path in read if isinstance(path, str | Path)],
         [*outputs, *([kept] if kept else [])],
     )
     job = _NoiseJob(text, outputs, executor, progress, specs, seed, resources, kept)
@@ -254,8 +255,8 @@ class _NoiseJob(TextJob):
         counts = self._counts() if _needs(self.method, "unigrams") else {}
         loaded = self.resources.load(self.method, counts)
         noise = build_noise(self.method, loaded)
-        compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
-        return CorpusNoise(noise, loaded["table"], self.seed, self.text.path, compressed)
+        suffix = self.outputs[0].suffix if self.outputs else ""
+        return CorpusNoise(noise, loaded["table"], self.seed, self.text.path, suffix)
 
     def _counts(self) -> Mapping[str, int]:
         """Return the word counts of the resources, or of the text.

@@ -29,6 +29,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
@@ -261,7 +262,7 @@ def count_spelling_file(
         output: file of the counts, for `SpellingCounts.read`.
         progress: called with the number of lines counted.
     """
-    texts, output = path_list(texts), Path(output)
+    texts, output = path_list(texts), as_path(output)
     if not texts:
         raise UsageError("`texts` is empty. Expected one file or more.")
     check_distinct(texts, [output])

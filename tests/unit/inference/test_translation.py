@@ -85,7 +85,7 @@ def test_line_without_hypotheses_is_omitted() -> None:
     result = TRANSLATOR(block)
     assert result.outputs == (b"a 0\nb 7\n", b"a\nb\n")
     assert (result.counts["lines"], result.counts["pairs"], result.counts["failed"]) == (3, 2, 0)
-    compressed = replace(TRANSLATOR, compressed=(True, False))(block)
+    compressed = replace(TRANSLATOR, suffixes=(".gz", ""))(block)
     assert gzip.decompress(compressed.outputs[0]) == result.outputs[0]
 
 

@@ -108,7 +108,7 @@ def test_parallel_files_can_be_read_from_any_block(sides: int) -> None:
 def test_line_numbers_are_correct_after_a_seek(tmp_path: Path) -> None:
     path = tmp_path / "text.gz.tmp"
     path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\ncaf\xe9\n"))
-    with open_bytes(path, compressed=True) as file:
+    with open_bytes(path, ".gz") as file:
         [block] = row_blocks([file], ["text"], [4], 2, 2**10)
     assert (block.first, block.count, block.share) == (2, 2, 1.0)
     with pytest.raises(DataError, match=r"text:3 .* byte 4"):

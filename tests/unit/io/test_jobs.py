@@ -197,7 +197,7 @@ def test_progress_of_a_resumed_job_counts_from_its_start(name: str, tmp_path: Pa
     numbers, end = random.Random(1), "\r\n" if "windows" in name else "\n"
     data = "".join(f"{numbers.getrandbits(4092):01023x}{end}" for _ in range(2**11)).encode()
     path = tmp_path / name
-    path.write_bytes(compress_chunk(data, path.suffix == ".gz"))
+    path.write_bytes(compress_chunk(data, path.suffix))
     text = TextInput(path, position=2**20, size=2**16)
     shares = [share or 0.0 for _, share in text.map_blocks(LocalExecutor(1), upper)]
     expected = [n / 16 for n in range(1, 17)]

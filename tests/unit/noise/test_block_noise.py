@@ -32,10 +32,10 @@ CHAINS = (
 )
 
 
-def build(words: str, compressed: bool = False) -> CorpusNoise:
+def build(words: str, suffix: str = "") -> CorpusNoise:
     method = block_noise.parse_noise(words)
     loaded = NoiseResources().load(method, COUNTS)
-    return CorpusNoise(build_noise(method, loaded), loaded["table"], 7, compressed=compressed)
+    return CorpusNoise(build_noise(method, loaded), loaded["table"], 7, suffix=suffix)
 
 
 @pytest.mark.parametrize("words", CHAINS)
@@ -82,7 +82,7 @@ def test_noises_are_applied_in_order() -> None:
 
 def test_the_first_bad_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_noise, "MAX_TOKENS", 4)
-    noise = build("characters:rate=0.5", compressed=True)
+    noise = build("characters:rate=0.5", suffix=".gz")
     lines = b"first line\nfour words of this\n"
     good = noise(ByteBlock(2, 5, lines))
     assert len(gzip.decompress(good.outputs[0]).splitlines()) == 2
