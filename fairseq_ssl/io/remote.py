@@ -105,25 +105,28 @@ class RemotePath(PosixPath):
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Return True if there is a file or a folder."""
-        try:
-            self.stat()
-        except FileNotFoundError:
-            return False
-        return True
+        return self._mode() != 0
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
         """Return True for a file."""
-        return self.exists() and stat.S_ISREG(self.stat().st_mode)
+        return stat.S_ISREG(self._mode())
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         """Return True for a folder, or the beginning of names that continue with a slash."""
-        return self.exists() and stat.S_ISDIR(self.stat().st_mode)
+        return stat.S_ISDIR(self._mode())
+
+    def _mode(self) -> int:
+        """Return the kind of the file or folder, 0 if it does not exist."""
+        try:
+            return self.stat().st_mode
+        except FileNotFoundError:
+            return 0
 
     def iterdir(self) -> Iterator[RemotePath]:
         """Yield the files and the folders in a folder."""
-        return (self / name for name in self.entries())
+        return (self / name for name in self.list_entries())
 
-    def entries(self) -> dict[str, os.stat_result]:
+    def list_entries(self) -> dict[str, os.stat_result]:
         """Return the status of the files and folders in a folder by name, with one request."""
         store, key = self._store()
         with _store_errors(self):
@@ -205,12 +208,17 @@ def upload(local: Path, target: Path) -> None:
     local.unlink()
 
 
+def list_entries(folder: Path) -> dict[str, os.stat_result]:
+    """Return the status of the files and folders in a folder by name. Skip broken links."""
+    if isinstance(folder, RemotePath):
+        return folder.list_entries()
+    return {path.name: path.stat() for path in folder.iterdir() if path.exists()}
+
+
 def list_files(folder: Path) -> dict[str, os.stat_result]:
     """Return the status of each file in a folder by name, without subfolders."""
-    if isinstance(folder, RemotePath):
-        entries = folder.entries().items()
-        return {name: status for name, status in entries if stat.S_ISREG(status.st_mode)}
-    return {path.name: path.stat() for path in folder.iterdir() if path.is_file()}
+    entries = list_entries(folder).items()
+    return {name: status for name, status in entries if stat.S_ISREG(status.st_mode)}
 
 
 class _StoreFile(io.RawIOBase):

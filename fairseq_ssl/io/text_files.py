@@ -12,6 +12,7 @@ import io
 import json
 import logging
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO, TypeVar, cast
 
 from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.remote import RemotePath, as_path, list_files
+from fairseq_ssl.io.remote import RemotePath, as_path, list_entries
 from fairseq_ssl.signature import plain_number
 
 OTHER_MARKS = {
@@ -404,11 +405,15 @@ def is_glob(path: Path) -> bool:
 
 
 def _folder_files(folder: Path) -> list[Path]:
-    files = list_files(folder)
+    files = list_entries(folder)
     if MANIFEST not in files:
-        if (folder / UNFINISHED).is_dir():
+        if UNFINISHED in files:
             raise DataError(f"{folder} is not complete. Run the job that writes it again.")
-        names = sorted(name for name in files if not name.startswith((".", "_")))
+        names = sorted(
+            name
+            for name, status in files.items()
+            if stat.S_ISREG(status.st_mode) and not name.startswith((".", "_"))
+        )
         if not names:
             raise DataError(f"{folder} is a folder without files. Expected a text.")
         return [folder / name for name in names]
