@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import options
-from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.console import path_argument, print_lines, progress
 from fairseq_ssl.cli.options import STDIN
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.block_filter import DroppedRow
 from fairseq_ssl.filters.chain import describe_filters, parse_filters, read_filters
 from fairseq_ssl.filters.filter_job import FilterSummary, filter_files
-from fairseq_ssl.io.remote import as_path
 
 EXAMPLES = """\
   fairseq-ssl filter raw.en raw.de --filter langid:source=en:target=de,clean -o good.en good.de
@@ -39,17 +38,17 @@ EXAMPLE_WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``filter`` to the parser."""
-    source = "text, one sentence per line; .gz by suffix; - for stdin (default: stdin)"
+    source = "text, one sentence per line; .gz or .zst by suffix; - for stdin (default: stdin)"
     options.add_path(parser, "source", source, "SOURCE", nargs="?")
     options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
     parser.add_argument(
         "-o",
         "--output",
-        type=as_path,
+        type=path_argument,
         nargs="+",
         metavar="FILE",
-        help="kept lines, one file for each side; .gz by suffix; an interrupted run resumes when "
-        "the same command is run again (default: stdout for monolingual text)",
+        help="kept lines, one file for each side; .gz or .zst by suffix; an interrupted run "
+        "resumes when the same command is run again (default: stdout for monolingual text)",
     )
     _add_filters(parser)
     options.add_jobs(parser)

@@ -7,12 +7,11 @@ from typing import Any
 
 import fairseq_ssl
 from fairseq_ssl.cli import options
-from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.console import path_argument, print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
-from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.options import add_options, number, passed
 
 EXAMPLES = """\
@@ -74,11 +73,11 @@ def _add_apply(steps: Steps) -> None:
     apply.add_argument(
         "-o",
         "--output",
-        type=as_path,
+        type=path_argument,
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="kept pairs in the order of the input; .gz by suffix",
+        help="kept pairs in the order of the input; .gz or .zst by suffix",
     )
     options.add_path(
         apply,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
-from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
+from fairseq_ssl.cli.console import path_argument, path_or_stream, print_lines, watched
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
 from fairseq_ssl.io.jobs import check_beside
@@ -59,16 +59,20 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
         type=path_or_stream,
         nargs="?",
         metavar=name.upper(),
-        help=f"{what}; .gz by suffix; - for stdin (default: stdin)",
+        help=f"{what}; .gz or .zst by suffix; - for stdin (default: stdin)",
     )
 
 
-def add_output(parser: Options, what: str = "output; .gz by suffix", metavar: str = "FILE") -> None:
+def add_output(
+    parser: Options, what: str = "output; .gz or .zst by suffix", metavar: str = "FILE"
+) -> None:
     """Add the required option --output."""
-    parser.add_argument("-o", "--output", type=as_path, required=True, metavar=metavar, help=what)
+    parser.add_argument(
+        "-o", "--output", type=path_argument, required=True, metavar=metavar, help=what
+    )
 
 
-def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -> None:
+def add_output_or_stdout(parser: Options, what: str = "output; .gz or .zst by suffix") -> None:
     """Add the option --output. Its value is None for stdout, the default."""
     parser.add_argument(
         "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: stdout)"
@@ -77,7 +81,8 @@ def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -
 
 def add_resumable_output(parser: Options, what: str) -> None:
     """Add the option --output of a job that resumes. Its value is None for stdout."""
-    what = f"{what}; .gz by suffix; an interrupted run resumes when the same command is run again"
+    what = f"{what}; .gz or .zst by suffix"
+    what = f"{what}; an interrupted run resumes when the same command is run again"
     add_output_or_stdout(parser, what)
 
 
@@ -153,14 +158,14 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
 def add_files(parser: Options, **help: str) -> None:
     """Add required positional input files: names of arguments and their help texts."""
     for name, what in help.items():
-        add_path(parser, name, f"{what}; .gz by suffix", name.upper())
+        add_path(parser, name, f"{what}; .gz or .zst by suffix", name.upper())
 
 
 def add_path(
     parser: Options, name: str, what: str, metavar: str | tuple[str, str] = "FILE", **more: Any
 ) -> None:
     """Add an option or an argument that is a path, or several paths with `nargs`."""
-    parser.add_argument(name, type=as_path, metavar=metavar, help=what, **more)
+    parser.add_argument(name, type=path_argument, metavar=metavar, help=what, **more)
 
 
 def split_name(word: str) -> tuple[str | None, Path]:
@@ -216,7 +221,7 @@ def add_format(parser: Options) -> None:
 
 def add_references(parser: Options, required: bool = True) -> None:
     """Add the repeatable option --reference."""
-    what = "references, one sentence per line, .gz by suffix; repeat for more references"
+    what = "references, one sentence per line, .gz or .zst by suffix; repeat for more references"
     default: list[Path] | None = None if required else []
     add_path(parser, "--reference", what, action="append", required=required, default=default)
 

@@ -211,7 +211,7 @@ def vote_files(
     """Return the results of `vote` for the lines of parallel files, and their signature.
 
     Args:
-        source: text file, gzip if the name ends with ``.gz``
+        source: text file, compressed by suffix
         corrections: corrected text file of each system
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
     """

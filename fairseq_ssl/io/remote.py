@@ -266,7 +266,7 @@ def _store_errors(path: RemotePath) -> Iterator[None]:
     except FairseqSslError:
         raise
     except ImportError as error:
-        raise DataError(f"{path} cannot be opened: {first_line(error)}") from error
+        raise DataError(f"{path} cannot be opened: {first_line(error).rstrip('.')}.") from error
     except Exception as error:
         for kind, number in ERRORS.items():
             if isinstance(error, kind):

@@ -213,7 +213,7 @@ def score_pairs(
 
     Args:
         folder: filter of `train_filter`
-        pairs: source and target files, gzip if the name ends with ``.gz``
+        pairs: source and target files, compressed by suffix
         output: file of scores, one per line
         computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
         overwrite: replace an output of other pairs or of another filter
@@ -284,9 +284,9 @@ def keep_best(
     Interrupted runs resume.
 
     Args:
-        pairs: source and target files, gzip if the name ends with ``.gz``
+        pairs: source and target files, compressed by suffix
         scores: file of `score_pairs`
-        outputs: files for the kept pairs, gzip if the name ends with ``.gz``
+        outputs: files for the kept pairs, compressed by suffix
         keep: percentage of the pairs to keep, above 0 and up to 100
         overwrite: replace existing outputs
     """

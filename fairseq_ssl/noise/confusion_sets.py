@@ -194,7 +194,7 @@ def build_confusion_sets_file(
     """Build confusion sets for the words of text files and write them to a file.
 
     Args:
-        inputs: tokenized text files, gzip if the name ends with ``.gz``
+        inputs: tokenized text files, compressed by suffix
         output: file with one line per set: word, tab, confusable words separated by spaces
         aspell: language of Aspell's dictionary (default: use SymSpell)
         min_count: min count of a word

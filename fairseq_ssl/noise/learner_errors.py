@@ -217,7 +217,7 @@ def count_learner_errors_file(
     """Count the learner errors in a corrected corpus and write them to a file.
 
     Args:
-        source: text as written, gzip if the name ends with ``.gz``
+        source: text as written, compressed by suffix
         target: corrected text
         output: JSON file, for `LearnerErrors.read`
         min_count: min count of a word, or of a pair of words; rarer words still count

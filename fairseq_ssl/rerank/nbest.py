@@ -85,7 +85,7 @@ class NBest:
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> NBest:
-        """Read a list from a file, gzip if the name ends with ``.gz``.
+        """Read a list from a file, compressed by suffix.
 
         The options are keyword arguments of `parse`, except `name`.
         """

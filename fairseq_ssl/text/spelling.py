@@ -258,7 +258,7 @@ def count_spelling_file(
     """Count the words of correct text, and write the counts to a file.
 
     Args:
-        texts: tokenized text, gzip if the name ends with ``.gz``.
+        texts: tokenized text, compressed by suffix.
         output: file of the counts, for `SpellingCounts.read`.
         progress: called with the number of lines counted.
     """
