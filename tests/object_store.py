@@ -110,7 +110,8 @@ def object_store() -> Iterator[ObjectStore]:
     thread = threading.Thread(target=proxy.serve_forever, daemon=True)
     thread.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("botocore.retryhandler.delay_exponential", lambda *_, **__: 0.01)
+        backoff = "botocore.retries.standard.ExponentialBackoff.delay_amount"
+        patch.setattr(backoff, lambda *_: 0.01)
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.server_port}")
         patch.setenv("AWS_ACCESS_KEY_ID", "key")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -25,6 +25,12 @@ OBJECT_STORES = ("abfs", "abfss", "az", "gcs", "gs", "memory", "s3", "s3a")
 """Schemes of stores in which an object appears when it is complete."""
 TIMES = ("LastModified", "mtime", "modified", "created")
 """Names that stores have for the modification time."""
+RETRIES = {"mode": "standard", "total_max_attempts": 10}
+"""Retries of requests to S3, unless the user's configuration of fsspec or botocore has others."""
+ATTEMPTS = "AWS_MAX_ATTEMPTS"
+"""Environment variable of botocore."""
+TRANSFERS = 10
+"""Number of attempts of s3fs to read a body, whose connections can be cut."""
 ERRORS = {
     FileNotFoundError: errno.ENOENT,
     PermissionError: errno.EACCES,
@@ -179,8 +185,14 @@ class RemotePath(PosixPath):
         scheme = self.parts[0].rstrip(":")
         with _store_errors(self):
             options = fsspec.get_filesystem_class(scheme)._get_kwargs_from_urls(str(self))
+            is_s3 = scheme in ("s3", "s3a")
+            is_set = "config_kwargs" in fsspec.config.conf.get(scheme, {}) or ATTEMPTS in os.environ
+            if is_s3 and not is_set:
+                options["config_kwargs"] = {"retries": RETRIES}
             # Other processes write and list the same folders.
             store = fsspec.filesystem(scheme, **options, use_listings_cache=False)
+            if is_s3:
+                store.retries = TRANSFERS
             return store, store._strip_protocol(str(self))
 
 
