@@ -79,8 +79,8 @@ def _add_apply(steps: Steps) -> None:
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="kept pairs in the order of the input; .gz by suffix; with / at the end, folders of "
-        "parts, written in parallel",
+        help="kept pairs in the order of the input; .gz or .zst by suffix; with / at the end, "
+        "folders of parts, written in parallel",
     )
     apply.add_argument(
         "--scores",

@@ -321,7 +321,7 @@ class _FilterJob(TextJob):
         paths = list(map(temporary_path, self.outputs.paths))
         with ExitStack() as stack:
             files = [
-                stack.enter_context(open_bytes(path, compressed=output.suffix == ".gz"))
+                stack.enter_context(open_bytes(path, output.suffix))
                 for path, output in zip(paths, self.outputs.paths, strict=True)
             ]
             blocks = read_blocks(files, Span(tuple(paths)))

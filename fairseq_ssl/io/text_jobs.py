@@ -44,7 +44,8 @@ from fairseq_ssl.io.parts import (
     Tally,
     matches,
 )
-from fairseq_ssl.io.text_files import as_path, compress_chunk, is_remote, optional_path
+from fairseq_ssl.io.remote import URL, RemotePath, as_path
+from fairseq_ssl.io.text_files import compress_chunk, optional_path
 from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
@@ -96,7 +97,8 @@ def _part_folder(output: Output) -> PartFolder | None:
 
 def is_folder(output: object) -> bool:
     """Return True for a path that ends with ``/``, and for the URL of a store."""
-    return isinstance(output, str) and (output.endswith("/") or is_remote(as_path(output)))
+    is_url = isinstance(output, RemotePath) or (isinstance(output, str) and URL.match(output))
+    return bool(is_url) or (isinstance(output, str) and output.endswith("/"))
 
 
 @dataclass(frozen=True)

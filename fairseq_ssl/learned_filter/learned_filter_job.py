@@ -117,7 +117,7 @@ def train_filter(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of blocks done
     """
-    bitext, clean, output = _path_pair(bitext), _path_pair(clean), Path(output)
+    bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:
