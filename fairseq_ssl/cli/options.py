@@ -334,6 +334,8 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
                 f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
                 f"{flag(name)} {path}/"
             )
+    if is_device(Path(path)):  # such as a process substitution of the shell
+        return Path(path).open("wb")
     return Path(path)
 
 
