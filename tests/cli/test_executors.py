@@ -21,6 +21,7 @@ from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import BLOCK_SIZE
 from fairseq_ssl.io.executors import RayExecutor
 from tests.cli.rewriting import set_block
+from tests.plugin.classification import data_folder
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
 
@@ -184,6 +185,17 @@ def test_ray_equals_one_process(name: str, cluster: None, tmp_path: Path) -> Non
     ray = ("--executor", "ray")
     assert written(words, tmp_path / "ray", *ray) == whole
     assert written(words, tmp_path / "ray.parts", *ray, *PART_SIZE) == whole
+
+
+@pytest.mark.slow
+def test_labels_of_ray_equal_one_process(cluster: None, tmp_path: Path) -> None:
+    data = data_folder(tmp_path)
+    model = random_models.classifier(tmp_path / "expert.pt", data)
+    words = ["classify", "label", "--model", str(model), "--data-dir", str(data)]
+    words += ["--device", "cpu", "--part-size", "7"]
+    assert main([*words, "--jobs", "1", "-o", str(tmp_path / "one")]) == 0
+    assert main([*words, "--executor", "ray", "-o", str(tmp_path / "ray")]) == 0
+    assert joined(tmp_path / "one/unlabeled.npy") == joined(tmp_path / "ray/unlabeled.npy")
 
 
 class CountedDecoder(FairseqDecoder):
