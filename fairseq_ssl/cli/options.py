@@ -354,6 +354,8 @@ def output_of(args: argparse.Namespace, path: str) -> str | Path | PartFolder:
                 f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
                 f"--output {path}/"
             )
+    if is_device(Path(path)):  # such as a process substitution of the shell
+        return Path(path).open("wb")
     return Path(path)
 
 

@@ -28,6 +28,7 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     check_distinct,
     check_outside,
+    check_read_twice,
     file_or_stream,
     is_complete,
     run_job,
@@ -353,7 +354,7 @@ class LineSummary:
 def rewrite_file(
     source: str | Path | None,
     output: Output,
-    rewrite: LineFunction,
+    build: Callable[[], LineFunction],
     signature: Signature,
     *,
     reads: Sequence[Path] = (),
@@ -366,24 +367,15 @@ def rewrite_file(
     Args:
         source: text; None for stdin
         output: a file, a folder of parts, or a binary stream
-        rewrite: picklable function of a line
-        signature: parameters of the function, with digests of the files that it reads
-        reads: files that the function reads, which the output must not replace
+        build: builds the function of a line, which reads its files again in each process
+        signature: parameters of the function, with digests of its files
+        reads: files of the function, which the output must not replace
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of lines done
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
-    job = _LineJob(corpus, outputs, executor, progress, reads)
-    job.rewrite, job.method = rewrite, signature
-    job.name = signature.method
-    job.params = {
-        **signature.parameters,
-        "input": str(corpus),
-        "input_is": corpus.fingerprint,
-        "output": str(outputs.paths[0] if outputs.paths else None),
-        "version": signature.version,
-    }
+    job = _LineJob(corpus, outputs, executor, progress, build, signature, reads)
     if not job.run(overwrite):
         return None
     return LineSummary(job.signature(), outputs.paths, job.totals["lines"])
@@ -393,8 +385,28 @@ class _LineJob(TextJob):
     """The job of `rewrite_file`."""
 
     may_be_empty = True
-    rewrite: LineFunction
-    method: Signature
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        outputs: Outputs,
+        executor: Executor | None,
+        progress: ProgressFactory,
+        build: Callable[[], LineFunction],
+        method: Signature,
+        reads: Sequence[Path],
+    ) -> None:
+        super().__init__(corpus, outputs, executor, progress, reads)
+        for path in reads:
+            check_read_twice(path)
+        self.name, self.method, self.rewrite = method.method, method, build()
+        self.params = {
+            **method.parameters,
+            "input": str(corpus),
+            "input_is": corpus.fingerprint,
+            "output": str(outputs.paths[0] if outputs.paths else None),
+            "version": method.version,
+        }
 
     def signature(self) -> Signature:
         """Return the signature of the output, with the number of lines."""

@@ -283,7 +283,7 @@ def correct_spelling_file(
     return rewrite_file(
         source,
         output,
-        _line_corrector(counts),
+        partial(_line_corrector, counts),
         Signature("spelling-correct", parameters, {"counts": str(counts)}),
         reads=[Path(counts)],
         executor=executor,
