@@ -469,7 +469,8 @@ def text_files(path: Path) -> list[Path]:
         return [path]
     if (path / "_job").is_dir() and not (path / "manifest.json").exists():
         raise DataError(f"{path} is not complete. Run the job that writes it again.")
-    return sorted(path.glob("part-*"))
+    names = (file for file in path.iterdir() if file.name[0] not in "._")
+    return sorted(file for file in names if file.name != "manifest.json")
 
 
 def is_remote(path: Path) -> bool:
