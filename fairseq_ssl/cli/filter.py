@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import options
@@ -15,12 +13,14 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.block_filter import DroppedRow
 from fairseq_ssl.filters.chain import describe_filters, parse_filters, read_filters
 from fairseq_ssl.filters.filter_job import FilterSummary, filter_files
+from fairseq_ssl.io.text_jobs import Output
 
 EXAMPLES = """\
   fairseq-ssl filter raw.en raw.de --filter langid:source=en:target=de,clean -o good.en good.de
   fairseq-ssl filter raw.en.gz raw.ja.gz --filter encoding --filter langid:source=en:target=ja \\
       --filter max-length,duplicates --memory 4G -o good.en.gz good.ja.gz
   fairseq-ssl filter raw.en raw.de --config filters.yaml -o good.en good.de --jobs 8
+  fairseq-ssl filter raw.en raw.de --filter clean,duplicates -o good.en/ good.de/ --executor ray
   zcat news.en.gz | fairseq-ssl filter --filter langid:source=en,duplicates > news.en
   fairseq-ssl learned-filter --help    (a filter trained on clean pairs)
 
@@ -31,7 +31,6 @@ filters.yaml, for example:
     - identical
     - my_package.my_filters:Question  # your own subclass of fairseq_ssl.filters.Filter"""
 
-UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 EXAMPLE_WIDTH = 100
 """Maximum length of an example in the table in characters."""
 
@@ -44,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
         nargs="+",
         metavar="FILE",
-        help="kept lines, one file for each side; .gz by suffix; an interrupted run resumes when "
-        "the same command is run again (default: stdout for monolingual text)",
+        help="kept lines, one file for each side; .gz by suffix; with / at the end, folders of "
+        "parts, written in parallel; an interrupted run resumes when the same command is run again "
+        "(default: stdout for monolingual text)",
     )
     _add_filters(parser)
-    options.add_jobs(parser)
+    options.add_execution(parser.add_argument_group("parallelism"))
     options.add_overwrite(parser)
 
 
@@ -69,10 +68,12 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     options.add_path(chosen, "--config", "YAML file with a list of filters, see below")
     group.add_argument(
         "--memory",
+        type=options.size,
         metavar="SIZE",
-        help="for duplicates: max size of the hash table, for example 500M or 4G; 10 bytes per "
-        "distinct line are enough; a resize needs an eighth more; when the table is full, later "
-        "lines are only compared with the lines in it (default: 1G)",
+        help="for duplicates in one file or stdout: max size of the hash table, for example 500M "
+        "or 4G; 10 bytes per distinct line are enough; a resize needs an eighth more; when the "
+        "table is full, later lines are only compared with the lines in it (default: 1G); folders "
+        "of parts need no table and no limit",
     )
 
 
@@ -86,14 +87,12 @@ def run(args: argparse.Namespace) -> None:
     paths = [path for path in (args.source, args.target) if path is not None]
     if args.target and STDIN in map(str, paths):
         raise UsageError("A side of a parallel corpus cannot be stdin. Name two files.")
-    to_stdout = args.output in (None, [Path(STDIN)])
-    stdout = [] if args.target else sys.stdout.buffer
     summary = filter_files(
         [path for path in paths if str(path) != STDIN],
-        stdout if to_stdout else args.output,
+        _outputs(args),
         filters,
-        memory=_parse_size(args.memory) if args.memory else None,
-        executor=options.local_executor(args),
+        memory=args.memory,
+        executor=options.job_executor(args),
         overwrite=args.overwrite,
         progress=progress,
     )
@@ -102,12 +101,12 @@ def run(args: argparse.Namespace) -> None:
         print_lines(*_table(summary), summary.signature, *wrote)
 
 
-def _parse_size(text: str) -> int:
-    """Return the bytes of a size such as 500M or 4G. Raise UsageError for other text."""
-    size = re.fullmatch(r"(\d+)([KMGT]?)B?", text.upper())
-    if size is None:
-        raise UsageError(f"--memory is {text!r}. Expected a size, for example 500M or 4G.")
-    return int(size[1]) << UNITS[size[2]]
+def _outputs(args: argparse.Namespace) -> list[Output]:
+    if args.output not in (None, [STDIN]):
+        return [options.output_of(args, path) for path in args.output]
+    if args.shard != (1, 1):
+        raise UsageError("--shard needs --output.")
+    return [] if args.target else [sys.stdout.buffer]
 
 
 def _table(summary: FilterSummary) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
@@ -13,6 +12,9 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
+from fairseq_ssl.io.parts import MANIFEST
+from fairseq_ssl.io.text_files import as_path
+from fairseq_ssl.io.text_jobs import is_folder
 from fairseq_ssl.options import add_options, number, passed
 
 EXAMPLES = """\
@@ -51,7 +53,7 @@ def _add_fit(steps: Steps) -> None:
     options.add_output(fit, "output folder of the filter", "FILTER")
     _add_features(fit)
     options.add_seed(fit)
-    options.add_device(fit)
+    options.add_device(fit, part_size=None)
     add_options(fit, ScoringConfig, ["fp16"])
     options.add_overwrite(fit)
 
@@ -74,17 +76,17 @@ def _add_apply(steps: Steps) -> None:
     apply.add_argument(
         "-o",
         "--output",
-        type=Path,
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="kept pairs in the order of the input; .gz by suffix",
+        help="kept pairs in the order of the input; .gz by suffix; with / at the end, folders of "
+        "parts, written in parallel",
     )
-    options.add_path(
-        apply,
+    apply.add_argument(
         "--scores",
-        "scores of all pairs, one per line, above 0 for clean pairs; reused if complete "
-        "(default: OUTPUT.scores)",
+        metavar="FILE",
+        help="scores of all pairs, one per line, above 0 for clean pairs, in a folder of parts if "
+        "the outputs are folders; reused if complete (default: OUTPUT.scores)",
     )
     options.add_device(apply)
     add_options(apply, ScoringConfig, ["fp16"])
@@ -205,19 +207,32 @@ def _apply(args: argparse.Namespace) -> None:
     from fairseq_ssl.learned_filter.learned_filter_job import check_keep, keep_best, score_pairs
 
     check_keep(args.keep)  # before the pairs are scored
-    scores = args.scores or args.output[0].with_name(f"{args.output[0].name}.scores")
+    executor = options.model_executor(args)
+    scores = args.scores or f"{args.output[0].rstrip('/')}.scores"
+    in_parts = is_folder(args.output[0])
     pairs = args.source, args.target
-    check_distinct(pairs, [*args.output, scores])
+    check_distinct(pairs, map(as_path, [*args.output, scores]))
     score_pairs(
         args.filter,
         pairs,
-        scores,
+        options.output_of(args, f"{scores.rstrip('/')}/" if in_parts else scores),
         computing=_computing(args),
         overwrite=args.overwrite,
-        executor=options.model_executor(args),
+        executor=executor,
         progress=progress,
     )
-    summary = keep_best(pairs, scores, args.output, args.keep, overwrite=args.overwrite)
+    if in_parts and not (as_path(scores) / MANIFEST).exists():
+        return  # other shards must end first
+    source, target = (options.output_of(args, path) for path in args.output)
+    summary = keep_best(
+        pairs,
+        scores,
+        (source, target),
+        args.keep,
+        overwrite=args.overwrite,
+        executor=executor,
+        progress=progress,
+    )
     if summary:
         print_lines(
             f"kept {summary.kept} of {summary.pairs} pairs, with a score of "

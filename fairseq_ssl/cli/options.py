@@ -279,8 +279,16 @@ PART_SIZE = (
 )
 
 
-def add_execution(parser: Options, usual: str = "one per core", part_size: str = PART_SIZE) -> None:
-    """Add the options of how a job on lines is run."""
+def add_execution(
+    parser: Options, usual: str = "one per core", part_size: str | None = PART_SIZE
+) -> None:
+    """Add the options of how a job on lines is run.
+
+    Args:
+        parser: parser, or a group of its options
+        usual: default of --jobs, in words
+        part_size: help text of --part-size; None for a job that writes no folders of parts
+    """
     add_jobs(parser, usual)
     parser.add_argument(
         "--executor",
@@ -295,6 +303,8 @@ def add_execution(parser: Options, usual: str = "one per core", part_size: str =
         help="for --executor ray: address of the cluster (default: $RAY_ADDRESS, or a new cluster "
         "on this machine)",
     )
+    if part_size is None:
+        return
     parser.add_argument(
         "--shard",
         type=_shard,
@@ -326,13 +336,18 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
         if args.shard != (1, 1):
             raise UsageError("--shard needs --output.")
         return sys.stdout.buffer
+    return output_of(args, path)
+
+
+def output_of(args: argparse.Namespace, path: str) -> str | Path | PartFolder:
+    """Return the output at a path: a file or, with the options of the parts, a folder."""
     if is_folder(path):
         return PartFolder(path, args.shard, args.part_size)
     for option in ("shard", "part_size"):
         if getattr(args, option) not in (None, (1, 1)):
             raise UsageError(
                 f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
-                f"{flag(name)} {path}/"
+                f"--output {path}/"
             )
     return Path(path)
 
@@ -406,7 +421,7 @@ Gpus = Callable[[], int]
 """Function that returns the number of GPUs an engine can use."""
 
 
-def add_device(parser: Options, max_tokens: bool = True, part_size: str = PART_SIZE) -> None:
+def add_device(parser: Options, max_tokens: bool = True, part_size: str | None = PART_SIZE) -> None:
     """Add --device, the options of `add_execution` and, if `max_tokens`, --max-tokens."""
     parser.add_argument(
         "--device",

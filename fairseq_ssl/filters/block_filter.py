@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, TypeAlias
@@ -13,15 +14,15 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters.chain import FilterChain
-from fairseq_ssl.filters.deduplication import DuplicateFilter
+from fairseq_ssl.filters.deduplication import DuplicateFilter, Hashes
 from fairseq_ssl.filters.rules import Filter, LengthFilter, LineSizes, Row
-from fairseq_ssl.io.blocks import RowBlock
+from fairseq_ssl.io.blocks import Block
+from fairseq_ssl.io.parts import EXAMPLES, BlockResult
 
 Indices: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 Scores: TypeAlias = "Sequence[Any] | NDArray[Any]"
 
-EXAMPLES = 3
-"""Number of examples per filter."""
 MAX_EXAMPLE_LENGTH = 300
 """Max characters per line of an example."""
 
@@ -52,53 +53,12 @@ class DropCount:
     examples: tuple[DroppedRow, ...] = ()
     """The first dropped rows."""
 
-    def merge(self, later: DropCount) -> DropCount:
-        """Return the sum of both counts, with at most `EXAMPLES` examples."""
-        examples = (self.examples + later.examples)[:EXAMPLES]
-        return DropCount(self.filter, self.count + later.count, examples)
 
+def filter_block(chain: FilterChain, block: Block) -> BlockResult:
+    """Return the rows that pass all filters except ``duplicates``.
 
-@dataclass(frozen=True)
-class FilteredBlock:
-    """Kept lines of a block, with the counts of read and dropped rows."""
-
-    kept: tuple[bytes, ...]
-    """Kept lines of each side, including newlines."""
-    rows: int
-    """Number of rows read."""
-    dropped: tuple[DropCount, ...]
-    """Counts and examples of the dropped rows, one item per filter."""
-    numbers: NDArray[np.int64]
-    """Line numbers of the kept rows in the files, from 1."""
-    hashes: NDArray[np.uint64] | None
-    """Hashes of the kept rows, if the chain has the filter ``duplicates``."""
-    ends: tuple[int, ...]
-    """Offset after the block in each file, in bytes."""
-    fraction: float
-    """Fraction of the input that is read after this block, 0 to 1."""
-
-    def drop_duplicates(self, new: NDArray[np.bool_], name: str) -> FilteredBlock:
-        """Drop the kept rows for which `new` is False, and count them under `name`."""
-        if new.all():
-            return replace(self, dropped=(*self.dropped, DropCount(name)))
-        sides = [data.removesuffix(b"\n").split(b"\n") for data in self.kept]
-        old = np.flatnonzero(~new)
-        examples = [
-            DroppedRow.of(int(self.numbers[row]), tuple(_decode(side[row]) for side in sides), "")
-            for row in old[:EXAMPLES].tolist()
-        ]
-        return replace(
-            self,
-            kept=tuple(_join_lines([*compress(side, new.tolist())]) for side in sides),
-            dropped=(*self.dropped, DropCount(name, len(old), tuple(examples))),
-            numbers=self.numbers[new],
-        )
-
-
-def filter_block(chain: FilterChain, block: RowBlock) -> FilteredBlock:
-    """Return the rows that pass all filters except ``duplicates``, with counts and hashes.
-
-    The process that receives all blocks applies ``duplicates``.
+    Dropped rows are counted by the index of their filter in the chain. If the chain has
+    ``duplicates``, the result has the `RowKeys` of the rows.
     """
     is_valid = True
     try:
@@ -109,15 +69,57 @@ def filter_block(chain: FilterChain, block: RowBlock) -> FilteredBlock:
             raise DataError(f"{error} Or drop such lines with the filter encoding.") from None
         is_valid = False
     rows = BlockRows(block, is_valid)
-    left, dropped = filter_rows(chain, rows, block.first)
-    return FilteredBlock(
-        kept=rows.kept_lines(left),
-        rows=len(rows),
-        dropped=tuple(dropped),
-        numbers=left + block.first,
-        hashes=chain.duplicates.hashes(rows.raw_rows(left)) if chain.duplicates else None,
-        ends=block.ends,
-        fraction=block.share,
+    left, dropped = filter_rows(chain, rows)
+    result = _kept_rows(rows, left)
+    result.counts.update({str(index): drop.count for index, drop in enumerate(dropped)})
+    examples = {str(index): list(map(asdict, drop.examples)) for index, drop in enumerate(dropped)}
+    keys = None
+    if chain.duplicates is not None:
+        keys = RowKeys(left, chain.duplicates.keys(rows.raw_rows(left)))
+    return replace(result, examples=examples, keys=keys)
+
+
+@dataclass(frozen=True)
+class RowKeys:
+    """Keys of the rows of a block that pass all filters except ``duplicates``."""
+
+    rows: Indices
+    """Indices of the rows in the block."""
+    keys: Hashes
+    """Result of `DuplicateFilter.keys`."""
+
+
+def select_rows(block: Block, indices: Indices) -> BlockResult:
+    """Return the rows of a block at these indices, and their count as ``kept``."""
+    return _kept_rows(BlockRows(block, True), indices)
+
+
+def _kept_rows(rows: BlockRows, indices: Indices) -> BlockResult:
+    counts = Counter({"lines": len(rows), "kept": len(indices)})
+    return BlockResult(rows.kept_lines(indices), counts)
+
+
+def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> BlockResult:
+    """Drop the kept rows for which `is_new` is False, and count them.
+
+    Args:
+        result: result of a block, with kept rows
+        rows: indices of the kept rows in the block
+        is_new: False for each row to drop, [rows]
+        kind: name of the count and of the examples
+    """
+    if is_new.all():
+        return result
+    sides = [data.removesuffix(b"\n").split(b"\n") for data in result.outputs]
+    old = np.flatnonzero(~is_new)
+    examples = [
+        asdict(DroppedRow.of(int(rows[row]) + 1, tuple(_decode(side[row]) for side in sides), ""))
+        for row in old[:EXAMPLES].tolist()
+    ]
+    return BlockResult(
+        tuple(_join_lines([*compress(side, is_new.tolist())]) for side in sides),
+        result.counts + Counter({"kept": -len(old), kind: len(old)}),
+        {**result.examples, kind: examples},
     )
 
 
@@ -125,7 +127,7 @@ def filter_block(chain: FilterChain, block: RowBlock) -> FilteredBlock:
 class BlockRows:
     """The rows of a block, split into lines and measured only if a filter needs it."""
 
-    block: RowBlock
+    block: Block
     is_valid: bool
     """False if a side is not valid UTF-8."""
 
@@ -172,17 +174,11 @@ class BlockRows:
 
 
 def filter_rows(
-    chain: FilterChain, rows: Sequence[Row] | BlockRows, first: int = 1
+    chain: FilterChain, rows: Sequence[Row] | BlockRows
 ) -> tuple[Indices, list[DropCount]]:
     """Apply all filters except ``duplicates``, each to the rows kept by the previous filters.
 
-    Args:
-        chain: filters
-        rows: rows to filter
-        first: line number of the first row
-
-    Returns:
-        Indices of the kept rows, and the dropped rows of each filter.
+    Return the indices of the kept rows, and the dropped rows of each filter.
     """
     left, dropped = np.arange(len(rows)), []
     for name, rule in zip(chain.names, chain.filters, strict=False):
@@ -197,7 +193,7 @@ def filter_rows(
         examples_at = left[first_rejected]
         dropped_rows = map(
             DroppedRow.of,
-            (examples_at + first).tolist(),
+            (examples_at + 1).tolist(),
             _take(rows, examples_at),
             [scores[row] for row in first_rejected.tolist()],
         )
@@ -212,9 +208,9 @@ def _score(rule: Filter[Any], rows: Sequence[Row] | BlockRows, left: Indices) ->
     return rule.score(_take(rows, left)) if len(left) else []
 
 
-def _accept(rule: Filter[Any], scores: Scores) -> NDArray[np.bool_]:
+def _accept(rule: Filter[Any], scores: Scores) -> Bools:
     if isinstance(rule, LengthFilter) and len(scores):
-        accepted: NDArray[np.bool_] = rule.accept(scores)
+        accepted: Bools = rule.accept(scores)
         return accepted
     return np.array([bool(rule.accept(score)) for score in scores], dtype=np.bool_)
 
@@ -225,10 +221,10 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
     return [rows[row] for row in indices.tolist()]
 
 
-def hash_block(duplicates: DuplicateFilter, block: RowBlock) -> NDArray[np.uint64]:
-    """Return one hash per row of the block, [rows], to resume an interrupted run."""
+def hash_block(duplicates: DuplicateFilter, block: Block) -> Hashes:
+    """Return the keys of the rows of a block, to resume an interrupted run."""
     lines = map(block.raw_lines, range(len(block.data)))
-    return duplicates.hashes(list(zip(*lines, strict=True)))
+    return duplicates.keys(list(zip(*lines, strict=True)))
 
 
 def _join_lines(lines: Sequence[bytes]) -> bytes:

@@ -8,14 +8,17 @@ import stat
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.outputs import is_device
 from fairseq_ssl.io.text_files import (
+    COMPRESSED,
     file_on_disk,
+    is_converted,
     open_text,
     read_line,
     read_lines,
@@ -135,7 +138,7 @@ def span_blocks(span: Span, size: int | None = None) -> Iterator[Block]:
             stdin_text() if path is None else stack.enter_context(open_text(path))
             for path in span.paths
         ]
-        yield from _blocks(files, span, size or BLOCK_SIZE)
+        yield from read_blocks(files, span, size)
 
 
 def file_blocks(*paths: str | Path, size: int | None = None) -> Iterator[Block]:
@@ -145,10 +148,12 @@ def file_blocks(*paths: str | Path, size: int | None = None) -> Iterator[Block]:
 
 def memory_blocks(data: bytes, size: int | None = None) -> Iterator[Block]:
     """Yield the blocks of a text in memory."""
-    return _blocks([io.BytesIO(data)], Span((None,)), size or BLOCK_SIZE)
+    return read_blocks([io.BytesIO(data)], Span((None,)), size)
 
 
-def _blocks(files: Sequence[IO[bytes]], span: Span, size: int) -> Iterator[Block]:
+def read_blocks(files: Sequence[IO[bytes]], span: Span, size: int | None = None) -> Iterator[Block]:
+    """Yield the blocks of a span whose files are open; see `span_blocks`."""
+    size = size or BLOCK_SIZE
     starts = span.starts or (0,) * len(files)
     positions = tuple(seek_line(file, start) for file, start in zip(files, starts, strict=True))
     begun = fraction_read(files[0]) if positions[0] else 0.0
@@ -295,3 +300,36 @@ def m2_hint(*paths: str | Path) -> str:
             if head and head[0].startswith(b"S ") and any(line.startswith(b"A ") for line in head):
                 return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
     return ""
+
+
+def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a text file as rows for an engine such as Ray Data.
+
+    A row has the line as `text`, the number of its `block`, and its index `line` in the block,
+    which are the arguments of `noise.LineNoise`.
+
+    Args:
+        path: text file
+        shard: index of the shard to read, from 1, and number of shards. Compressed files and files
+            with Windows line ends have one shard.
+    """
+    span = Span((Path(path),))
+    if shard != (1, 1):
+        if not is_splittable(Path(path)):
+            raise UsageError(f"{path} is compressed or converted, and cannot have shards.")
+        parts = split_files(span, 1)
+        first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))
+        if first == after:
+            return
+        span = replace(parts[first], end=parts[after - 1].end)
+    for block in span_blocks(span):
+        for line, text in enumerate(block.lines()):
+            yield {"text": text, "block": block.number, "line": line}
+
+
+def is_splittable(path: Path) -> bool:
+    """Return True for a file that is not compressed, and whose text needs no conversion."""
+    if path.suffix in COMPRESSED or is_device(path):
+        return False
+    with open_text(path) as file:
+        return not is_converted(file)

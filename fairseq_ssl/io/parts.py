@@ -192,8 +192,9 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
     return True
 
 
-PartResults = Callable[[int, Span], Iterator[BlockResult]]
-"""Picklable function from the index and the lines of a part to the results of its blocks."""
+PartResults = Callable[[int, Any], Iterator[BlockResult]]
+"""Picklable function from the index and the lines of a part, or from an item of another stage, to
+the results of its blocks."""
 
 
 @dataclass(frozen=True)
@@ -217,26 +218,25 @@ class PartWriter:
     stage: str = "part"
     """Name of a stage. Parts are in the folders, and files of other stages in their `JOB`."""
 
-    def __call__(self, index: int, span: Span) -> Record:
-        """Write the files of a part."""
+    def __call__(self, index: int, item: Any) -> Record:
+        """Write the files of a part, or of an item of another stage."""
         tally = Tally()
         with ExitStack() as stack:
             files = [
                 stack.enter_context(part_file(folder, self._name(folder, index)))
                 for folder in self.folders
             ]
-            for result in self.results(index, span):
+            for result in self.results(index, item):
                 for file, data in zip(files, result.outputs, strict=True):
                     file.write(data)
                 tally.add(result.counts, result.examples)
         return {"files": [file.record() for file in files], **tally.as_json()}
 
     def _name(self, folder: Path, index: int) -> str:
-        name = f"{self.stage}-{index:05d}"
         if self.stage != "part":
-            return f"{JOB}/{name}"
+            return stage_file(self.stage, index)
         suffixes = folder.suffixes[-2:] if folder.suffix in COMPRESSED else folder.suffixes[-1:]
-        return f"{name}{''.join(suffixes)}"
+        return f"part-{index:05d}{''.join(suffixes)}"
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class _Recorded:
 
     def __call__(self, numbered: tuple[int, Any]) -> Record:
         index, item = numbered
-        name = _record_name(self.stage, index)
+        name = record_file(self.stage, index)
         with suppress(DataError, LookupError, TypeError):
             record: Record = read_json(self.folders[0] / name)
             if matches(self.folders, record):
@@ -259,8 +259,14 @@ class _Recorded:
         return record
 
 
-def _record_name(stage: str, index: int) -> str:
-    return f"{JOB}/{stage}-{index:05d}.json"
+def stage_file(stage: str, index: int) -> str:
+    """Return the name of the file of an item of a stage before ``part``."""
+    return f"{JOB}/{stage}-{index:05d}"
+
+
+def record_file(stage: str, index: int) -> str:
+    """Return the name of the record of an item of a stage."""
+    return f"{stage_file(stage, index)}.json"
 
 
 class JobFolder:
@@ -373,9 +379,12 @@ class JobFolder:
             make: picklable function from the index and the item to its record
             executor: executor of the items
         """
+        return self.make_items(stage, items, self.share(len(items)), make, executor)
+
+    def share(self, count: int) -> range:
+        """Return the indices of the items of this shard."""
         index, total = self.shard
-        bounds = [len(items) * number // total for number in (index - 1, index)]
-        return self.make_items(stage, items, range(*bounds), make, executor)
+        return range(count * (index - 1) // total, count * index // total)
 
     def make_items(
         self,
@@ -391,7 +400,7 @@ class JobFolder:
 
     def records(self, stage: str, count: int) -> Iterator[Record] | None:
         """Return the records of all items of a stage; None, with a message, if some are missing."""
-        names = [_record_name(stage, index) for index in range(count)]
+        names = [record_file(stage, index) for index in range(count)]
         present = {path.name for path in (self.first / JOB).iterdir()}
         missing = sum(Path(name).name not in present for name in names)
         if not missing:

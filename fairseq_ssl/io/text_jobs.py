@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from fairseq_ssl.io.jobs import (
     check_distinct,
     check_outside,
     file_or_stream,
+    is_complete,
     run_job,
     silent_progress,
 )
@@ -192,6 +193,16 @@ class TextJob(ABC):
         """Return the picklable function of a part; None if other shards must end a stage first."""
         return BlockMapper(self.prepare(), self.corpus.block_size)
 
+    def run_stage(
+        self, folder: JobFolder, stage: str, items: Sequence[Any], results: PartResults
+    ) -> bool:
+        """Write a file for each item of a stage. Return False if other shards must end it first."""
+        writer = PartWriter(results, (folder.first,), stage)
+        report = self.progress(f"{self.name}: {stage}", "parts", len(folder.share(len(items))))
+        for _ in folder.run_stage(stage, items, writer, self.executor):
+            report(1)
+        return folder.records(stage, len(items)) is not None
+
     def note(self) -> str:
         """Return a text for the progress report."""
         return ""
@@ -256,11 +267,23 @@ class TextJob(ABC):
         if not (self.totals["lines"] or self.may_be_empty):
             raise DataError(f"{self.corpus} is empty. Expected one line or more.")
 
+    def is_complete(self) -> bool:
+        """Return True if an earlier run of this job has written all outputs."""
+        if self.outputs.folders is None:
+            return is_complete(self.outputs.paths, self.params)
+        with suppress(UsageError):  # the folder of another job
+            return self._job_folder(self.outputs.folders).manifest() is not None
+        return False
+
+    def _job_folder(self, own: PartFolder) -> JobFolder:
+        params = {**self.params, "part_size": own.part_size or self.part_size}
+        return JobFolder(self.outputs.paths, params, own.shard)
+
     def _run_folders(self, own: PartFolder, overwrite: bool) -> bool:
         if self.corpus.is_stdin:
             raise UsageError("A folder of parts needs a file as input, not stdin.")
         size = own.part_size or self.part_size
-        folder = JobFolder(self.outputs.paths, {**self.params, "part_size": size}, own.shard)
+        folder = self._job_folder(own)
         with folder.locked():
             if overwrite:
                 folder.delete()

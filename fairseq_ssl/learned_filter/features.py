@@ -13,7 +13,7 @@ import numpy as np
 
 from fairseq_ssl.errors import DataError, check_choice
 from fairseq_ssl.inference.scoring import ScoringConfig
-from fairseq_ssl.io.blocks import RowBlock
+from fairseq_ssl.io.blocks import Block
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.jobs import Fingerprints, fingerprints
 from fairseq_ssl.io.text_files import convert_fields
@@ -210,12 +210,12 @@ class FeatureExtractor:
         return np.asarray(states.means([segment(line).split() for line in lines]))
 
 
-def block_sums(features: FeatureExtractor, block: RowBlock) -> dict[str, PhsicSums]:
+def block_sums(features: FeatureExtractor, block: Block) -> dict[str, PhsicSums]:
     """Return the PHSIC sums of a block of pairs, by feature name."""
     return features.sums(list(block.pairs()))
 
 
-def count_block_words(features: FeatureExtractor, block: RowBlock) -> list[Counter[str]]:
+def count_block_words(features: FeatureExtractor, block: Block) -> list[Counter[str]]:
     """Return the word counts of the source and of the target of a block of pairs."""
     return [
         Counter(word for line in block.lines(side) for word in features.words(line, side))

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.filters.block_filter import select_rows
 from fairseq_ssl.inference.scorers import scorer_loader
-from fairseq_ssl.io.blocks import RowBlock, pair_blocks, read_parallel, row_blocks
+from fairseq_ssl.io.blocks import Span, file_blocks, read_parallel, span_blocks, unequal_lines
+from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
-from fairseq_ssl.io.jobs import (
-    Chunks,
-    JobState,
-    ProgressFactory,
-    check_distinct,
-    check_outside,
-    is_complete,
-    run_job,
-    silent_progress,
-)
+from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
-from fairseq_ssl.io.text_files import compress_chunk, open_text, path_list, read_json
+from fairseq_ssl.io.parts import (
+    MANIFEST,
+    BlockFunction,
+    BlockResult,
+    JobFolder,
+    PartResults,
+    Record,
+    stage_file,
+)
+from fairseq_ssl.io.text_files import as_path, path_list, read_json
+from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
     Phsic,
@@ -47,11 +48,12 @@ from fairseq_ssl.learned_filter.pair_filter import (
     noise_pairs,
     score_block,
 )
+from fairseq_ssl.learned_filter.selection import Scores, Selection, read_scores, select_best
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 FilePair = tuple[str | Path, str | Path]
-"""Source and target file."""
+"""Source and target text."""
 logger = logging.getLogger(__name__)
 
 
@@ -160,14 +162,17 @@ def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Pat
 
 
 def _word_counts(
-    features: FeatureExtractor, bitext: FilePair, executor: Executor, progress: ProgressFactory
+    features: FeatureExtractor,
+    bitext: tuple[Path, Path],
+    executor: Executor,
+    progress: ProgressFactory,
 ) -> list[Counter[str]]:
     """Return the word counts of both sides, from `features` or counted in the bitext."""
     if features.counts is not None:
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
     report = progress("learned-filter fit: counting", "blocks")
-    for counts in executor.imap(partial(count_block_words, features), pair_blocks(*bitext)):
+    for counts in executor.imap(partial(count_block_words, features), Corpus(bitext).blocks()):
         for total, side_counts in zip(totals, counts, strict=True):
             total.update(side_counts)
         report(1)
@@ -177,14 +182,17 @@ def _word_counts(
 
 
 def _estimate_phsic(
-    features: FeatureExtractor, bitext: FilePair, executor: Executor, progress: ProgressFactory
+    features: FeatureExtractor,
+    bitext: tuple[Path, Path],
+    executor: Executor,
+    progress: ProgressFactory,
 ) -> dict[str, Phsic]:
     """Return PHSIC estimated on the bitext, by feature name. Empty without PHSIC features."""
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
         return {}
     report = progress("learned-filter fit: PHSIC", "blocks")
-    for block in executor.imap(partial(block_sums, features), pair_blocks(*bitext)):
+    for block in executor.imap(partial(block_sums, features), Corpus(bitext).blocks()):
         for name, sums in block.items():
             if name in totals:
                 totals[name].add(sums)
@@ -199,7 +207,7 @@ def _estimate_phsic(
 def score_pairs(
     folder: str | Path,
     pairs: FilePair,
-    output: str | Path,
+    output: Output,
     *,
     computing: Mapping[str, Any] | None = None,
     overwrite: bool = False,
@@ -212,55 +220,65 @@ def score_pairs(
 
     Args:
         folder: filter of `train_filter`
-        pairs: source and target files, gzip if the name ends with ``.gz``
-        output: file of scores, one per line
+        pairs: source and target texts
+        output: scores, one per line: a file, a folder of parts, or a binary stream
         computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
         overwrite: replace an output of other pairs or of another filter
-        executor: `Executor` for the blocks (default: this process)
+        executor: `Executor` for the blocks or parts (default: this process)
         progress: called with the number of pairs done
     """
-    folder, pairs, output = Path(folder), _path_pair(pairs), Path(output)
-    options = dict(computing or {})
-    check_distinct(pairs, [output])
-    pair_filter = PairFilter.read(folder, options)
-    params = {
-        "filter": str(folder),
-        "filter_is": file_fingerprint(folder / FILTER),
-        "resources_are": [file_fingerprint(path) for path in pair_filter.features.files],
-        "data": [data_params(config.data_dir) for config in pair_filter.features.models],
-        "inputs": list(map(str, pairs)),
-        "inputs_are": [file_fingerprint(path) for path in pairs],
-        "half": options.get("fp16", False),
-        "version": __version__,
-    }
-    done = 0
-
-    def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        nonlocal done
-        positions, done = state.get("positions", [0, 0]), state.get("done", 0)
-        if state:
-            logger.warning("resuming after line %s", done)
-        work = partial(score_block, pair_filter)
-        report = progress("learned-filter apply", "pairs")
-        blocks = _pair_blocks(pairs, positions, done + 1)
-        for scored in (executor or LocalExecutor(1)).imap(work, blocks):
-            done += scored.count
-            report(scored.count, scored.fraction or None)
-            yield scored.outputs, {"positions": list(scored.ends), "done": done}
-
-    def signature() -> Signature:
-        digest = content_digest(folder / FILTER, *pair_filter.features.files)
-        parameters = {"filter_digest": digest, "half": params["half"], "pairs": done}
-        return Signature("filter-learned-scores", parameters, params)
-
-    afresh = overwrite and not is_complete([output], params)
-    return run_job([output], params, chunks, signature, overwrite=afresh)
+    pair_filter = PairFilter.read(folder, options := dict(computing or {}))
+    corpus, outputs = Corpus(_path_pair(pairs)), Outputs.of(output)
+    half = options.get("fp16", False)
+    job = _ScoreJob(corpus, outputs, executor, progress, Path(folder), pair_filter, half)
+    return job.run(overwrite and not (outputs.paths and job.is_complete()))
 
 
-def _pair_blocks(paths: FilePair, positions: Sequence[int], first: int) -> Iterator[RowBlock]:
-    with ExitStack() as stack:
-        files = [stack.enter_context(open_text(path)) for path in paths]
-        yield from row_blocks(files, list(map(str, paths)), positions, first)
+class _ScoreJob(TextJob):
+    """The job of `score_pairs`."""
+
+    name = "learned-filter apply"
+    unit = "pairs"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        outputs: Outputs,
+        executor: Executor | None,
+        progress: ProgressFactory,
+        folder: Path,
+        pair_filter: PairFilter,
+        half: bool,
+    ) -> None:
+        features = pair_filter.features
+        super().__init__(corpus, outputs, executor, progress, [folder / FILTER, *features.files])
+        self.pair_filter = pair_filter
+        self.digested = [folder / FILTER, *features.files]
+        if features.models:
+            self.part_size = 2**20
+        self.params = {
+            "filter": str(folder),
+            "filter_is": file_fingerprint(folder / FILTER),
+            "resources_are": [file_fingerprint(path) for path in features.files],
+            "data": [data_params(config.data_dir) for config in features.models],
+            "inputs": list(corpus.names),
+            "inputs_are": [file_fingerprint(path) for path in corpus.paths],
+            "half": half,
+            "version": __version__,
+        }
+
+    def signature(self) -> Signature:
+        """Return the signature of the scores."""
+        parameters = {
+            "filter_digest": content_digest(*self.digested),
+            "half": self.params["half"],
+            "pairs": self.totals["lines"],
+        }
+        return Signature("filter-learned-scores", parameters, self.params)
+
+    def prepare(self) -> BlockFunction:
+        """Return the function that scores a block."""
+        return partial(score_block, self.pair_filter)
 
 
 def check_keep(keep: float) -> None:
@@ -272,55 +290,38 @@ def check_keep(keep: float) -> None:
 def keep_best(
     pairs: FilePair,
     scores: str | Path,
-    outputs: FilePair,
+    outputs: tuple[Output, Output],
     keep: float,
     *,
     overwrite: bool = False,
+    executor: Executor | None = None,
+    progress: ProgressFactory = silent_progress,
 ) -> KeptSummary | None:
-    """Keep the pairs with the highest scores. Return None if the outputs are already complete.
+    """Keep the pairs with the highest scores.
 
     The order of the pairs does not change. Of pairs with equal scores, the first are kept.
     Interrupted runs resume.
 
     Args:
-        pairs: source and target files, gzip if the name ends with ``.gz``
-        scores: file of `score_pairs`
-        outputs: files for the kept pairs, gzip if the name ends with ``.gz``
+        pairs: source and target texts
+        scores: output of `score_pairs`; for folders of parts as outputs, a folder of parts
+        outputs: files, or folders of parts of the size of those of `scores`, for the kept pairs
         keep: percentage of the pairs to keep, above 0 and up to 100
         overwrite: replace existing outputs
+        executor: `Executor` for parts (default: this process)
+        progress: called with the number of pairs done
+
+    Returns:
+        The summary, or None if the outputs are already complete, or if other shards must end first.
     """
     check_keep(keep)
     if keep < 1:
         logger.warning(f"`keep` is a percentage: {keep:g} keeps {keep:g} % of the pairs")
-    pairs, scores, outputs = _path_pair(pairs), Path(scores), _path_pair(outputs)
-    check_distinct([*pairs, scores], outputs)
-    numbers = np.concatenate([np.empty(0), *_read_scores(scores)])
-    count, digest = len(numbers), hashlib.sha256(numbers.data)
-    if not count:
-        raise DataError(f"{pairs[0]} is empty. Expected one line or more.")
-    kept = max(1, round(count * keep / 100))
-    threshold = float(np.partition(numbers, -kept)[-kept]) + 0.0  # 0.0 instead of -0.0
-    equal = kept - int((numbers > threshold).sum())
-    params = {
-        **_scores_params(scores),
-        "inputs": list(map(str, pairs)),
-        "inputs_are": [file_fingerprint(path) for path in pairs],
-        "outputs": list(map(str, outputs)),
-        **{"version": __version__, "scores": str(scores)},
-        "scores_digest": digest.hexdigest()[:16],
-        **{"keep": keep, "threshold": threshold},
-    }
-    job = _KeepJob((*pairs, scores), outputs, threshold, equal)
-
-    def signature() -> Signature:
-        names = ("keep", "threshold", "scores_digest")
-        counts = {"pairs": job.lines, "kept": job.kept}
-        parameters = {**counts, **{name: params[name] for name in names}}
-        return Signature("filter-learned-apply", parameters, params)
-
-    if not run_job(outputs, params, job.chunks, signature, overwrite=overwrite):
+    corpus, targets = Corpus(_path_pair(pairs)), Outputs.of(*outputs)
+    job = _KeepJob(corpus, targets, executor, progress, as_path(scores), keep)
+    if not job.run(overwrite) or not job.totals["lines"]:
         return None
-    return KeptSummary(count, kept, threshold)
+    return KeptSummary(job.selection.pairs, job.selection.kept, job.selection.threshold)
 
 
 def _path_pair(paths: FilePair) -> tuple[Path, Path]:
@@ -328,68 +329,145 @@ def _path_pair(paths: FilePair) -> tuple[Path, Path]:
     return source, target
 
 
-def _read_scores(path: Path) -> Iterator[NDArray[np.float64]]:
-    with open_text(path) as file:
-        for block in row_blocks([file], [str(path)]):
-            try:
-                scores = np.array(block.raw_lines(0), np.float64)
-                if np.isnan(scores).any():
-                    raise ValueError
-            except ValueError:
-                last = block.first + block.count - 1
-                raise DataError(
-                    f"{path} has a line that is not a number, in lines {block.first} to {last}. "
-                    "Score the pairs again."
-                ) from None
-            yield scores
+class _KeepJob(TextJob):
+    """The job of `keep_best`.
+
+    The calling process selects the pairs for files, with all scores in memory. For folders of
+    parts, there are three stages:
+
+    1. ``scores``: the scores of each part as numbers, from their text.
+    2. ``selection``: a record with the threshold for all parts.
+    3. ``part``: the pairs of a part that are kept.
+    """
+
+    name = "keep"
+    unit = "pairs"
+    selection: Selection
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        outputs: Outputs,
+        executor: Executor | None,
+        progress: ProgressFactory,
+        scores: Path,
+        keep: float,
+    ) -> None:
+        super().__init__(corpus, outputs, executor if outputs.folders else None, progress, [scores])
+        self.scores, self.keep = scores, keep
+        manifest = scores / MANIFEST
+        self.params = {
+            **_scores_params(manifest if outputs.folders else signature_path(scores)),
+            "inputs": list(corpus.names),
+            "inputs_are": [file_fingerprint(path) for path in corpus.paths],
+            "outputs": list(map(str, outputs.paths)),
+            **{"version": __version__, "scores": str(scores), "keep": keep},
+        }
+        if outputs.folders:
+            self.params["scores_are"] = file_fingerprint(scores)
+            content = read_json(manifest)
+            self.part_size = content["part_size"]
+            self.score_parts = [scores / part["name"] for part in content["parts"]]
+            return
+        numbers = np.concatenate([np.empty(0), *read_scores(Corpus((scores,)).blocks())])
+        if not len(numbers):
+            raise DataError(f"{corpus} is empty. Expected one line or more.")
+        self.selection = select_best(lambda: [numbers], keep)
+        self.is_kept = self.selection.is_kept(numbers)
+        self.params["scores_digest"] = self.selection.digest
+        self.params["threshold"] = self.selection.threshold
+        self.in_order = self._kept
+
+    def signature(self) -> Signature:
+        """Return the signature of the kept pairs."""
+        parameters = {
+            "pairs": self.totals["lines"],
+            "kept": self.totals["kept"],
+            "keep": self.keep,
+            "threshold": self.selection.threshold,
+            "scores_digest": self.selection.digest,
+        }
+        return Signature("filter-learned-apply", parameters, self.params)
+
+    def prepare(self) -> BlockFunction:
+        """Return a function that passes blocks to the selection in order."""
+        return lambda block: BlockResult((), Counter(lines=block.count), keys=block)
+
+    def _kept(self, result: BlockResult) -> BlockResult:
+        start, count = self.totals["lines"], result.counts["lines"]
+        is_kept = self.is_kept[start : start + count]
+        if len(is_kept) < count:
+            raise unequal_lines(self.scores, len(self.is_kept), self.corpus.names[0])
+        return select_rows(result.keys, np.flatnonzero(is_kept))
+
+    def _check_end(self) -> None:
+        super()._check_end()
+        if self.totals["lines"] < self.selection.pairs:
+            raise unequal_lines(self.corpus.names[0], self.totals["lines"], self.scores)
+
+    def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
+        """Return the function of a part, after the stages of the selection."""
+        count = len(self.score_parts)
+        if len(spans) != count:
+            raise UsageError(
+                f"{self.scores} has {count} parts, but {self.corpus} has {len(spans)}. Expected "
+                "the same part size for the scores and the pairs."
+            )
+        if not self.run_stage(folder, "scores", self.score_parts, _score_stage):
+            return None
+        files = tuple(folder.first / stage_file("scores", index) for index in range(count))
+        select = partial(_select, self.keep)
+        for _ in folder.run_stage("selection", [files], select, self.executor):
+            pass
+        records = folder.records("selection", 1)
+        if records is None:
+            return None
+        self.selection = Selection(**next(records)["selection"])
+        return _KeptPairs(files, self.selection, self.corpus.block_size)
 
 
-def _scores_params(scores: Path) -> dict[str, Any]:
-    """Return the parameters from the signature of `score_pairs`, or {} if there is none."""
-    try:
-        content = read_json(signature_path(scores))
-        names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
+def _scores_params(path: Path) -> dict[str, Any]:
+    """Return the parameters of `score_pairs` from its signature, or {} if there is none."""
+    names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
+    with suppress(DataError, LookupError, TypeError):
+        content = read_json(path)
         return {name: content[name] for name in names}
-    except (DataError, LookupError, TypeError):
-        return {}
+    return {}
 
 
-@dataclass
-class _KeepJob:
-    """Arguments and counts of a call of `keep_best`."""
+def _score_stage(index: int, part: Path) -> Iterator[BlockResult]:
+    """Yield the scores of a part as numbers."""
+    for scores in read_scores(file_blocks(part)):
+        yield BlockResult((scores.astype("<f8").tobytes(),), Counter(lines=len(scores)))
 
-    inputs: tuple[Path, Path, Path]
-    """Source, target and score files."""
-    outputs: tuple[Path, Path]
-    threshold: float
-    equal: int
-    """Number of pairs to keep whose score equals the threshold."""
-    lines: int = 0
-    kept: int = 0
 
-    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Yield the kept pairs of each block and the job state after it. Resume from `state`."""
-        positions = [0, 0, 0]
-        if state:
-            positions, self.lines, self.kept, self.equal = state["at"]
-            logger.warning("resuming after line %s", self.lines)
-        with ExitStack() as stack:
-            files = [stack.enter_context(open_text(path)) for path in self.inputs]
-            names = list(map(str, self.inputs))
-            for block in row_blocks(files, names, positions, self.lines + 1):
-                scores = np.array(block.raw_lines(2), np.float64)
-                level = scores == self.threshold
-                kept = (scores > self.threshold) | (level & (np.cumsum(level) <= self.equal))
-                self.equal -= int(kept[level].sum())
-                rows = np.flatnonzero(kept).tolist()
-                sides = [block.raw_lines(side) for side in (0, 1)]
-                kept_sides = [b"".join(lines[row] + b"\n" for row in rows) for lines in sides]
-                self.lines += block.count
-                self.kept += len(rows)
-                yield (
-                    [
-                        compress_chunk(data, path.suffix == ".gz")
-                        for data, path in zip(kept_sides, self.outputs, strict=True)
-                    ],
-                    {"at": (list(block.ends), self.lines, self.kept, self.equal)},
-                )
+def _select(keep: float, index: int, files: Sequence[Path]) -> Record:
+    """Return the record of the selection."""
+    selection = select_best(lambda: map(_numbers, files), keep)
+    return {"files": [], "selection": asdict(selection)}
+
+
+def _numbers(path: Path) -> Scores:
+    with path.open("rb") as file:
+        return np.frombuffer(file.read(), "<f8").astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _KeptPairs:
+    """Picklable function that yields the pairs of a part that are kept."""
+
+    files: tuple[Path, ...]
+    """Scores of each part."""
+    selection: Selection
+    block_size: int | None
+
+    def __call__(self, index: int, span: Span) -> Iterator[BlockResult]:
+        is_kept = self.selection.is_kept(_numbers(self.files[index]), index)
+        lines = 0
+        for block in span_blocks(span, self.block_size):
+            lines = block.first + block.count
+            yield select_rows(block, np.flatnonzero(is_kept[block.first : lines]))
+        if lines != len(is_kept):
+            raise DataError(
+                f"Part {index} has {lines} pairs, but {len(is_kept)} scores. Score the pairs again."
+            )

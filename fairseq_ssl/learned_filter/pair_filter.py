@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
-from fairseq_ssl.io.blocks import RowBlock
+from fairseq_ssl.io.blocks import Block
+from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.io.text_files import json_text, read_json
 from fairseq_ssl.learned_filter.classifier import PairClassifier, Phsic, Values
 from fairseq_ssl.learned_filter.features import FeatureExtractor, Pairs
@@ -169,25 +171,11 @@ def _scoring_to_json(scoring: ScoringConfig) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class ScoredPairs:
-    """Scores of a block of pairs."""
-
-    outputs: tuple[bytes, ...]
-    """Text with one score per line."""
-    ends: tuple[int, ...]
-    """Offset after the block in each file, in bytes."""
-    count: int
-    """Number of pairs."""
-    fraction: float
-    """Fraction of the input that is read after this block, 0 to 1."""
-
-
-def score_block(pair_filter: PairFilter, block: RowBlock) -> ScoredPairs:
+def score_block(pair_filter: PairFilter, block: Block) -> BlockResult:
     """Return the scores of a block of pairs as text, one per line."""
     pairs = list(block.pairs())
-    if block.first == 1:
+    if block.seeds == (0, 0):
         pair_filter.features.check_words(pairs)
     scores = pair_filter.scores(pairs).tolist()
     text = "".join(f"{score:.9g}\n" for score in scores)
-    return ScoredPairs((text.encode("ascii"),), block.ends, len(pairs), block.share)
+    return BlockResult((text.encode("ascii"),), Counter(lines=len(pairs)))

@@ -63,6 +63,11 @@ def npy_claiming(shape: str, kind: str = "'<f4'") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
 
 
+def numbers(*values: int) -> bytes:
+    """Return integers of 8 bytes."""
+    return np.array(values, "<u8").tobytes()
+
+
 def archive(**members: bytes) -> bytes:
     """A zip archive."""
     content = io.BytesIO()

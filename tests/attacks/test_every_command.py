@@ -49,6 +49,7 @@ MODULES = {
     "data/teacher_labels": "test_readers",
     "edits/subwords": "tokenizers, tests/unit/edits/test_subwords.py",
     "filters/chain": "test_readers",
+    "filters/key_files": "test_readers",
     "inference/onnx_tagger": "tests/unit/inference/test_onnx_folder.py",
     "inference/correction": "a method of that name",
     "inference/decoders": "CTranslate2 folders, below",

@@ -30,6 +30,7 @@ from fairseq_ssl.checkpoints.files import read_checkpoint
 from fairseq_ssl.data.teacher_labels import open_teacher_labels
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.filters.chain import read_filters
+from fairseq_ssl.filters.key_files import BUCKETS, KEYS_MAGIC, ROWS_MAGIC, plan_ranges, read_dropped
 from fairseq_ssl.inference.classification import TextClassifierPipeline
 from fairseq_ssl.io import text_files
 from fairseq_ssl.learned_filter.classifier import Phsic
@@ -50,6 +51,7 @@ from tests.attacks.contents import (
     index,
     npy,
     npy_claiming,
+    numbers,
     phsic,
 )
 from tests.conftest import ROOT
@@ -154,6 +156,20 @@ VECTORS: dict[str, Content] = {
     "huge claims": b"999999999999 999999999999\na 1 2\n",
     "NaN": b"1 2\na 1 nan\n",
 }
+KEYS: dict[str, Content] = {
+    **PICKLES,
+    "empty": b"",
+    "huge count": numbers(KEYS_MAGIC, *[2**63] * (BUCKETS + 1), 0),
+    "huge number of rows": numbers(KEYS_MAGIC, *[0] * (BUCKETS + 1), 2**63),
+    "decreasing offsets": numbers(KEYS_MAGIC, *[1] * BUCKETS, 0, 0),
+}
+ROWS: dict[str, Content] = {
+    **PICKLES,
+    "empty": b"",
+    "huge number of parts": numbers(ROWS_MAGIC, 2**63, 0, 0),
+    "huge offsets": numbers(ROWS_MAGIC, 1, 2**62, 2**63),
+    "decreasing offsets": numbers(ROWS_MAGIC, 1, 1, 0),
+}
 INDEX: dict[str, Content] = {
     **PICKLES,
     "huge count": index(count=2**60),
@@ -162,6 +178,13 @@ INDEX: dict[str, Content] = {
     "outside of the file": index(start=2**60),
     "unknown type": index(kind=99),
 }
+
+
+def dropped(path: Path) -> None:
+    """Read a file of dropped rows with an empty key file."""
+    keys = path.with_name("keys")
+    keys.write_bytes(numbers(KEYS_MAGIC, *[0] * (BUCKETS + 2)))
+    read_dropped(0, keys, [path])
 
 
 @dataclass(frozen=True)
@@ -212,6 +235,8 @@ READERS = {
     "archive of arrays": Reader(Phsic.read, ARCHIVES),
     "word vectors": Reader(lambda path: read_vectors(path, {"a"}), VECTORS, "a.vec"),
     "fastText model": Reader(lambda path: read_vectors(path, {"a"}), PICKLES, "a.bin"),
+    "keys of rows": Reader(lambda path: plan_ranges([path]), KEYS),
+    "dropped rows": Reader(dropped, ROWS),
     "index": Reader(
         lambda path: MMapIndexedDataset(str(path.with_suffix(""))),
         INDEX,

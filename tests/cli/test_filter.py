@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.filters import block_filter, filter_job
+from fairseq_ssl.filters import block_filter, filter_job, filter_pairs
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.blocks import RowBlock
+from fairseq_ssl.io.blocks import Block
+from fairseq_ssl.io.parts import BlockResult
 from tests.cli.killing import kill
 
 CHAIN = "encoding,duplicates,clean:max=9,max-length:source=8:target=12,identical"
@@ -113,7 +114,7 @@ def test_output_equals_a_python_loop(
     note = json.loads(Path("x.json").read_text())
     assert (note["lines"], note["kept"]) == (len(PAIRS), len(kept))
     assert {one["filter"].split(":")[0]: one["count"] for one in note["dropped"]} == dropped
-    assert note["dropped"][-1]["filter"] == "duplicates:by=pair"
+    assert note["dropped"][-1]["filter"] == "duplicates:by=pair:near=0.0"
     assert note["filters"] == [one["filter"] for one in note["dropped"]]
     for one in note["dropped"]:
         name = one["filter"].partition(":")[0]
@@ -187,11 +188,11 @@ def test_failed_run_resumes(
     worked: list[int] = []
     left = [3, 20, 1000]
 
-    def failing(chain: FilterChain, block: RowBlock) -> block_filter.FilteredBlock:
+    def failing(chain: FilterChain, block: Block) -> BlockResult:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt
-        worked.append(block.first)
+        worked.append(block.number)
         return block_filter.filter_block(chain, block)
 
     monkeypatch.setattr(filter_job, "filter_block", failing)
@@ -206,6 +207,38 @@ def test_failed_run_resumes(
     notes = [json.loads(Path(f"{name}.json").read_text()) for name in ("x.gz", "whole.gz")]
     assert notes[0] | {"outputs": []} == notes[1] | {"outputs": []}
     assert not [*Path().glob("*.tmp"), *Path().glob("*.progress")]
+
+
+def test_failed_run_resumes_with_near_duplicates(
+    text: None, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropped lines, too, are compared with later lines."""
+    pytest.importorskip("datasketch")
+    draw = random.Random(1)
+    words = [draw.choices(["council", "budget", "approved", "year"], k=6) for _ in range(30)]
+    lines: list[str] = []
+    for _ in range(2000):
+        line = draw.choice(words)
+        line[draw.randrange(6)] = draw.choice(["monday", "tax", "vote", "law"]) + str(len(lines))
+        lines.append(" ".join(line))
+    Path("s").write_text("\n".join([*lines, ""]))
+    command = ("s", "--filter", "clean,duplicates:near=0.7", "--jobs", "1", "-o")
+    assert filtered(*command, "whole") == 0
+    left = [9]
+
+    def failing(chain: FilterChain, block: Block) -> BlockResult:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return block_filter.filter_block(chain, block)
+
+    monkeypatch.setattr(filter_job, "filter_block", failing)
+    assert filtered(*command, "x") == 130
+    assert filtered(*command, "x") == 0
+    assert Path("x").read_bytes() == Path("whole").read_bytes()
+    kept = list(filter_pairs(lines, "duplicates:near=0.7"))
+    assert Path("x").read_text().splitlines() == kept
+    assert 100 < len(kept) < 1900
 
 
 def test_killed_run_resumes(text: None) -> None:
@@ -229,7 +262,7 @@ def test_full_table_is_reported_with_the_required_memory(
     assert filtered(*command, "1K", "-o", "x", "y") == 0
     told = capsys.readouterr().err
     assert told.count("warning") == 1
-    assert "full after 102 different lines" in told
+    assert "full after 102 different hashes" in told
     assert "Set --memory to 1M or more" in told
     assert read("x", "y") == [pair for n, pair in enumerate(different) if n < 500 or n % 500 >= 102]
     assert filtered(*command, "1M", "-o", "x", "y", "--force") == 0

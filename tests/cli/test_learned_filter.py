@@ -176,7 +176,7 @@ def test_interrupted_run_resumes(
     calls = []
 
     def breaking(pair_filter: PairFilter, block: Any) -> Any:
-        calls.append(block.first)
+        calls.append(block.span.before + block.first + 1)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return score_block(pair_filter, block)

@@ -15,8 +15,8 @@ ONCE = {"amp_training", "shape_memory", "back_translation", "growth", "mixing_me
 """Benchmarks that start new processes for each pair, which is slow."""
 PEERS = {"correction", "filter_corpus"}
 """Benchmarks that need another project."""
-OTHERS = {"edit_scorers", "start_up"}
-"""Benchmarks without random text, which have a test of their own."""
+OTHERS = {"duplicates", "edit_scorers", "start_up"}
+"""Benchmarks without random text or ratios, which have a test of their own."""
 SCORERS = ROOT / "scripts/benchmarks/edit_scorers.py"
 BENCHMARKS = {
     "shape_training": "--arch shape_transformer_tiny --tokens 60 --steps 1 --positions relative",
@@ -89,6 +89,19 @@ def test_another_m2_scorer_must_print_the_same_scores(run: Run, tmp_path: Path) 
     assert len(json.loads(run(*words, "--pairs", "1").stdout)["ratios"]) == 1
     peer.write_text(f"print({scores.format('0.5000')!r})")
     assert "The scores differ" in run(*words, "--pairs", "1", code=1).stderr
+
+
+def test_duplicates_are_those_expected(run: Run, tmp_path: Path) -> None:
+    script = ROOT / "scripts/benchmarks/duplicates.py"
+    small = ("--parts", "3", "--rows", "100", "--max-keys", "50", "--folder", tmp_path)
+    steps = json.loads(run("python", script, *small).stdout)
+    assert steps["keys"]["calls"] == steps["read"]["calls"] == 3
+    assert steps["decide"]["calls"] > 3
+    lines = [f"sentence {number} of {number % 7} other lines\n" for number in range(200)]
+    (tmp_path / "text").write_text("".join(lines))
+    [exact] = json.loads(run("python", script, "--text", tmp_path / "text", "--near", "0").stdout)
+    assert exact["keys"] == 1
+    assert exact["distinct lines"] == exact["case"] == 0
 
 
 def test_profile_of_both_programs(run: Run) -> None:

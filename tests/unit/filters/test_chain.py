@@ -27,7 +27,9 @@ def test_specifications_are_parsed_in_order() -> None:
     assert chain.duplicates.by == "target"
     assert chain.accepts_any_bytes
     assert chain.names[0] == "clean:min=1:max=100:ratio=2.0:max-word-length=1000"
-    assert chain.names[2:] == ("encoding:twice=true", "duplicates:by=target"), "always the last"
+    assert chain.names[2:] == ("encoding:twice=true", "duplicates:by=target:near=0.0"), (
+        "always the last"
+    )
     assert chain.sources == {}
     assert str(parse_filters("langid:target=en")[0]) == "langid:target=en"
 

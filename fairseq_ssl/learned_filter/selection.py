@@ -1,0 +1,102 @@
+"""Selection of the best scores among any number of scores, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import Block
+
+Scores = NDArray[np.float64]
+SIGN = np.uint64(2**63)
+DIGIT = 16
+"""Number of bits of the scores that are decided in a pass."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The highest scores of several arrays. Of equal scores, the first are selected."""
+
+    pairs: int
+    """Number of all scores."""
+    kept: int
+    """Number of selected scores."""
+    threshold: float
+    """Lowest selected score."""
+    equal: list[int]
+    """Number of selected scores that equal the threshold, by array."""
+    digest: str
+    """Digest of all scores."""
+
+    def is_kept(self, scores: Scores, index: int = 0) -> NDArray[np.bool_]:
+        """Return True for each selected score of an array with an index."""
+        level = scores == self.threshold
+        kept: NDArray[np.bool_] = level & (np.cumsum(level) <= self.equal[index])
+        return kept | (scores > self.threshold)
+
+
+def select_best(arrays: Callable[[], Iterable[Scores]], keep: float) -> Selection:
+    """Select the highest scores.
+
+    Args:
+        arrays: function that returns all scores as arrays, which are read several times
+        keep: percentage of the scores to select, above 0 and up to 100
+    """
+    count, digest = 0, hashlib.sha256()
+    for scores in arrays():
+        count += len(scores)
+        digest.update(scores.tobytes())
+    kept = max(1, round(count * keep / 100))
+    threshold, left = _kth_largest(arrays, kept)
+    equal = []
+    for scores in arrays():
+        equal.append(min(left, int((scores == threshold).sum())))
+        left -= equal[-1]
+    return Selection(count, kept, threshold, equal, digest.hexdigest()[:16])
+
+
+def _kth_largest(arrays: Callable[[], Iterable[Scores]], k: int) -> tuple[float, int]:
+    """Return the k-th largest score, and k without the number of larger scores.
+
+    Scores are compared as integers. Each pass counts the next digit of those that begin with the
+    digits of the result.
+    """
+    prefix = np.uint64(0)
+    for shift in range(64 - DIGIT, -1, -DIGIT):
+        counts = np.zeros(2**DIGIT, np.int64)
+        for scores in arrays():
+            numbers = _ordered(scores) >> np.uint64(shift)
+            digits = numbers[numbers >> np.uint64(DIGIT) == prefix] & np.uint64(2**DIGIT - 1)
+            counts += np.bincount(digits.astype(np.int64), minlength=2**DIGIT)
+        larger = np.cumsum(counts[::-1])[::-1] - counts
+        digit = int(np.flatnonzero(larger < k)[0])
+        k -= int(larger[digit])
+        prefix = (prefix << np.uint64(DIGIT)) | np.uint64(digit)
+    bits = prefix ^ SIGN if prefix & SIGN else ~prefix
+    return float(bits.view(np.float64)), k
+
+
+def _ordered(scores: Scores) -> NDArray[np.uint64]:
+    """Return integers that have the order of the scores."""
+    bits = (scores + 0.0).view(np.uint64)  # 0.0 instead of -0.0
+    return np.where(bits & SIGN, ~bits, bits | SIGN)
+
+
+def read_scores(blocks: Iterable[Block]) -> Iterator[Scores]:
+    """Yield the scores of each block of a text with one score per line."""
+    for block in blocks:
+        try:
+            scores = np.array(block.raw_lines(), np.float64)
+            if np.isnan(scores).any():
+                raise ValueError
+        except ValueError:
+            raise DataError(
+                f"{block.place(0)} or one of the next {block.count - 1} lines is not a number. "
+                "Score the pairs again."
+            ) from None
+        yield scores
