@@ -299,6 +299,8 @@ class JobFolder:
         """
         content = None
         for folder in self.folders:
+            if folder.is_file():
+                raise UsageError(f"{folder} is a file. Delete it, or choose another folder.")
             name = next((n for n in (MANIFEST, f"{JOB}/{PLAN}") if (folder / n).exists()), None)
             if name is None:
                 if folder.is_dir() and any(path.name != JOB for path in folder.iterdir()):

@@ -14,8 +14,9 @@ import pytest
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference import back_translation
-from fairseq_ssl.inference.back_translation import DECODERS, FairseqDecoder, back_translate_file
+from fairseq_ssl.inference.back_translation import DECODERS, back_translate_file
 from fairseq_ssl.inference.correction import correct_file
+from fairseq_ssl.inference.decoders import FairseqDecoder
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import BLOCK_SIZE
