@@ -4,37 +4,16 @@
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Translate MONO with MODEL to FOLDER/made, with the sources in FOLDER/given.
+# Translate MONO with MODEL to FOLDER/made, with the sources in FOLDER/given, both folders of parts. Shards
+# write their parts to FOLDER.parts. Without SHARD, missing parts are written, and the folder is renamed.
 generate() { # FOLDER MONO MODEL FLAGS...
   local longest=()
   # Japanese is filtered by characters. The filter drops longer translations, but not truncated ones.
   [[ "$2" == mono.ja ]] && longest=(--max-source-tokens 500 --max-len-b 500)
   quietly "$1.log" run fairseq-ssl back-translate "$TEXT/$2" --model "$3" \
     --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${LENGTHS[@]}" "${longest[@]}" "${@:4}" \
-    ${SHARD:+--shard "$SHARD"} -o "$1/made" --source-output "$1/given"
-}
-
-# Concatenate the parts FOLDER.shards/I-of-N, each built with SHARD=I/N.
-join_shards() { # FOLDER
-  local side parts same
-  for side in made given; do
-    parts=("$1.shards"/*/"$side".*-of-*[0-9])
-    if [[ ! -e "${parts[0]}" ]]; then # the pattern itself
-      echo "$1.shards has no complete part of ${1##*/}/$side. Run the step with SHARD=1/N to N/N first, or delete the folder." >&2
-      return 1
-    fi
-    same=("$1.shards"/*/"$side".*"-of-${parts[0]##*-of-}")
-    if ((${#same[@]} != ${#parts[@]})); then
-      echo "$1.shards has parts of different numbers of shards. Delete the parts that are not needed." >&2
-      return 1
-    fi
-    if ((${#parts[@]} != 10#${parts[0]##*-of-})); then
-      echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of ${1##*/}/$side exist." >&2
-      return 1
-    fi
-    into "$1/$side" cat "${parts[@]}"
-  done
-  run touch "$1/joined"
+    ${SHARD:+--shard "$SHARD"} -o "$1.parts/made/" --source-output "$1.parts/given/"
+  [[ -n "${SHARD:-}" ]] || run mv "$1.parts" "$1"
 }
 
 # Filter pairs by length and length ratio, to WORK/kept/NAME.
@@ -63,17 +42,12 @@ binarize() { # NAME PREFIX
 }
 
 synthesize() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
-  local out="$WORK/synthetic/$1" part
+  local out="$WORK/synthetic/$1"
   if [[ -n "${SHARD:-}" ]]; then
-    part="$out.shards/${SHARD/\//-of-}"
-    build "$part" generate "$part" "$2" "$3" "${@:6}"
+    [[ -z "${DRY_RUN:-}" && -e "$out" ]] || generate "$out" "$2" "$3" "${@:6}"
     return
   fi
-  if [[ -z "${DRY_RUN:-}" && -d "$out.shards" ]]; then
-    build "$out" join_shards "$out"
-  elif [[ -n "${DRY_RUN:-}${FORCE:-}" || ! -e "$out/joined" ]]; then # else the shards have been deleted
-    build "$out" generate "$out" "$2" "$3" "${@:6}"
-  fi
+  build "$out" generate "$out" "$2" "$3" "${@:6}"
   build "$WORK/kept/$1" clean "$1" "$4" "$5"
   [[ -z "$SAMPLE" ]] || build "$WORK/sampled/$1" sampled "$1"
   build "$DATA/$1" binarize "$1" "$(pairs_of "$1")"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.correct import check_models
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.back_translation import (
     DECODERS,
     BackTranslationSummary,
@@ -18,7 +16,6 @@ from fairseq_ssl.inference.back_translation import (
     needs_fairseq,
 )
 from fairseq_ssl.inference.translation import DecodingConfig
-from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.options import add_options, options_of, passed
 
 EXAMPLES = """\
@@ -32,8 +29,8 @@ EXAMPLES = """\
       --sampling-topk 10 -o bt.en
   fairseq-ssl back-translate correct.en --model errors.pt --data-dir bin --beam 10 --nbest 10 \\
       --fluency-boost-lm lm.pt --fluency-boost-data lm-bin -o wrong.en --source-output right.en
-  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin -o bt.en \\
-      --shard "$SLURM_ARRAY_TASK_ID/99"
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin -o bt.en/ \\
+      --source-output bt.de/ --shard "$SLURM_ARRAY_TASK_ID/99"
   fairseq-ssl back-translate mono.bpe.en --model en-de.pt --data-dir bin -o ft.de
                                                               (forward-translation)"""
 SEARCH = [name for name in options_of(DecodingConfig) if name not in ("model", "compute_type")]
@@ -47,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "text in the model's source language, tokens or subwords separated by spaces, as in its "
         "training data",
     )
-    options.add_resumable_output(parser, "translations")
+    options.add_job_output(parser, "translations")
     what = "source lines, aligned with the translations and repeated for each hypothesis"
-    options.add_path(parser, "--source-output", what)
+    options.add_job_output(parser, what, "--source-output")
     model = parser.add_argument_group("model")
     add_options(model, DecodingConfig, ["model"])
     options.add_data(model)
@@ -62,25 +59,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Translate the text and print a summary."""
     check_models(args.model, "INPUT")
-    engine, is_cluster = _engine(args)
+    engine = args.engine
     config = _config(args, engine)
     initializer = fairseq_ssl.register if engine == "fairseq" else None
-    executor: Executor
-    if is_cluster:
-        options.check_no_jobs(args)
-        gpus = float(config.device == "cuda")
-        executor = RayExecutor(gpus=gpus, initializer=initializer)
-    else:
-        executor = options.model_executor(args, DECODERS[engine].gpu_count, initializer)
+    executor = options.model_executor(args, DECODERS[engine].gpu_count, initializer)
     if all(Path(path).exists() for path in config.model) and needs_fairseq(config, engine):
         fairseq_ssl.register()
     summary = back_translate_file(
         args.input,
-        args.output or sys.stdout.buffer,
+        options.job_output(args),
         config,
         engine=engine,
-        source_output=args.source_output,
-        shard=args.shard,
+        source_output=args.source_output and options.job_output(args, "source_output"),
         executor=executor,
         overwrite=args.overwrite,
         progress=progress,
@@ -93,25 +83,19 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
     work.add_argument(
         "--engine",
+        type=_engine,
+        choices=tuple(DECODERS),
         default="fairseq",
-        metavar="NAME[,ray]",
-        help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling; "
-        "with ,ray: all machines of the Ray cluster $RAY_ADDRESS with a shared file system, by "
-        "default a new cluster on this machine (default: %(default)s)",
+        help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling "
+        "(default: %(default)s)",
     )
     options.add_device(work)
-    options.add_shard(work)
 
 
-def _engine(args: argparse.Namespace) -> tuple[str, bool]:
-    """Parse --engine. Return the name of the engine, and whether to use a Ray cluster."""
-    names = args.engine.split(",")
-    engines = [name for name in names if name != "ray"] or ["fairseq"]
-    if len(engines) > 1 or engines[0] not in DECODERS or names.count("ray") > 1:
-        raise UsageError(
-            f"--engine is {args.engine!r}. Expected fairseq or ctranslate2, with ,ray for clusters."
-        )
-    return engines[0], "ray" in names
+def _engine(word: str) -> str:
+    if "ray" in word.split(","):
+        raise argparse.ArgumentTypeError("a Ray cluster is chosen with --executor ray.")
+    return word
 
 
 def _config(args: argparse.Namespace, engine: str) -> DecodingConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from typing import TYPE_CHECKING
 
 import fairseq_ssl
@@ -55,23 +56,25 @@ def add_predict(steps: Steps) -> None:
     _add_model(label)
     options.add_output(
         label,
-        "output folder of SPLIT.npy, class probabilities in half precision, one row per line; an "
-        "interrupted run resumes when the same command is run again",
+        "output folder of SPLIT.npy, a folder of parts with the class probabilities in half "
+        "precision, one row per line; an interrupted run resumes when the same command is run "
+        "again",
         "FOLDER",
     )
     label.add_argument(
         "--split", default="unlabeled", help="split of the data folder (default: %(default)s)"
     )
-    options.add_shard(
-        label,
-        "label the I-th of N parts of the lines, I from 1, and write SPLIT.I-of-N.npy, which "
-        "--imitator-teacher also reads (default: 1/1)",
+    options.add_device(
+        label.add_argument_group("parallelism"),
+        max_tokens=False,
+        part_size="lines of a part, such as 32K (default: 32K)",
     )
     options.add_overwrite(label)
     predict = steps.add(
         "predict", "print the label and the class probabilities of each text", _predict
     )
     _add_model(predict)
+    options.add_one_device(predict)
     options.add_input(predict, "texts, one per line", "file")
     predict.add_argument(
         "--split",
@@ -94,7 +97,6 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     data = "data folder of `classify prepare`"
     options.add_path(parser, "--data-dir", data, "DIR", required=True)
     options.add_integer(parser, "--batch-size", "sentences in a batch", 64)
-    options.add_one_device(parser)
 
 
 def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
@@ -106,13 +108,21 @@ def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
 
 
 def _label(args: argparse.Namespace) -> None:
-    from fairseq_ssl.inference.classification import label_split
+    fairseq_ssl.register()
+    from fairseq_ssl.inference.classification import PART_SIZE, label_split
 
+    logging.disable(logging.INFO)
     summary = label_split(
-        _classifier(args),
+        args.model,
+        args.data_dir,
         args.output,
         args.split,
+        device=options.chosen_device(args),
+        threads=1,
+        batch_size=args.batch_size,
+        part_size=PART_SIZE if args.part_size is None else args.part_size,
         shard=args.shard,
+        executor=options.model_executor(args),
         overwrite=args.overwrite,
         progress=progress,
     )

@@ -42,7 +42,7 @@ TEXT = ["tokenizer", "language", "spelling"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``correct`` to the parser."""
     options.add_input(parser, "text to correct, one or more sentences a line")
-    options.add_resumable_output(parser, "corrected lines")
+    options.add_job_output(parser, "corrected lines")
     form = parser.add_argument_group("output format")
     kind = form.add_mutually_exclusive_group()
     kind.add_argument("--json", action="store_true", help="print a JSON object for each line")
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> None:
     form = "json" if args.json else "diff" if args.diff else "text"
     summary = correct_file(
         args.input,
-        args.output or sys.stdout.buffer,
+        options.job_output(args),
         config,
         LineFormat(form, config.explain, is_terminal),
         format_name=form,

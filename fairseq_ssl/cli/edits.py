@@ -40,9 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "write edit labels for the start and each token of SOURCE, and print their coverage"
     label = steps.add("label", summary, _label)
     _add_files(label)
-    options.add_output(label)
     options.add_path(label, "--dictionary", "output of edits dictionary", required=True)
-    options.add_jobs(label)
+    options.add_line_job(label, "labels, line by line")
     votes = steps.add("vote", "combine corrections: keep edits of at least N systems", _vote)
     options.add_files(votes, source="text in tokens separated by spaces")
     what = "SOURCE as corrected by each system, line by line; .gz by suffix"
@@ -158,20 +157,15 @@ def _dictionary(args: argparse.Namespace) -> None:
 
 
 def _label(args: argparse.Namespace) -> None:
-    summary = label_file(
-        args.source,
-        args.target,
-        args.output,
-        args.dictionary,
-        executor=options.local_executor(args),
-        progress=progress,
-    )
-    print_lines(
-        *summary.coverage.lines(),
-        f"dropped         {summary.coverage.incomparable} pairs",
-        summary.signature,
-        f"wrote {args.output}",
-    )
+    job = options.line_job(args)
+    summary = label_file(args.source, args.target, dictionary=args.dictionary, **job)
+    if summary:
+        print_lines(
+            *summary.coverage.lines(),
+            f"dropped         {summary.coverage.incomparable} pairs",
+            summary.signature,
+            *(f"wrote {path}" for path in summary.outputs),
+        )
 
 
 def _vote(args: argparse.Namespace) -> None:

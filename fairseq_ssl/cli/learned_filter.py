@@ -53,7 +53,7 @@ def _add_fit(steps: Steps) -> None:
     options.add_output(fit, "output folder of the filter", "FILTER")
     _add_features(fit)
     options.add_seed(fit)
-    options.add_device(fit, parts=False)
+    options.add_device(fit, part_size=None)
     add_options(fit, ScoringConfig, ["fp16"])
     options.add_overwrite(fit)
 

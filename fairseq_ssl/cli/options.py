@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
-from fairseq_ssl.cli.console import path_or_stream, print_lines, watched
+from fairseq_ssl.cli.console import path_or_stream, print_lines, progress, watched
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.io.executors import (
     Executor,
@@ -22,10 +22,10 @@ from fairseq_ssl.io.executors import (
     RayExecutor,
     cpu_count,
 )
-from fairseq_ssl.io.jobs import check_beside
+from fairseq_ssl.io.jobs import check_beside, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
-from fairseq_ssl.io.text_jobs import Output, PartFolder, is_folder
+from fairseq_ssl.io.text_jobs import LineSummary, Output, PartFolder, is_folder
 from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
@@ -89,7 +89,7 @@ def add_job_output(parser: Options, what: str, name: str = "--output") -> None:
     parser.add_argument(
         *(["-o"] if name == "--output" else []),
         name,
-        type=_word_or_stream,
+        type=_word_or_stream if name == "--output" else str,
         metavar="FILE",
         help=f"{what}; .gz by suffix; with / at the end, a folder of parts, written in parallel; "
         f"an interrupted run resumes when the same command is run again{usual}",
@@ -273,19 +273,23 @@ def add_line_jobs(parser: Options) -> None:
     add_jobs(parser, "1", "processes", default=1)
 
 
+PART_SIZE = (
+    "input of a part, such as 64M, decompressed; a compressed file is one part (default: 64M, or "
+    "1M with models)"
+)
+
+
 def add_execution(
-    parser: Options, usual: str = "one per core", jobs: bool = True, parts: bool = True
+    parser: Options, usual: str = "one per core", part_size: str | None = PART_SIZE
 ) -> None:
     """Add the options of how a job on lines is run.
 
     Args:
         parser: parser, or a group of its options
         usual: default of --jobs, in words
-        jobs: add --jobs
-        parts: add the options of folders of parts
+        part_size: help text of --part-size (None: the command writes no folders of parts)
     """
-    if jobs:
-        add_jobs(parser, usual)
+    add_jobs(parser, usual)
     parser.add_argument(
         "--executor",
         choices=("local", "ray"),
@@ -299,7 +303,7 @@ def add_execution(
         help="for --executor ray: address of the cluster (default: $RAY_ADDRESS, or a new cluster "
         "on this machine)",
     )
-    if not parts:
+    if part_size is None:
         return
     parser.add_argument(
         "--shard",
@@ -313,8 +317,7 @@ def add_execution(
         "--part-size",
         type=size,
         metavar="SIZE",
-        help="for a folder of parts: input of a part, such as 64M, decompressed; a compressed file "
-        "is one part (default: 64M, or 1M with models)",
+        help=f"for a folder of parts: {part_size}",
     )
 
 
@@ -344,9 +347,34 @@ def output_of(args: argparse.Namespace, path: str) -> str | Path | PartFolder:
         if getattr(args, option) not in (None, (1, 1)):
             raise UsageError(
                 f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
-                f"--output {path}/"
+                f"{flag(name)} {path}/"
             )
     return Path(path)
+
+
+def add_line_job(parser: Options, what: str) -> None:
+    """Add the output and the execution of a job that rewrites each line."""
+    add_job_output(parser, what)
+    add_execution(parser)
+    add_overwrite(parser)
+
+
+def line_job(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments that all jobs on lines have, from the options of `add_line_job`."""
+    is_shown = args.output is None and sys.stdout.isatty()  # a bar would mix with the lines
+    return {
+        "output": job_output(args),
+        "executor": job_executor(args),
+        "overwrite": args.overwrite,
+        "progress": silent_progress if is_shown else progress,
+    }
+
+
+def print_summary(summary: LineSummary | None) -> None:
+    """Print the result of a job that rewrites each line into a file or a folder."""
+    if summary and summary.outputs:
+        path = summary.outputs[0]
+        print_lines(summary.signature, f"wrote {summary.lines} lines to {path}")
 
 
 def job_executor(
@@ -393,7 +421,9 @@ Gpus = Callable[[], int]
 """Function that returns the number of GPUs an engine can use."""
 
 
-def add_device(parser: Options, max_tokens: bool = True, parts: bool = True) -> None:
+def add_device(
+    parser: Options, max_tokens: bool = True, part_size: str | None = PART_SIZE
+) -> None:
     """Add --device, the options of `add_execution` and, if `max_tokens`, --max-tokens."""
     parser.add_argument(
         "--device",
@@ -401,7 +431,7 @@ def add_device(parser: Options, max_tokens: bool = True, parts: bool = True) -> 
         default="auto",
         help="device of the models; auto: all GPUs if there are any (default: %(default)s)",
     )
-    add_execution(parser, "one per GPU, or per core", parts=parts)
+    add_execution(parser, "one per GPU, or per core", part_size)
     if not max_tokens:
         return
     parser.add_argument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
@@ -39,7 +38,7 @@ def add_features(steps: Steps) -> None:
         "n-best list, output of rerank merge; .gz by suffix; - for stdin",
         "LIST",
     )
-    options.add_resumable_output(parser, "n-best list with the scores")
+    options.add_job_output(parser, "n-best list with the scores")
     _add_models(parser)
     _add_text(parser)
     names = ("name", "reverse", "right_to_left", "lenpen", "unigrams")
@@ -81,14 +80,13 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def _features(args: argparse.Namespace) -> None:
     path = None if str(args.nbest_list) == options.STDIN else args.nbest_list
-    options.check_output(args.output, path, args.source)
     config = _config(args)
     subwords = args.subwords or [None]
     if len(subwords) > 1 + (config.kind == TRANSLATION):
         raise UsageError("--subwords has too many models. Expected one, or two with --translation.")
     summary = score_nbest_file(
         path,
-        args.output or sys.stdout.buffer,
+        options.job_output(args),
         config,
         source=args.source,
         source_subwords=subwords[0] if args.source else None,

@@ -7,9 +7,7 @@ import argparse
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
-from fairseq_ssl.io.fingerprints import content_digest
-from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.spelling import count_spelling_file, spelling_corrector
+from fairseq_ssl.text.spelling import correct_spelling_file, count_spelling_file
 
 EXAMPLES = """\
   fairseq-ssl spelling count news.en train.trg -o counts.gz
@@ -34,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "correct", "replace misspelled words and missing capitals of tokenized text", _correct
     )
     options.add_input(step, "tokenized text", "file")
-    options.add_output_or_stdout(step)
     options.add_path(step, "--counts", "output of spelling count", required=True)
+    options.add_line_job(step, "corrected text, line by line")
 
 
 def _count(args: argparse.Namespace) -> None:
@@ -50,9 +48,5 @@ def _count(args: argparse.Namespace) -> None:
 
 
 def _correct(args: argparse.Namespace) -> None:
-    options.check_output(args.output, args.file, args.counts)
-    correct = spelling_corrector(args.counts)
-    lines = (" ".join(correct(line.split())) for line in options.input_lines(args.file))
-    files = {"input": str(args.file), "counts": str(args.counts)}
-    parameters = {"counts_digest": content_digest(args.counts)}
-    options.write_lines(lines, args.output, Signature("spelling-correct", parameters, files))
+    job = options.line_job(args)
+    options.print_summary(correct_spelling_file(args.file, counts=args.counts, **job))

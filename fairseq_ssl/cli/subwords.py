@@ -11,14 +11,13 @@ from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import content_digest
-from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords.model import (
     SubwordTraining,
+    encode_subwords_file,
     model_file,
     subword_dictionary,
-    subword_encoder,
     train_subwords,
 )
 
@@ -39,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     encode = steps.add("encode", "split lines into subwords with spaces between", _encode)
     _add_model(encode)
     options.add_input(encode, "text in the form of the training text of the model", "file")
-    options.add_output_or_stdout(encode)
-    options.add_line_jobs(encode)
+    options.add_line_job(encode, "subwords, line by line")
     entries = steps.add(
         "dictionary",
         "print a dictionary of all subwords and tags, for fairseq-preprocess --srcdict or "
@@ -98,17 +96,13 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _encode(args: argparse.Namespace) -> None:
-    options.check_output(args.output, args.file, model_file(args.model))
-    lines = parallel_map(options.input_lines(args.file), args.jobs, subword_encoder, args.model)
-    options.write_lines(lines, args.output, _signature("subwords-encode", args))
+    job = options.line_job(args)
+    options.print_summary(encode_subwords_file(args.file, model=args.model, **job))
 
 
 def _dictionary(args: argparse.Namespace) -> None:
     options.check_output(args.output, model_file(args.model))
     lines = subword_dictionary(args.model)
-    options.write_lines(lines, args.output, _signature("subwords-dictionary", args))
-
-
-def _signature(method: str, args: argparse.Namespace) -> Signature:
     parameters = {"model_digest": content_digest(model_file(args.model))}
-    return Signature(method, parameters, {"model": str(args.model)})
+    signature = Signature("subwords-dictionary", parameters, {"model": str(args.model)})
+    options.write_lines(lines, args.output, signature)

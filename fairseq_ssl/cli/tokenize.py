@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.io.fingerprints import content_digest
-from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.io.outputs import exclusive, write_signature
+from fairseq_ssl.io.text_jobs import rewritten_lines
 from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import MosesRules, preprocessor, train_truecaser
+from fairseq_ssl.text.tokenization import (
+    MosesRules,
+    preprocessor,
+    tokenize_file,
+    train_truecaser,
+)
 
 EXAMPLES = """\
   fairseq-ssl tokenize --moses de < train.de > train.tok.de
@@ -43,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "in the format of Moses' truecaser; no text is written",
         "MODEL",
     )
-    options.add_output_or_stdout(parser)
-    options.add_line_jobs(parser)
+    options.add_line_job(parser, "tokenized and truecased text, line by line")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -52,27 +54,23 @@ def run(args: argparse.Namespace) -> None:
     rules = MosesRules(**passed(args, MosesRules))
     if not (rules.moses or args.truecase or args.train_truecase):
         raise UsageError("Pass --moses, --truecase or --train-truecase.")
-    if args.train_truecase and args.output:
-        raise UsageError("--train-truecase writes a model and no text. Drop --output.")
-    options.check_output(args.output or args.train_truecase, args.file, args.truecase)
-    lines = options.input_lines(args.file)
-    if rules.moses or args.truecase:
-        lines = parallel_map(lines, args.jobs, preprocessor, rules, args.truecase)
-    if args.train_truecase:
-        with exclusive(args.train_truecase):
-            _train(args, lines, rules.parameters())
+    if not args.train_truecase:
+        job = options.line_job(args)
+        options.print_summary(tokenize_file(args.file, rules=rules, truecase=args.truecase, **job))
         return
-    parameters, files = rules.parameters(), {}
-    if args.truecase:
-        parameters["truecase_digest"] = content_digest(args.truecase)
-        files["truecase"] = str(args.truecase)
-    options.write_lines(lines, args.output, Signature("tokenize", parameters, files))
+    if args.output:
+        raise UsageError("--train-truecase writes a model and no text. Drop --output.")
+    options.check_output(args.train_truecase, args.file)
+    with exclusive(args.train_truecase):
+        _train(args, rules)
 
 
-def _train(args: argparse.Namespace, lines: Iterator[str], rules: dict[str, object]) -> None:
+def _train(args: argparse.Namespace, rules: MosesRules) -> None:
     name = str(args.file or "stdin")
     model = args.train_truecase
+    lines = rewritten_lines(args.file, preprocessor(rules), options.job_executor(args))
     count, words = train_truecaser(watched(lines, "train-truecase", "lines"), model, name)
-    signature = Signature("truecase", {**rules, "lines": count, "words": words}, {"input": name})
+    counts = {"lines": count, "words": words}
+    signature = Signature("truecase", {**rules.parameters(), **counts}, {"input": name})
     write_signature(signature, model)
     print_lines(signature, f"wrote {words} words to {model}")

@@ -101,6 +101,7 @@ def prepare_edit_data(
                 write_ids(text, read_lines(path), words)
             lines = Path(temporary) / name
             labeled = label_file(*paths, lines, edits, executor=executor, progress=progress)
+            assert labeled is not None
             coverage[name] = labeled.coverage
             write_ids(folder / f"{name}.{EDITS}-{NONE}.{EDITS}.bin", read_lines(lines), labels)
         counted = {name: split_coverage.pairs for name, split_coverage in coverage.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import read_lines, text_files
 
 LabelProbabilities = NDArray[np.floating[Any]]
 """Class probabilities [lines, classes], in any floating-point type."""
@@ -22,7 +21,6 @@ TOLERANCE = 0.01
 """Tolerance for sums of probabilities, which differ from 1 in half precision."""
 CHECK_LINES = 100_000
 """Number of lines to check at a time."""
-SHARD = re.compile(r"\.(\d+)-of-(\d+)\.npy$")
 
 
 TeacherLabels = ConcatDataset[LabelProbabilities]
@@ -32,18 +30,15 @@ TeacherLabels = ConcatDataset[LabelProbabilities]
 def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels | None:
     """Open the probabilities of a split. Return None if there is no file for the split.
 
-    The file is `SPLIT.npy`, a set of shards such as `SPLIT.1-of-4.npy` to `SPLIT.4-of-4.npy`, or
-    `SPLIT.txt` with numbers separated by spaces or tabs. Columns are the classes in the order of
-    label/dict.txt.
+    They are in `SPLIT.npy`, a file or a folder of parts, or in `SPLIT.txt` with numbers separated
+    by spaces or tabs. Columns are the classes in the order of label/dict.txt.
     """
     array, text = folder / f"{split}.npy", folder / f"{split}.txt"
     if array.exists():
-        paths = [array]
+        paths = list(text_files(array))
     elif text.exists():
         paths = [text]
     else:
-        paths = _shards(folder, split)
-    if not paths:
         return None
     parts: list[Any] = [_read_text(path) if path == text else _open_array(path) for path in paths]
     for path, part in zip(paths, parts, strict=True):
@@ -57,22 +52,6 @@ def npy_header(lines: int, classes: int) -> bytes:
     form = {"descr": "<f2", "fortran_order": False, "shape": (lines, classes)}
     np.lib.format.write_array_header_1_0(file, form)
     return file.getvalue()
-
-
-def _shards(folder: Path, split: str) -> list[Path]:
-    shards = {}
-    counts = set()
-    for path in folder.glob(f"{split}.*-of-*.npy"):
-        match = SHARD.search(path.name)
-        if match:
-            shards[int(match[1])] = path
-            counts.add(int(match[2]))
-    if len(counts) > 1 or (counts and sorted(shards) != list(range(1, max(counts) + 1))):
-        raise DataError(
-            f"{folder} has the shards {', '.join(sorted(path.name for path in shards.values()))}. "
-            "Expected a complete set of shards. Write the missing ones, or delete the extra ones."
-        )
-    return [shards[index] for index in sorted(shards)]
 
 
 def _open_array(path: Path) -> LabelProbabilities:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,10 @@ from fairseq_ssl.edits.extraction import ExtractedLabels
 from fairseq_ssl.edits.transforms import GROUPS
 
 EDIT_KINDS = ("delete", "append", "replace", "suffix", *GROUPS)
+NUMBERS = ("pairs", "incomparable", "unchanged", "exact", "tokens")
+"""Fields of `Coverage` that are numbers."""
+TABLES = ("kept", "lost")
+"""Fields of `Coverage` that are counts by kind."""
 BETA_SQUARED = 0.25
 """Square of the beta of F0.5."""
 
@@ -22,8 +26,7 @@ BETA_SQUARED = 0.25
 class Coverage:
     """Counts of pairs, tokens and edits of a corpus, and of the edits with a dictionary label.
 
-    An edit is a change at a source token or at the start of a sentence. Counts of parts of a
-    corpus can be added with `update`.
+    An edit is a change at a source token or at the start of a sentence.
     """
 
     pairs: int = 0
@@ -60,15 +63,23 @@ class Coverage:
             self.lost[f"{kind}, {why}"] += 1
         self.exact += exact
 
-    def update(self, other: Coverage) -> None:
-        """Add the counts of another part of the corpus."""
-        self.pairs += other.pairs
-        self.incomparable += other.incomparable
-        self.unchanged += other.unchanged
-        self.exact += other.exact
-        self.tokens += other.tokens
-        self.kept.update(other.kept)
-        self.lost.update(other.lost)
+    def counts(self) -> Counter[str]:
+        """Return all counts by name, which can be added to those of other parts of a corpus."""
+        counts = Counter({name: getattr(self, name) for name in NUMBERS})
+        for name in TABLES:
+            table = getattr(self, name)
+            counts.update({f"{name} {kind}": count for kind, count in table.items()})
+        return counts
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> Coverage:
+        """Return a coverage from sums of `counts`."""
+        coverage = cls(*(counts.get(name, 0) for name in NUMBERS))
+        for name, count in counts.items():
+            table, _, kind = name.partition(" ")
+            if table in TABLES:
+                getattr(coverage, table)[kind] = count
+        return coverage
 
     @property
     def edits(self) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
@@ -16,12 +17,15 @@ from fairseq_ssl.edits.extraction import LabelExtractor, join_changes, transform
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import GROUPS, Transforms, english_suffixes, read_suffixes
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.blocks import RowBlock, pair_blocks
+from fairseq_ssl.io.blocks import Block
+from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
-from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
+from fairseq_ssl.io.outputs import exclusive, write_signature
+from fairseq_ssl.io.parts import BlockFunction, BlockResult
 from fairseq_ssl.io.text_files import checked_pairs, convert_fields, optional_path
+from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature, changed_options
 
@@ -102,11 +106,6 @@ class EditDataConfig(EditDictionaryConfig):
             )
 
 
-Result = TypeVar("Result")
-CountedResult = tuple[int, float, Result]
-"""Number of pairs of a block, fraction of the input read after it (0 to 1), and the result."""
-
-
 @dataclass
 class GramCounts:
     """Counts of inserted q-grams. Add the counts of parts of a corpus with `update`."""
@@ -153,18 +152,19 @@ class GramCounts:
 
 
 def _count_block_grams(
-    max_ngram: int, transforms: Transforms | None, block: RowBlock
-) -> CountedResult[GramCounts]:
-    """Count the q-grams inserted in a block of pairs, except the edits of `transforms`."""
+    max_ngram: int, transforms: Transforms | None, block: Block
+) -> tuple[GramCounts, float]:
+    """Count the q-grams inserted in a block of pairs, except the edits of `transforms`.
+
+    Return them with the fraction of the input that has been read.
+    """
     counts = GramCounts()
     for source, target in block.pairs():
         counts.add(source, target, max_ngram, transforms)
-    return counts.pairs, block.share, counts
+    return counts, block.fraction
 
 
-def _label_block(
-    dictionary: EditDictionary, block: RowBlock
-) -> CountedResult[tuple[str, Coverage]]:
+def _label_block(dictionary: EditDictionary, block: Block) -> BlockResult:
     """Return a line of labels for each pair, and the coverage of the block.
 
     Lines of pairs that are too long and too different to align are empty.
@@ -175,7 +175,9 @@ def _label_block(
         coverage.add(dictionary, labels)
         ids = [] if labels is None else labels.ids
         lines.append(" ".join(map(dictionary.names.__getitem__, ids)) + "\n")
-    return coverage.pairs, block.share, ("".join(lines), coverage)
+    counts = coverage.counts()
+    counts["lines"] = coverage.pairs
+    return BlockResult(("".join(lines).encode(),), counts)
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,8 @@ class EditLabelSummary:
     """Result of `label_file`."""
 
     signature: Signature
+    outputs: tuple[Path, ...]
+    """The output, or empty for a stream."""
     coverage: Coverage
     """Coverage of the pairs by the dictionary, and the scores that its labels can reach."""
 
@@ -254,8 +258,13 @@ def build_dictionary_file(
     with exclusive(output):
         used = transforms if config.groups else None
         counter = partial(_count_block_grams, config.max_ngram, used)
-        for done in _map_blocks(source, target, counter, executor, progress):
-            counts.update(done)
+        report = progress("edits", "pairs")
+        blocks = Corpus((source, target)).blocks()
+        for found, fraction in (executor or LocalExecutor(1)).imap(counter, blocks):
+            counts.update(found)
+            report(found.pairs, fraction)
+        if not counts.pairs:
+            raise DataError(f"{source} is empty. Expected one sentence or more.")
         if not counts.changed + counts.incomparable:
             raise DataError(
                 f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text, "
@@ -287,63 +296,73 @@ def build_dictionary_file(
 def label_file(
     source: str | Path,
     target: str | Path,
-    output: str | Path,
+    output: Output,
     dictionary: str | Path,
     *,
     executor: Executor | None = None,
+    overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
-) -> EditLabelSummary:
+) -> EditLabelSummary | None:
     """Write the labels of a parallel corpus, one line per pair.
 
     Edits without a label in the dictionary are ignored, as in the paper. The line of a pair that is
-    too long and too different to align is empty.
+    too long and too different to align is empty. The output does not depend on the executor, on
+    parts and on shards. Interrupted runs resume. Return None if the output is already complete.
 
     Args:
-        source: text file to correct, gzip if the name ends with ``.gz``
-        target: corrected text file
-        output: label file
+        source: text to correct
+        target: corrected text
+        output: labels, a file, a folder of parts, or a binary stream
         dictionary: file of `build_dictionary_file`
-        executor: `Executor` for the blocks (default: this process)
+        executor: `Executor` for the blocks or parts (default: this process)
+        overwrite: replace an existing output
         progress: called with the number of pairs done
     """
-    source, target, output = Path(source), Path(target), Path(output)
-    dictionary = Path(dictionary)
-    check_distinct([source, target, dictionary], [output])
-    loaded = EditDictionary.read(dictionary)
-    work = partial(_label_block, loaded)
-    coverage = Coverage()
-    with exclusive(output):
-        with atomic_lines(output) as file:
-            for lines, covered in _map_blocks(source, target, work, executor, progress):
-                file.write(lines)
-                coverage.update(covered)
+    corpus, outputs = Corpus((Path(source), Path(target))), Outputs.of(output)
+    job = _LabelJob(corpus, outputs, executor, progress, Path(dictionary))
+    if not job.run(overwrite):
+        return None
+    return EditLabelSummary(job.signature(), outputs.paths, Coverage.of(job.totals))
+
+
+class _LabelJob(TextJob):
+    """The job of `label_file`."""
+
+    name = "edits"
+    unit = "pairs"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        outputs: Outputs,
+        executor: Executor | None,
+        progress: ProgressFactory,
+        dictionary: Path,
+    ) -> None:
+        super().__init__(corpus, outputs, executor, progress, [dictionary])
+        self.dictionary = EditDictionary.read(dictionary)
+        source, target = corpus.names
+        self.params = {
+            "source": source,
+            "target": target,
+            "input_is": corpus.fingerprint,
+            "output": str(outputs.paths[0] if outputs.paths else None),
+            "dictionary": str(dictionary),
+            "fingerprint": self.dictionary.fingerprint,
+            "version": __version__,
+        }
+
+    def signature(self) -> Signature:
+        """Return the signature of the labels, with their coverage."""
+        coverage = Coverage.of(self.totals)
         parameters = {
-            "fingerprint": loaded.fingerprint,
+            "fingerprint": self.dictionary.fingerprint,
             "lines": coverage.pairs,
             "without_labels": coverage.incomparable,
         }
-        details = {"dictionary": str(dictionary), "coverage": coverage.report()}
-        details |= {"source": str(source), "target": str(target)}
-        signature = Signature("edits-label", parameters, details)
-        write_signature(signature, output)
-    return EditLabelSummary(signature, coverage)
+        details = {**self.params, "coverage": coverage.report()}
+        return Signature("edits-label", parameters, details)
 
-
-def _map_blocks(
-    source: Path,
-    target: Path,
-    work: Callable[[RowBlock], CountedResult[Result]],
-    executor: Executor | None,
-    progress: ProgressFactory,
-) -> Iterator[Result]:
-    """Yield the result of `work` for each block of two parallel files. Report progress."""
-    report = progress("edits", "pairs")
-    pairs = 0
-    for count, fraction, result in (executor or LocalExecutor(1)).imap(
-        work, pair_blocks(source, target)
-    ):
-        pairs += count
-        report(count, fraction)
-        yield result
-    if not pairs:
-        raise DataError(f"{source} is empty. Expected one sentence or more.")
+    def prepare(self) -> BlockFunction:
+        """Return the function of a block."""
+        return partial(_label_block, self.dictionary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -10,28 +9,25 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import UsageError, check_choice, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
 from fairseq_ssl.inference.loading import ConfiguredModel, model_params
 from fairseq_ssl.inference.translation import DecodingConfig
-from fairseq_ssl.io.blocks import ByteBlock, byte_blocks
+from fairseq_ssl.io.blocks import BLOCK_SIZE, Block, memory_blocks
+from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
 from fairseq_ssl.io.jobs import (
-    BlockResult,
     Fingerprints,
     ProgressFactory,
-    TextInput,
-    TextJob,
-    check_distinct,
-    file_or_stream,
     fingerprints,
     silent_progress,
 )
-from fairseq_ssl.io.text_files import compress_chunk, join_lines, optional_path
+from fairseq_ssl.io.text_files import join_lines, optional_path
+from fairseq_ssl.io.text_jobs import BlockResult, Output, Outputs, TextJob
 from fairseq_ssl.signature import Signature, changed_options
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
@@ -43,8 +39,10 @@ BLOCK_KIB = {"cpu": 64, "cuda": 1024}
 
 Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU.
 """
-SHARD_KIB = 1024
-"""Shards begin at multiples of it in KiB, a multiple of the default blocks of all devices."""
+PART_BLOCKS = 16
+"""Default size of the input of a part in blocks."""
+FILE_SEED, FILE_IDS = 2_654_435_761, 2**40
+"""Differences of the seeds, and of the ids of sentences, of two consecutive files of a text."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options in all signatures."""
 UNSIGNED = ("model", "data_dir", "fluency_boost_lm", "fluency_boost_data", "device", "threads")
@@ -91,23 +89,22 @@ class BlockTranslator:
     engine: str
     config: DecodingConfig
     outputs: tuple[str, ...] = (OUTPUT,)
-    compressed: tuple[bool, ...] = (False,)
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
-    def __call__(self, block: ByteBlock) -> BlockResult:
+    def __call__(self, block: Block) -> BlockResult:
         """Translate a block with the decoder of this process."""
         decoder = process_decoder(self.engine, self.config, worker_number(), self.files)
         return self.translate(block, decoder)
 
-    def translate(
-        self, block: ByteBlock, decoder: FairseqDecoder | CTranslate2Decoder
-    ) -> BlockResult:
-        """Translate a block with `decoder`, which is seeded by the index of the block."""
+    def translate(self, block: Block, decoder: FairseqDecoder | CTranslate2Decoder) -> BlockResult:
+        """Translate a block with `decoder`, which is seeded by the indices of block and file."""
         lines = list(self._lines(block))
         valid = [line for line in lines if not line.problem]
-        decoder.set_seed(self.config.seed * 1_000_003 + block.number)
-        decoded = decoder.decode([line.tokens for line in valid], [line.start for line in valid])
+        number, file = block.seeds
+        decoder.set_seed(self.config.seed * 1_000_003 + number + file * FILE_SEED)
+        ids = [line.start + file * FILE_IDS for line in valid]
+        decoded = decoder.decode([line.tokens for line in valid], ids)
         translations = {line.start: lines for line, lines in zip(valid, decoded, strict=True)}
         counts = Counter(line.problem or "translated" for line in lines)
         columns: dict[str, list[bytes]] = {OUTPUT: [], SOURCE_OUTPUT: []}
@@ -120,15 +117,12 @@ class BlockTranslator:
                 columns[SOURCE_OUTPUT].append(line.data)
                 counts["written"] += len(text.split())
         counts.update(lines=len(lines), pairs=len(columns[OUTPUT]))
-        chunks = tuple(
-            compress_chunk(b"".join(line + b"\n" for line in columns[name]), compressed)
-            for name, compressed in zip(self.outputs, self.compressed, strict=True)
-        )
-        return BlockResult(chunks, block.end, counts)
+        outputs = tuple(b"".join(line + b"\n" for line in columns[name]) for name in self.outputs)
+        return BlockResult(outputs, counts)
 
-    def _lines(self, block: ByteBlock) -> Iterator[SourceLine]:
-        start = block.start
-        for data in block.data.removesuffix(b"\n").split(b"\n"):
+    def _lines(self, block: Block) -> Iterator[SourceLine]:
+        start = block.starts[0]
+        for data in block.raw_lines():
             try:
                 tokens = data.decode("utf-8").split()
                 is_long = len(tokens) > self.config.max_source_tokens
@@ -192,7 +186,7 @@ class TranslationModel(ConfiguredModel):
                 empty translations.
         """
         data = join_lines(lines, "the source text").encode("utf-8", "surrogatepass")
-        blocks = byte_blocks(io.BytesIO(data), size=_block_bytes(self.config))
+        blocks = memory_blocks(data, _block_bytes(self.config))
         with self._lock:
             translated = [self._translator.translate(block, self._decoder) for block in blocks]
         return b"".join(block.outputs[0] for block in translated).decode("utf-8").split("\n")[:-1]
@@ -267,66 +261,48 @@ class BackTranslationSummary:
 
 def back_translate_file(
     source: str | Path | None,
-    output: str | Path | IO[bytes],
+    output: Output,
     config: DecodingConfig,
     *,
     engine: str = "ctranslate2",
-    source_output: str | Path | None = None,
+    source_output: Output | None = None,
     block: int | None = None,
-    shard: tuple[int, int] = (1, 1),
     executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> BackTranslationSummary | None:
-    """Translate a file. Return None if an earlier run has completed the outputs.
+    """Translate a text. Return None if an earlier run has completed the outputs.
 
-    The translations do not depend on the number of processes and shards. An interrupted run
+    The translations do not depend on the executor, on parts and on shards. An interrupted run
     resumes.
 
     Args:
-        source: file in the model's source language, compressed if it ends with ``.gz``. None:
-            stdin.
-        output: file for the translations, compressed if it ends with ``.gz``, or a binary stream.
+        source: text in the model's source language. None: stdin.
+        output: translations: a file, a folder of parts, or a binary stream.
         config: the model and its search options.
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures and searches.
-        source_output: file for the source lines, aligned with the translations.
+        source_output: source lines, aligned with the translations: a file, or a folder of parts
+            if `output` is one.
         block: size in KiB of the blocks of text that are sorted by length and translated one at a
             time (default: see `BLOCK_KIB`).
-        shard: (i, n) for the i-th of n shards of the source, which begin at multiples of `block`
-            (default: of `SHARD_KIB`). The names of the outputs get the shard as a suffix.
         executor: executor of the translation (default: this process). For the engine ``fairseq``,
             its processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace existing outputs.
         progress: called with the number of lines translated.
     """
     check_choice("engine", engine, DECODERS)
-    translations, stream = file_or_stream(output)
-    if translations is None and (source_output or shard != (1, 1)):
-        raise UsageError("`source_output` and `shard` need `output` to be a file.")
-    text = _text_input(source, shard, config, block)
-    files = {OUTPUT: translations, SOURCE_OUTPUT: source_output}
-    outputs = {
-        name: text.shard_path(Path(path)) for name, path in files.items() if path is not None
-    }
-    check_distinct([text.path], outputs.values())
+    if source_output is not None and hasattr(output, "write"):
+        raise UsageError("`source_output` needs `output` to be a file or a folder.")
+    outputs = Outputs.of(output, *([] if source_output is None else [source_output]))
+    corpus = Corpus((optional_path(source),), _block_bytes(config, block))
     for path in config.model:
         DECODERS[engine].check_model(Path(path))
-    job = _BackTranslationJob(text, outputs, executor, progress, config, engine)
-    if not job.run(stream, overwrite):
+    job = _BackTranslationJob(corpus, outputs, executor, progress, config, engine)
+    if not job.run(overwrite):
         return None
     names = ("lines", "pairs", "blank", "too_long", "undecodable", "failed", "written")
     counts = {name: job.totals[name] for name in names}
-    return BackTranslationSummary(
-        job.signature(), tuple(outputs.values()), **counts, seconds=job.seconds
-    )
-
-
-def _text_input(
-    source: str | Path | None, shard: tuple[int, int], config: DecodingConfig, block: int | None
-) -> TextInput:
-    size = _block_bytes(config, block)
-    shard_size = SHARD_KIB * 1024 if block is None else size
-    return TextInput(optional_path(source), shard, size=size, shard_size=shard_size)
+    return BackTranslationSummary(job.signature(), outputs.paths, **counts, seconds=job.seconds)
 
 
 def _block_bytes(config: DecodingConfig, block: int | None = None) -> int:
@@ -355,25 +331,27 @@ class _BackTranslationJob(TextJob):
 
     def __init__(
         self,
-        text: TextInput,
-        outputs: dict[str, Path],
+        corpus: Corpus,
+        outputs: Outputs,
         executor: Executor | None,
         progress: ProgressFactory,
         config: DecodingConfig,
         engine: str,
     ) -> None:
-        super().__init__(text, list(outputs.values()), executor, progress)
-        self.config, self.engine, self.columns = config, engine, tuple(outputs)
+        super().__init__(corpus, outputs, executor, progress)
+        self.part_size = PART_BLOCKS * (corpus.block_size or BLOCK_SIZE)
+        self.config, self.engine = config, engine
+        self.columns = (OUTPUT, SOURCE_OUTPUT)[: max(1, len(outputs.paths))]
+        paths = zip(self.columns, outputs.paths, strict=False)  # a stream has no path
         self.params = {"engine": engine, **model_params(config, "model")}
         if model := config.fluency_boost_lm:
             self.params["fluency_boost_lm"] = [str(model), *file_fingerprint(model)]
             self.params["fluency_boost_data"] = data_params(config.fluency_boost_data)
         self.params |= {
-            "input": str(text),
-            "input_is": text.fingerprint,
-            "block": text.size,
-            "outputs": {name: str(path) for name, path in outputs.items()},
-            "shard": "{}/{}".format(*text.shard),
+            "input": str(corpus),
+            "input_is": corpus.fingerprint,
+            "block": corpus.block_size,
+            "outputs": {name: str(path) for name, path in paths},
             "version": __version__,
         }
 
@@ -382,10 +360,8 @@ class _BackTranslationJob(TextJob):
         names = ("engine", *SIGNED, "dictionaries")
         parameters = {name: self.params[name] for name in names}
         parameters |= changed_options(self.config, *SIGNED, *UNSIGNED)
-        if (text := self.text).shard != (1, 1):
-            parameters["shard"] = self.params["shard"]
         if self.config.sampling:  # a block has one seed
-            parameters["block"] = text.size
+            parameters["block"] = self.params["block"]
         if model := self.config.fluency_boost_lm:
             parameters["fluency_boost_digest"] = content_digest(model)
         parameters["model_digest"] = content_digest(*self.config.model)
@@ -396,13 +372,8 @@ class _BackTranslationJob(TextJob):
         """Convert the model if necessary. Return the function of a block."""
         process_decoder.cache_clear()  # an earlier call could have loaded a file that changed
         config = _prepare(self.config, self.engine)
-        return BlockTranslator(
-            self.engine,
-            config,
-            self.columns or (OUTPUT,),
-            tuple(path.suffix == ".gz" for path in self.outputs) or (False,),
-            fingerprints(*config.model, config.fluency_boost_lm, config.data_dir),
-        )
+        files = fingerprints(*config.model, config.fluency_boost_lm, config.data_dir)
+        return BlockTranslator(self.engine, config, self.columns, files)
 
     def note(self) -> str:
         """Return the speed."""

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fairseq import utils
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import load_models
 from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 from fairseq_ssl.data.classification_preparation import check_unlabeled
@@ -29,9 +31,12 @@ from fairseq_ssl.data.two_view_dataset import (
     load_segmenter,
 )
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError, check_integer, check_positive
-from fairseq_ssl.inference.loading import torch_device
+from fairseq_ssl.inference.loading import set_threads, torch_device
+from fairseq_ssl.io.blocks import Span
+from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
-from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.parts import JobFolder, PartFolder, Record, part_file
 from fairseq_ssl.io.text_files import line_list, read_json
 from fairseq_ssl.modules.window_classifiers import Imitators
 from fairseq_ssl.signature import Signature
@@ -41,6 +46,8 @@ from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 logger = logging.getLogger(__name__)
 BLOCK = 4096
 """Number of lines that are read, sorted by length and written at a time."""
+PART_SIZE = 2**15
+"""Default number of lines of a part of teacher labels. Readers keep all parts open."""
 SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
@@ -315,19 +322,26 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """Signature, file and number of lines of teacher labels."""
+    """Signature and folder of teacher labels."""
 
     signature: Signature
     path: Path
     lines: int
+    """Number of lines that this run labeled, or that an interrupted run labeled before it."""
 
 
 def label_split(
-    classifier: TextClassifierPipeline,
-    output: Path,
+    model: str | Path,
+    data: str | Path,
+    output: str | Path,
     split: str = "unlabeled",
     *,
+    device: str = "cpu",
+    threads: int | None = None,
+    batch_size: int = 64,
+    part_size: int = PART_SIZE,
     shard: tuple[int, int] = (1, 1),
+    executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LabelSummary | None:
@@ -336,46 +350,101 @@ def label_split(
     Return None if an earlier run has completed the output. An interrupted run resumes.
 
     Args:
-        classifier: the loaded model.
-        output: folder for ``SPLIT.npy``, probabilities in half precision [lines, classes].
+        model: checkpoint of an expert, alone or with imitators.
+        data: data folder with the dictionaries of the training, and the split.
+        output: folder for the folder ``SPLIT.npy``, whose parts have probabilities in half
+            precision [lines, classes].
         split: split of the data folder.
-        shard: (i, n) for the i-th of n shards of the lines, written to ``SPLIT.I-of-N.npy``.
+        device: ``cpu``, or ``cuda`` for one GPU per process.
+        threads: CPU threads of each process (None: 1 in worker processes, otherwise torch's).
+        batch_size: batch size in texts.
+        part_size: number of lines of a part.
+        shard: (i, n) for the i-th of n shares of the parts. All shards write into one folder.
+        executor: executor of the parts (default: this process). Its processes need
+            `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: called with the number of lines labeled.
     """
-    part, parts = shard
-    dataset = classifier.split(split)
-    first, last = (len(dataset) * i // max(parts, 1) for i in (part - 1, part))
-    if first == last or not 1 <= part <= parts:
-        raise UsageError(
-            f"`shard` {part}/{parts} has none of the {len(dataset)} lines of {split}. Expected "
-            "i/n, with i from 1 to n, and at most as many shards as lines."
-        )
-    path = output / f"{split if parts == 1 else f'{split}.{part}-of-{parts}'}.npy"
+    parts = PartFolder(Path(output) / f"{split}.npy", shard, part_size)
+    load = _LoadSplit(Path(model), Path(data), split, device, threads, batch_size)
+    _loaded_split.cache_clear()  # an earlier call could have loaded a file that changed
+    classifier, dataset = _loaded_split(load, worker_number())
     files = [classifier.folder / view / f"{split}.idx" for view in classifier._views()]
     params = {
         "split": split,
         "data": [[str(file), *file_fingerprint(file)] for file in files],
         "model": [str(classifier.path), *file_fingerprint(classifier.path)],
-        "lines": [first, last],
+        "lines": len(dataset),
+        "part_size": part_size,
+        "version": __version__,
     }
-    parameters = {"split": split, "lines": f"{first}-{last}", "classes": classifier.task.classes}
+    parameters = {"split": split, "classes": classifier.task.classes}
     parameters["model_digest"] = content_digest(classifier.path)
     signature = Signature("classify-label", parameters, params)
+    job = JobFolder([Path(parts.path)], params, shard)
+    with job.locked():
+        if overwrite:
+            job.delete()
+        if job.manifest() is not None:
+            logger.warning("%s is complete, written by an earlier run of this job", job.first)
+            return None
+        starts = range(0, len(dataset), part_size)
+        ends = [min(start + part_size, len(dataset)) for start in starts]
+        ranges = [
+            Span((files[0],), 0, (start,), end, start)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        items = job.plan(lambda: ranges)
+        report, lines = progress("classify label", "lines"), 0
+        write, executor = _PartLabeler(load, job.first), executor or LocalExecutor(1)
+        for done, record in enumerate(job.run_stage("part", items, write, executor), 1):
+            lines += record["files"][0]["lines"]
+            report(record["files"][0]["lines"], done * shard[1] / len(items))
+        records = job.records("part", len(items))
+        if records is not None:
+            job.finish(signature, list(records))
+    return LabelSummary(signature, job.first, lines)
 
-    def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        done = int(state.get("done", 0))
-        report = progress("classify label", "lines", last - first)
-        while done < last - first:
-            count = min(BLOCK, last - first - done)
-            rows = classifier.probabilities(dataset, first + done, count)
-            header = b"" if done else npy_header(last - first, rows.shape[1])
-            done += count
-            report(count)
-            yield [header + rows.astype(np.float16).tobytes()], {"done": done}
 
-    written = run_job([path], params, chunks, lambda: signature, overwrite=overwrite)
-    return LabelSummary(signature, path, last - first) if written else None
+@dataclass(frozen=True)
+class _LoadSplit:
+    """Arguments of `_loaded_split`."""
+
+    model: Path
+    data: Path
+    split: str
+    device: str
+    threads: int | None
+    batch_size: int
+
+
+@lru_cache(maxsize=1)
+def _loaded_split(load: _LoadSplit, worker: int) -> tuple[TextClassifierPipeline, TwoViewDataset]:
+    """Return the classifier and the texts of this process, which are loaded once."""
+    set_threads(load.threads)
+    device = str(torch_device(load.device, worker))
+    classifier = TextClassifierPipeline.load(load.model, load.data, device, load.batch_size)
+    return classifier, classifier.split(load.split)
+
+
+@dataclass(frozen=True)
+class _PartLabeler:
+    """Picklable function that writes the class probabilities of a range of texts."""
+
+    load: _LoadSplit
+    folder: Path
+
+    def __call__(self, index: int, texts: Span) -> Record:
+        """Write a part. The offsets of `texts` are indices of texts."""
+        classifier, dataset = _loaded_split(self.load, worker_number())
+        first, last = texts.starts[0], texts.end or 0
+        with part_file(self.folder, f"part-{index:05d}.npy") as file:
+            file.write(npy_header(last - first, len(classifier.task.classes)))
+            for start in range(first, last, BLOCK):
+                rows = classifier.probabilities(dataset, start, min(BLOCK, last - start))
+                file.write(rows.astype(np.float16).tobytes())
+            file.lines = last - first
+        return {"files": [file.record()]}
 
 
 def predict_lines(

@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import require_checkpoints
@@ -19,21 +19,18 @@ from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.edits.decoding import DEFAULT, CorrectionSearch
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference import loading
-from fairseq_ssl.io.blocks import ByteBlock, block_lines, line_place
+from fairseq_ssl.io.blocks import Block
+from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, is_worker, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import (
-    BlockResult,
     Fingerprints,
     ProgressFactory,
-    TextInput,
-    TextJob,
-    check_distinct,
-    file_or_stream,
     fingerprints,
     silent_progress,
 )
-from fairseq_ssl.io.text_files import compress_chunk, convert_fields, line_list, optional_path
+from fairseq_ssl.io.text_files import convert_fields, line_list, optional_path
+from fairseq_ssl.io.text_jobs import BlockResult, Output, Outputs, TextJob
 from fairseq_ssl.options import numbers, option, options_of
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.m2 import SPACY_MODEL
@@ -430,31 +427,26 @@ class BlockCorrector:
 
     config: CorrectionConfig
     format_line: LineFormatter
-    compressed: bool = False
-    source: Path | None = None
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
-    def __call__(self, block: ByteBlock) -> BlockResult:
+    def __call__(self, block: Block) -> BlockResult:
         """Return the corrected lines of a block."""
-        lines = block_lines(block, self.source)
+        lines = block.lines()
         corrected = self._correct(block, lines)
         edits = [len(line.edits) for line in corrected]
         counts = Counter(lines=len(lines), changed=sum(map(bool, edits)), edits=sum(edits))
         output = "".join(f"{self.format_line(line)}\n" for line in corrected).encode("utf-8")
-        return BlockResult((compress_chunk(output, self.compressed),), block.end, counts)
+        return BlockResult((output,), counts)
 
-    def _correct(
-        self, block: ByteBlock, lines: Sequence[str], first: int = 0
-    ) -> list[CorrectedLine]:
+    def _correct(self, block: Block, lines: Sequence[str], first: int = 0) -> list[CorrectedLine]:
         """Correct lines of a block from the index `first`. An error has the place of its line."""
         corrector = _corrector(self.config, worker_number(), self.files)
         try:
             return corrector.correct(lines)
         except DataError as error:
             if len(lines) == 1:
-                place = line_place(block, self.source, first)
-                raise DataError(f"{place}: {error}") from None
+                raise DataError(f"{block.place(first)}: {error}") from None
         half = len(lines) // 2
         return [
             *self._correct(block, lines[:half], first),
@@ -481,7 +473,7 @@ class CorrectionSummary:
 
 def correct_file(
     source: str | Path | None,
-    output: str | Path | IO[bytes],
+    output: Output,
     config: CorrectionConfig,
     format_line: LineFormatter,
     *,
@@ -491,13 +483,14 @@ def correct_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> CorrectionSummary | None:
-    """Correct a file. Return None if an earlier run has completed the output.
+    """Correct a text. Return None if an earlier run has completed the output.
 
-    The corrections do not depend on the number of processes. An interrupted run resumes.
+    The corrections do not depend on the executor, on parts and on shards. An interrupted run
+    resumes.
 
     Args:
-        source: text file, gzip if the name ends with ``.gz``. None: stdin.
-        output: file for the corrected lines, or a binary stream.
+        source: text. None: stdin.
+        output: corrected lines: a file, a folder of parts, or a binary stream.
         config: the models and how they correct text.
         format_line: picklable function that formats a corrected line.
         format_name: name of the format, for the signature.
@@ -508,14 +501,11 @@ def correct_file(
         progress: called with the number of lines corrected.
     """
     check_positive("block", block)
-    text = TextInput(optional_path(source), size=block * 1024)
-    path, stream = file_or_stream(output)
-    outputs = [path] if path else []
-    check_distinct([text.path], outputs)
+    corpus, outputs = Corpus((optional_path(source),), block * 1024), Outputs.of(output)
     if config.format == FAIRSEQ:
         require_checkpoints(config.models)  # before the text, which can be stdin
-    job = _CorrectionJob(text, outputs, executor, progress, config, format_line, format_name)
-    if not job.run(stream, overwrite):
+    job = _CorrectionJob(corpus, outputs, executor, progress, config, format_line, format_name)
+    if not job.run(overwrite):
         return None
     counts = {name: job.totals[name] for name in ("lines", "changed", "edits")}
     return CorrectionSummary(job.signature(), **counts, seconds=job.seconds)
@@ -526,26 +516,27 @@ class _CorrectionJob(TextJob):
 
     name = "correct"
     may_be_empty = True
+    part_size = 2**20
 
     def __init__(
         self,
-        text: TextInput,
-        outputs: Sequence[Path],
+        corpus: Corpus,
+        outputs: Outputs,
         executor: Executor | None,
         progress: ProgressFactory,
         config: CorrectionConfig,
         format_line: LineFormatter,
         format_name: str,
     ) -> None:
-        super().__init__(text, outputs, executor, progress)
+        super().__init__(corpus, outputs, executor, progress)
         self.config, self.format_line, self.format_name = config, format_line, format_name
         self.params = loading.model_params(config, "models") | {
             **asdict(config.search),
             "tokenizer": config.chosen_tokenizer,
             "format": format_name,
-            "input": str(text),
-            "input_is": text.fingerprint,
-            "block": text.size,
+            "input": str(corpus),
+            "input_is": corpus.fingerprint,
+            "block": corpus.block_size,
             "version": __version__,
         }
         for name in ("spelling", "encoder"):
@@ -575,7 +566,6 @@ class _CorrectionJob(TextJob):
     def prepare(self) -> BlockCorrector:
         """Return the function of a block."""
         _corrector.cache_clear()  # an earlier call could have loaded a file that changed
-        compressed = bool(self.outputs) and self.outputs[0].suffix == ".gz"
         own = self.config
         files = fingerprints(*own.models, own.spelling, own.encoder, own.data_dir)
-        return BlockCorrector(own, self.format_line, compressed, self.text.path, files)
+        return BlockCorrector(own, self.format_line, files)

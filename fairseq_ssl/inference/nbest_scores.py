@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_positive
@@ -23,31 +21,25 @@ from fairseq_ssl.inference.scoring import (
     TokenPair,
     check_known_tokens,
 )
-from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
+from fairseq_ssl.io.blocks import BLOCK_SIZE, Block
+from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import (
-    BlockResult,
     Fingerprints,
     ProgressFactory,
-    TextInput,
-    TextJob,
-    file_or_stream,
     fingerprints,
     silent_progress,
 )
-from fairseq_ssl.io.text_files import (
-    compress_chunk,
-    open_text,
-    optional_path,
-    read_lines,
-    stdin_text,
-)
+from fairseq_ssl.io.text_files import open_text, optional_path, read_lines
+from fairseq_ssl.io.text_jobs import BlockResult, Output, Outputs, TextJob
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)
+LAST = "last"
+"""Count of the candidates of the last source sentence."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class NBestScoresSummary:
 
 def score_nbest_file(
     nbest: str | Path | None,
-    output: str | Path | IO[bytes],
+    output: Output,
     config: ScoringConfig,
     *,
     source: str | Path | None = None,
@@ -82,9 +74,8 @@ def score_nbest_file(
     An interrupted run resumes. Call `fairseq_ssl.register` first.
 
     Args:
-        nbest: n-best list, compressed if it ends with ``.gz``. None: stdin.
-        output: file for the list with the scores, compressed if it ends with ``.gz``, or a binary
-            stream.
+        nbest: n-best list. None: stdin.
+        output: list with the scores: a file, a folder of parts, or a binary stream.
         config: models and scoring options.
         source: for translation models, the source sentences, numbered from 0 in the list.
         source_subwords: file or prefix of the subword model of the sources (default: tokens
@@ -98,16 +89,15 @@ def score_nbest_file(
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
     check_positive("block", block)
-    path, stream = file_or_stream(output)
     files = {
         "source": source,
         "source_subwords": source_subwords and model_file(source_subwords),
         "subwords": subwords and model_file(subwords),
         "unigrams": config.unigrams,
     }
-    text = TextInput(optional_path(nbest), size=block * 1024)
-    job = _NBestJob(text, [path] if path else [], executor, progress, with_name(config), files)
-    if not job.run(stream, overwrite):
+    corpus, outputs = Corpus((optional_path(nbest),), block * 1024), Outputs.of(output)
+    job = _NBestJob(corpus, outputs, executor, progress, with_name(config), files)
+    if not job.run(overwrite):
         return None
     counts = job.totals["lines"], job.totals["cut"]
     return NBestScoresSummary(job.signature(), job.config.names, *counts, job.seconds)
@@ -117,26 +107,27 @@ class _NBestJob(TextJob):
     """The job of `score_nbest_file`."""
 
     name, unit = "rerank features", "candidates"
+    part_size = 2**20
 
     def __init__(
         self,
-        text: TextInput,
-        outputs: Sequence[Path],
+        corpus: Corpus,
+        outputs: Outputs,
         executor: Executor | None,
         progress: ProgressFactory,
         config: ScoringConfig,
         files: Mapping[str, str | Path | None],
     ) -> None:
-        super().__init__(text, outputs, executor, progress)
+        super().__init__(corpus, outputs, executor, progress, files.values())
         self.config = config
         self.files = {name: optional_path(path) for name, path in files.items()}
-        read = {"list": text.path, **self.files}.items()
+        read = {"list": corpus.texts[0], **self.files}.items()
         self.params = {
             **model_params(config, "models"),
             **{name: path and str(path) for name, path in read},
             **{f"{name}_is": path and file_fingerprint(path) for name, path in read},
-            "output": str(outputs[0] if outputs else None),
-            "block": text.size,
+            "output": str(outputs.paths[0] if outputs.paths else None),
+            "block": corpus.block_size,
             "version": __version__,
         }
 
@@ -169,41 +160,29 @@ class _NBestJob(TextJob):
             self.files["source"],
             self.files["source_subwords"],
             self.files["subwords"],
-            bool(self.outputs) and self.outputs[0].suffix == ".gz",
             fingerprints(*self.config.models, self.config.unigrams, self.config.data_dir),
         )
 
-    def map_blocks(
-        self, function: Callable[[Any], BlockResult]
-    ) -> Iterator[tuple[BlockResult, float | None]]:
-        """Yield the result of each block. Raise DataError if too many tokens are unknown."""
-        sentences = 0
-        for block in self.executor.imap(function, self._blocks()):
-            sentences = max(sentences, block.counts.pop("sentences"))
-            counts = self.totals + block.counts
-            if counts["tokens"] >= CHECKED_TOKENS:
-                _check_tokens(counts)
-            yield block, block.share
-        _check_tokens(self.totals)
+    def check(self) -> None:
+        """Raise DataError if too many tokens are unknown."""
+        if self.totals["tokens"] >= CHECKED_TOKENS:
+            self._check_tokens()
+
+    def check_end(self) -> None:
+        """Check the tokens of a short list, and that it has the last source sentence."""
+        super().check_end()
+        self._check_tokens()
         source = self.files["source"]
-        lines = sum(1 for _ in read_lines(source)) if source else 0
-        if sentences < lines:
+        if source and not self.totals[LAST]:
+            lines = sum(1 for _ in read_lines(source))
             logger.warning(
-                f"{source} has {lines} lines, but the list has {sentences} sentences. Check that "
-                "it is the source of this list."
+                f"{source} has {lines} lines, but the list has no candidates of its last line. "
+                "Check that it is the source of this list."
             )
 
-    def _blocks(self) -> Iterator[RowBlock]:
-        text = self.text
-        with ExitStack() as stack:
-            file = stack.enter_context(open_text(text.path)) if text.path else stdin_text()
-            first = self.totals["lines"] + 1
-            yield from row_blocks([file], [str(text)], [text.position], first, text.size)
-
-
-def _check_tokens(counts: Counter[str]) -> None:
-    where = f"the first {counts['lines']} candidates"
-    check_known_tokens(counts["unknown"], counts["tokens"], where)
+    def _check_tokens(self) -> None:
+        where = f"{self.totals['lines']} candidates"
+        check_known_tokens(self.totals["unknown"], self.totals["tokens"], where)
 
 
 @dataclass(frozen=True)
@@ -218,20 +197,19 @@ class NBestScorer:
     """Subword model of the sources (None: tokens are separated by spaces)."""
     subwords: Path | None = None
     """Subword model of the candidates (None: tokens are separated by spaces)."""
-    compressed: bool = False
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
-    def __call__(self, block: RowBlock) -> BlockResult:
+    def __call__(self, block: Block) -> BlockResult:
         """Return the lines of a block with the scores of this process's scorer."""
-        lines = block.lines(0)
-        candidates = [parse_candidate(line, block.place(0, i)) for i, line in enumerate(lines)]
+        lines = block.lines()
+        candidates = [parse_candidate(line, block.place(i)) for i, line in enumerate(lines)]
         names = self.scoring.names
         for index, (_, candidate) in enumerate(candidates):
             for name in names:
                 if name in candidate.scores:
                     raise DataError(
-                        f"{block.place(0, index)} has the score {name!r} already. Choose a "
+                        f"{block.place(index)} has the score {name!r} already. Choose a "
                         "different `name`."
                     )
         pairs = self._pairs(block, candidates)
@@ -247,29 +225,29 @@ class NBestScorer:
             + "\n"
             for (number, candidate), row in zip(candidates, scored.values, strict=True)
         )
-        output = compress_chunk(text.encode("utf-8"), self.compressed)
         counts = Counter(
             lines=len(lines), tokens=scored.tokens, unknown=scored.unknown, cut=scored.cut
         )
-        counts["sentences"] = 1 + max(number for number, _ in candidates)
-        return BlockResult((output,), block.ends[0], counts, block.share or None)
+        last = len(self._sources()) - 1
+        counts[LAST] = sum(number == last for number, _ in candidates)
+        return BlockResult((text.encode("utf-8"),), counts)
 
-    def _pairs(
-        self, block: RowBlock, candidates: Sequence[tuple[int, Candidate]]
-    ) -> list[TokenPair]:
+    def _sources(self) -> tuple[str, ...]:
+        """Return the source sentences, if there are any."""
+        return _lines(self.source, *file_fingerprint(self.source)) if self.source else ()
+
+    def _pairs(self, block: Block, candidates: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:
         """Return the source tokens and the tokens of each candidate."""
         segment = subword_segmenter(self.subwords)
         segment_source = subword_segmenter(self.source_subwords)
-        lines: tuple[str, ...] = ()
-        if self.source is not None:
-            lines = _lines(self.source, *file_fingerprint(self.source))
+        lines = self._sources()
         sources: dict[int, list[str]] = {}
         pairs = []
         for index, (number, candidate) in enumerate(candidates):
             if self.source is not None and number not in sources:
                 if number >= len(lines):
                     raise DataError(
-                        f"{block.place(0, index)} has the sentence index {number} but "
+                        f"{block.place(index)} has the sentence index {number} but "
                         f"{self.source} has {len(lines)} lines. Expected the source sentences of "
                         "the list, counted from 0."
                     )

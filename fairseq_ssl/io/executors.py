@@ -16,6 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, islice
 from multiprocessing.connection import wait
 from typing import Any, Protocol, TypeVar
 
@@ -116,7 +117,10 @@ Initializer = Callable[[], object]
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Executor with processes of this machine. With one job it uses the calling process."""
+    """Executor with processes of this machine.
+
+    With one job, or for a single item, it uses the calling process.
+    """
 
     jobs: int
     """Number of processes, 1 or more."""
@@ -133,7 +137,10 @@ class LocalExecutor:
 
         After an error or Ctrl-C, wait for the items that the processes have begun.
         """
-        if self.jobs == 1:
+        items = iter(items)
+        head = list(islice(items, 2)) if self.jobs > 1 else []
+        items = chain(head, items)
+        if len(head) < 2:
             if self.initializer is not None:
                 self.initializer()
             yield from map(work, items)

@@ -8,14 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import OutputError, UsageError
-from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.outputs import (
     ResumableFiles,
@@ -38,8 +34,6 @@ Fingerprints = tuple[int, ...]
 """Sizes and times of files. As part of a cache key, they let changed files be read again."""
 
 Item = TypeVar("Item")
-LINES = 1000
-"""Number of lines that `parallel_map` sends to a worker process at a time."""
 logger = logging.getLogger(__name__)
 
 
@@ -217,43 +211,3 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 def fingerprints(*paths: str | Path | None) -> Fingerprints:
     """Return the sizes and the times of files and folders. None is skipped."""
     return tuple(part for path in paths if path is not None for part in file_fingerprint(path))
-
-
-def parallel_map(
-    lines: Iterable[str], jobs: int, build: Callable[..., Callable[[str], str]], *options: Any
-) -> Iterator[str]:
-    """Yield `build(*options)(line)` for each line, in order.
-
-    Args:
-        lines: lines
-        jobs: number of processes, 1 or more
-        build: picklable function that returns the function for lines; called once per process
-        options: arguments of `build`; a path among them cannot be a pipe with several jobs
-    """
-    for option in options if jobs > 1 else ():
-        if isinstance(option, Path):
-            check_read_twice(option)
-    rewrite = build(*options)  # raise errors of a model before any work
-    if jobs == 1:
-        return map(rewrite, lines)
-    iterator = iter(lines)
-    blocks = iter(lambda: list(islice(iterator, LINES)), [])
-    return chain.from_iterable(LocalExecutor(jobs).imap(_LineMapper(build, options), blocks))
-
-
-@dataclass(frozen=True)
-class _LineMapper:
-    """Picklable function that rewrites a block of lines."""
-
-    build: Callable[..., Callable[[str], str]]
-    options: tuple[Any, ...]
-
-    def __call__(self, block: list[str]) -> list[str]:
-        return list(map(_build_cached(self.build, self.options), block))
-
-
-@lru_cache(maxsize=1)
-def _build_cached(
-    build: Callable[..., Callable[[str], str]], options: tuple[Any, ...]
-) -> Callable[[str], str]:
-    return build(*options)

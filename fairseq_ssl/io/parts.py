@@ -336,6 +336,15 @@ class JobFolder:
                     path.unlink()
                 delete_folder(folder / JOB)
 
+    def discard_plan(self) -> None:
+        """Delete the plan if no item is finished, so that other settings can follow."""
+        files = [*(self.first / JOB).glob("*.json"), *self.first.glob("*.json")]
+        if self.shard == (1, 1) and all(path.name == PLAN for path in files):
+            for folder in self.folders:
+                delete_folder(folder / JOB)
+                with suppress(OSError):
+                    folder.rmdir()
+
     def plan(self, make: Callable[[], list[Span]]) -> list[Span]:
         """Return the parts of the job, made once by the first of its shards."""
         path = self.first / JOB / PLAN

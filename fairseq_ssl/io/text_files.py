@@ -465,7 +465,11 @@ def _integer(digits: str) -> int:
 
 def text_files(path: Path) -> list[Path]:
     """Return the files of a text."""
-    return [path]
+    if not path.is_dir():
+        return [path]
+    if (path / "_job").is_dir() and not (path / "manifest.json").exists():
+        raise DataError(f"{path} is not complete. Run the job that writes it again.")
+    return sorted(path.glob("part-*"))
 
 
 def is_remote(path: Path) -> bool:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, OutputError, UsageError
 from fairseq_ssl.io.blocks import Block, Span
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, LocalExecutor
@@ -31,6 +31,7 @@ from fairseq_ssl.io.jobs import (
     file_or_stream,
     is_complete,
     run_job,
+    silent_progress,
 )
 from fairseq_ssl.io.parts import (
     BlockFunction,
@@ -48,6 +49,8 @@ from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
 """A file, a folder of parts (also as a string that ends with ``/``), or a binary stream."""
+LineFunction = Callable[[str], str]
+"""Picklable function of a line without its newline."""
 logger = logging.getLogger(__name__)
 
 
@@ -244,7 +247,7 @@ class TextJob(ABC):
                 self._add(result.counts, result.examples, report, done.fraction, begin)
                 state = {"position": done.position, "time": self.seconds}
                 yield result.outputs, {**state, "tally": self.tally.as_json()}
-        self._check_end()
+        self.check_end()
 
     def _add(
         self,
@@ -259,7 +262,8 @@ class TextJob(ABC):
         report(counts["lines"], fraction or None, self.note())
         self.check()
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
+        """Raise DataError if the counts of all blocks show a wrong text."""
         if not (self.totals["lines"] or self.may_be_empty):
             raise DataError(f"{self.corpus} is empty. Expected one line or more.")
 
@@ -286,25 +290,33 @@ class TextJob(ABC):
             manifest = folder.manifest()
             if manifest is not None:
                 return self._check_folders(folder, manifest)
-            spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
-            results = self.part_results(folder, spans)
-            if results is None:
-                return True
-            writer = PartWriter(results, folder.folders)
-            report, begin = self.progress(self.name, self.unit), time.monotonic()
-            made = folder.run_stage("part", spans, writer, self.executor)
-            for done, record in enumerate(made, 1):
-                fraction = done * own.shard[1] / len(spans)
-                self._add(record["counts"], record["examples"], report, fraction, begin)
-            records = folder.records("part", len(spans))
-            if records is None:
-                return True
-            self.tally = Tally()
-            for record in (written := list(records)):
-                self.tally.add(record["counts"], record["examples"])
-            self._check_end()
-            folder.finish(self.signature(), written)
+            try:
+                self._make_parts(folder, size)
+            except OutputError as error:
+                raise OutputError(f"{error} Run the same job again to resume it.") from None
+            finally:
+                folder.discard_plan()
         return True
+
+    def _make_parts(self, folder: JobFolder, size: int) -> None:
+        spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
+        results = self.part_results(folder, spans)
+        if results is None:
+            return
+        writer = PartWriter(results, folder.folders)
+        report, begin = self.progress(self.name, self.unit), time.monotonic()
+        made = folder.run_stage("part", spans, writer, self.executor)
+        for done, record in enumerate(made, 1):
+            fraction = done * folder.shard[1] / len(spans)
+            self._add(record["counts"], record["examples"], report, fraction, begin)
+        records = folder.records("part", len(spans))
+        if records is None:
+            return
+        self.tally, written = Tally(), list(records)
+        for record in written:
+            self.tally.add(record["counts"], record["examples"])
+        self.check_end()
+        folder.finish(self.signature(), written)
 
     def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> bool:
         """Make parts again that do not match the manifest. Return False if all of them match."""
@@ -324,3 +336,86 @@ class TextJob(ABC):
             again = folder.make_items("part", spans, wrong, writer, self.executor)
             folder.replace_parts(dict(zip(wrong, again, strict=True)))
         return True
+
+
+@dataclass(frozen=True)
+class LineSummary:
+    """Result of `rewrite_file`."""
+
+    signature: Signature
+    outputs: tuple[Path, ...]
+    """The output, or empty for a stream."""
+    lines: int
+
+
+def rewrite_file(
+    source: str | Path | None,
+    output: Output,
+    rewrite: LineFunction,
+    signature: Signature,
+    *,
+    reads: Sequence[Path] = (),
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> LineSummary | None:
+    """Rewrite each line of a text. Return None if the output is already complete.
+
+    Args:
+        source: text; None for stdin
+        output: a file, a folder of parts, or a binary stream
+        rewrite: picklable function of a line
+        signature: parameters of the function, with digests of the files that it reads
+        reads: files that the function reads, which the output must not replace
+        executor: `Executor` for the blocks or parts (default: this process)
+        overwrite: replace an existing output
+        progress: called with the number of lines done
+    """
+    corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
+    job = _LineJob(corpus, outputs, executor, progress, reads)
+    job.rewrite, job.method = rewrite, signature
+    job.name = signature.method
+    job.params = {
+        **signature.parameters,
+        "input": str(corpus),
+        "input_is": corpus.fingerprint,
+        "output": str(outputs.paths[0] if outputs.paths else None),
+        "version": signature.version,
+    }
+    if not job.run(overwrite):
+        return None
+    return LineSummary(job.signature(), outputs.paths, job.totals["lines"])
+
+
+class _LineJob(TextJob):
+    """The job of `rewrite_file`."""
+
+    may_be_empty = True
+    rewrite: LineFunction
+    method: Signature
+
+    def signature(self) -> Signature:
+        """Return the signature of the output, with the number of lines."""
+        details = {**self.method.details, **self.params, "lines": self.totals["lines"]}
+        return Signature(self.method.method, self.method.parameters, details)
+
+    def prepare(self) -> BlockFunction:
+        """Return the function of a block."""
+        return partial(_rewrite_block, self.rewrite)
+
+
+def _rewrite_block(rewrite: LineFunction, block: Block) -> BlockResult:
+    lines = block.lines()
+    output = "".join([f"{rewrite(line)}\n" for line in lines])
+    return BlockResult((output.encode(),), Counter(lines=len(lines)))
+
+
+def rewritten_lines(
+    source: str | Path | None, rewrite: LineFunction, executor: Executor | None = None
+) -> Iterator[str]:
+    """Yield each line of a text (None: stdin) as `rewrite_file` writes it."""
+    blocks = Corpus((optional_path(source),)).blocks()
+    work = partial(_rewrite_block, rewrite)
+    with closing((executor or LocalExecutor(1)).imap(work, blocks)) as results:
+        for result in results:
+            yield from result.outputs[0].decode().split("\n")[:-1]

@@ -1,7 +1,8 @@
-"""Text tools: tokenization, truecasing, subwords, vocabularies and M2 files.
+"""Text tools: tokenization, truecasing, subwords, spelling, vocabularies and M2 files.
 
 Factories such as `moses_tokenizer` check their options and load their models once. They return a
-function from line to line.
+function from line to line. `tokenize_file`, `encode_subwords_file` and `correct_spelling_file` are
+for texts of any size, with several processes or machines.
 
 >>> from fairseq_ssl.text import moses_detokenizer, moses_tokenizer
 >>> tokenize = moses_tokenizer("en")
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from fairseq_ssl.text.m2 import M2Edit as M2Edit
     from fairseq_ssl.text.m2 import M2Sentence as M2Sentence
     from fairseq_ssl.text.m2 import read_m2 as read_m2
+    from fairseq_ssl.text.spelling import correct_spelling_file as correct_spelling_file
+    from fairseq_ssl.text.subwords.model import encode_subwords_file as encode_subwords_file
     from fairseq_ssl.text.subwords.model import subword_encoder as subword_encoder
     from fairseq_ssl.text.tokenization import detruecaser as detruecaser
     from fairseq_ssl.text.tokenization import moses_detokenizer as moses_detokenizer
     from fairseq_ssl.text.tokenization import moses_tokenizer as moses_tokenizer
+    from fairseq_ssl.text.tokenization import tokenize_file as tokenize_file
     from fairseq_ssl.text.tokenization import train_truecaser as train_truecaser
     from fairseq_ssl.text.tokenization import truecaser as truecaser
     from fairseq_ssl.text.vocabulary import read_counts as read_counts
@@ -31,12 +35,15 @@ if TYPE_CHECKING:
 MODULES = {
     "M2Edit": "m2",
     "M2Sentence": "m2",
+    "correct_spelling_file": "spelling",
     "detruecaser": "tokenization",
+    "encode_subwords_file": "subwords.model",
     "moses_detokenizer": "tokenization",
     "moses_tokenizer": "tokenization",
     "read_counts": "vocabulary",
     "read_m2": "m2",
     "subword_encoder": "subwords.model",
+    "tokenize_file": "tokenization",
     "train_truecaser": "tokenization",
     "truecaser": "tokenization",
 }

@@ -27,12 +27,16 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
 from fairseq_ssl.io.text_files import path_list, read_lines
+from fairseq_ssl.io.text_jobs import LineSummary, Output, rewrite_file
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
 from fairseq_ssl.text.specs import parse_integer
+from fairseq_ssl.text.tokenization import BuiltRewriter, LineRewriter
 
 BEGIN, END = "<s>", "</s>"
 LETTERS = re.compile("[a-z]+")
@@ -246,6 +250,45 @@ def spelling_corrector(
     if counts is None:
         return lambda words: words
     return SpellingCorrector(SpellingCounts.read(counts)).correct
+
+
+def _line_corrector(counts: str | Path) -> LineRewriter:
+    correct = spelling_corrector(counts)
+    return BuiltRewriter(lambda line: " ".join(correct(line.split())), _line_corrector, counts)
+
+
+def correct_spelling_file(
+    source: str | Path | None,
+    output: Output,
+    counts: str | Path,
+    *,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> LineSummary | None:
+    """Correct the spelling of a text. Return None if the output is already complete.
+
+    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+
+    Args:
+        source: tokenized text; None for stdin
+        output: a file, a folder of parts, or a binary stream
+        counts: output of `count_spelling_file`
+        executor: `Executor` for the blocks or parts (default: this process)
+        overwrite: replace an existing output
+        progress: called with the number of lines done
+    """
+    parameters = {"counts_digest": content_digest(counts)}
+    return rewrite_file(
+        source,
+        output,
+        _line_corrector(counts),
+        Signature("spelling-correct", parameters, {"counts": str(counts)}),
+        reads=[Path(counts)],
+        executor=executor,
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def count_spelling_file(

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError, check_choice, import_optional
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import optional_path, read_lines
+from fairseq_ssl.io.text_jobs import LineSummary, Output, rewrite_file
 from fairseq_ssl.options import check, option
+from fairseq_ssl.signature import Signature
 
 LineRewriter = Callable[[str], str]
 """Function from a line to a line."""
@@ -323,7 +328,47 @@ def preprocessor(rules: MosesRules, truecase: str | Path | None = None) -> LineR
     if truecase is None:
         return tokenize
     cased = truecaser(truecase)
-    return lambda line: cased(tokenize(line))
+    return BuiltRewriter(lambda line: cased(tokenize(line)), preprocessor, rules, truecase)
+
+
+def tokenize_file(
+    source: str | Path | None,
+    output: Output,
+    rules: MosesRules | None = None,
+    *,
+    truecase: str | Path | None = None,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> LineSummary | None:
+    """Tokenize or truecase a text, or both. Return None if the output is already complete.
+
+    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+
+    Args:
+        source: text; None for stdin
+        output: a file, a folder of parts, or a binary stream
+        rules: language and rules of the Moses tokenizer (default: the text is tokenized)
+        truecase: truecasing model, an output of `train_truecaser` (default: do not truecase)
+        executor: `Executor` for the blocks or parts (default: this process)
+        overwrite: replace an existing output
+        progress: called with the number of lines done
+    """
+    rules, model = rules or MosesRules(), optional_path(truecase)
+    rewrite = preprocessor(rules, model)
+    parameters, files = rules.parameters(), {}
+    if model is not None:
+        parameters["truecase_digest"], files["truecase"] = content_digest(model), str(model)
+    return rewrite_file(
+        source,
+        output,
+        rewrite,
+        Signature("tokenize", parameters, files),
+        reads=[model] if model else [],
+        executor=executor,
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def detruecaser() -> LineRewriter:

@@ -12,7 +12,6 @@ tool.
 from __future__ import annotations
 
 import argparse
-import io
 import random
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from pathlib import Path
 import harness
 import numpy as np
 
-from fairseq_ssl.io.blocks import byte_blocks
+from fairseq_ssl.io.blocks import memory_blocks
 from fairseq_ssl.noise import NoiseResources, block_noise
 from fairseq_ssl.text.vocabulary import count_line_words, write_counts
 
@@ -104,7 +103,7 @@ def ours(kind: str, clean: bytes) -> harness.Run:
     work = block_noise.CorpusNoise(noise, resources["table"], seed=1)
 
     def run() -> int:
-        return sum(work(block).counts["tokens"] for block in byte_blocks(io.BytesIO(clean)))
+        return sum(work(block).counts["tokens"] for block in memory_blocks(clean))
 
     return run
 

@@ -52,7 +52,13 @@ MODEL_TARGETS = {
         "-o {out}",
         {"text": READ},
         ("--beam", "--lenpen", "--nbest", "--max-source-tokens", "--max-tokens"),
-        ("--sampling", "--noisy-beam-beta=6", "--shard=1/2", "--source-output={out}2"),
+        ("--sampling", "--noisy-beam-beta=6", "--source-output={out}2"),
+    ),
+    "back-translate.parts": Target(
+        f"back-translate {{text}} --model {{models}}/t.pt {DATA} {ALONE} --max-len-b 9 -o {{out}}/",
+        {"text": READ},
+        ("--part-size",),
+        ("--shard=1/2", "--shard=3/2", "--source-output={out}2/"),
     ),
     "back-translate.model": Target(
         f"back-translate {{text}} --model {{one.pt}} {DATA} {ALONE} --max-len-b 9 -o {{out}}",
@@ -191,10 +197,10 @@ MODEL_TARGETS = {
         {"text": LABELED, **TEXTS},
     ),
     "classify.label": Target(
-        "classify label --model {models}/classifier.pt --data-dir {folder} --split valid "
-        "--device cpu -o {out}",
+        f"classify label --model {{models}}/classifier.pt --data-dir {{folder}} --split valid "
+        f"{ALONE} -o {{out}}",
         TEXTS,
-        ("--batch-size",),
+        ("--batch-size", "--part-size"),
         ("--shard=1/2", "--shard=3/2"),
     ),
 }

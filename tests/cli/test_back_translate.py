@@ -37,7 +37,6 @@ def folder(
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Change to a new folder with the model and the text, and divide texts into small blocks."""
     monkeypatch.setitem(back_translation.BLOCK_KIB, "cpu", 1)
-    monkeypatch.setattr(back_translation, "SHARD_KIB", 1)
     for name in ("m.pt", "mono", "data"):
         (tmp_path / name).symlink_to(folder / name)
     monkeypatch.chdir(tmp_path)
@@ -102,36 +101,19 @@ def test_hypotheses_are_aligned_with_repeated_sources(here: Path) -> None:
     ],
 )
 @pytest.mark.slow
-def test_concatenated_shards_equal_one_run_and_seeds_differ(
+def test_parts_of_shards_equal_one_run_and_seeds_differ(
     here: Path, search: tuple[str, ...]
 ) -> None:
     whole = made_by(*search)
-    for number in (1, 2, 3):
-        assert main([*COMMAND, "-o", "part", "--shard", f"{number}/3", *search]) == 0
-    parts = [Path(f"part.{number}-of-3").read_bytes() for number in (1, 2, 3)]
-    assert all(parts)
+    for number in (3, 1, 2):
+        words = ("--shard", f"{number}/3", "--part-size", "1K", *search)
+        assert main([*COMMAND, "-o", "parts/", *words]) == 0
+    parts = [path.read_bytes() for path in sorted(Path("parts").glob("part-*"))]
+    assert len(parts) > 3
     assert b"".join(parts) == whole
     again, other = (made_by(*search, "--seed", seed) for seed in "12")
     assert again == whole
     assert (other == whole) == (search == CTRANSLATE2)
-
-
-def test_shards_with_the_default_blocks_of_a_cpu_and_a_gpu_can_be_concatenated(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("--jobs", "1", "--sampling", "--max-len-b", "9")
-    command = ("back-translate", "mono", *MODEL, *words)
-    monkeypatch.setattr(back_translation, "SHARD_KIB", 2)
-    for number, block in ((1, 1), (2, 2)):
-        monkeypatch.setitem(back_translation.BLOCK_KIB, "cpu", block)
-        assert main([*command, "-o", "part", "--shard", f"{number}/2"]) == 0
-        assert main([*command, "-o", f"whole{number}"]) == 0
-    parts, wholes = (
-        [Path(name).read_bytes().splitlines() for name in names]
-        for names in (("part.1-of-2", "part.2-of-2"), ("whole1", "whole2"))
-    )
-    assert all(parts)
-    assert parts[0] + parts[1] == wholes[0][: len(parts[0])] + wholes[1][len(parts[0]) :]
 
 
 @pytest.mark.slow
@@ -215,6 +197,9 @@ def test_killed_run_resumes(here: Path) -> None:
         (("--data-dir", "."), 1, "dict.words.txt"),
         (("--data-dir", "other"), 1, "other"),
         (("--source-output", "mono"), 2, "different files"),
+        (("--source-output", "given/"), 2, "folders of parts for all outputs"),
+        (("--shard", "1/2"), 2, "--output made/"),
+        (("--engine", "fairseq,ray"), 2, "--executor ray"),
         (("--fairseq-options=--no-such-flag 1",), 2, "--no-such-flag"),
         (("--model", "m.pt", "mono"), 2, "mono is not a checkpoint"),
     ],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ import torch
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference import classification
-from fairseq_ssl.inference.classification import TextClassifierPipeline, label_split, leads_lost
+from fairseq_ssl.inference.classification import TextClassifierPipeline, leads_lost
 from tests.plugin import classification as made
 
 
@@ -41,8 +39,8 @@ def call(folder: Path, step: str, model: str, *words: str | Path) -> int:
 
 
 def labels(path: Path) -> np.ndarray:
-    found: np.ndarray = np.load(path, mmap_mode="r")
-    return found
+    """Return the rows of a folder of parts."""
+    return np.concatenate([np.load(part) for part in sorted(path.glob("part-*.npy"))])
 
 
 def expected(folder: Path) -> np.ndarray:
@@ -57,24 +55,40 @@ def expected(folder: Path) -> np.ndarray:
     return np.stack(rows)
 
 
+def label(folder: Path, output: Path, *words: str, part_size: str = "16K") -> int:
+    """Label the unlabeled texts in this process."""
+    words = ("--jobs", "1", "--part-size", part_size, *words)
+    return call(folder, "label", "expert", "-o", output, *words)
+
+
 def test_labels_equal_the_expert_with_and_without_shards(folder: Path, tmp_path: Path) -> None:
-    assert call(folder, "label", "expert", "-o", tmp_path) == 0
+    assert label(folder, tmp_path) == 0
     whole = labels(tmp_path / "unlabeled.npy")
     assert whole.dtype == np.float16
     np.testing.assert_allclose(whole, expected(folder), atol=1e-3)
-    for part in ("1/3", "2/3", "3/3"):
-        assert call(folder, "label", "expert", "-o", tmp_path / "parts", "--shard", part) == 0
-    names = [f"unlabeled.{part}-of-3.npy" for part in (1, 2, 3)]
-    parts = np.concatenate([labels(tmp_path / "parts" / name) for name in names])
+    for shard in ("2/2", "1/2"):
+        assert label(folder, tmp_path / "parts", "--shard", shard, part_size="10") == 0
+    parts = labels(tmp_path / "parts/unlabeled.npy")
     np.testing.assert_allclose(parts, whole, atol=1e-3)
-    told = json.loads((tmp_path / "unlabeled.npy.json").read_text())
-    assert (told["classes"], told["lines"]) == (["bad", "good"], [0, 30])
+    manifest = json.loads((tmp_path / "parts/unlabeled.npy/manifest.json").read_text())
+    assert (manifest["classes"], manifest["lines"]) == (["bad", "good"], 30)
+    names = [f"part-0000{number}.npy" for number in range(3)]
+    assert [(part["name"], part["lines"]) for part in manifest["parts"]] == [
+        (name, 10) for name in names
+    ]
+
+
+@pytest.mark.slow
+def test_processes_do_not_change_labels(folder: Path, tmp_path: Path) -> None:
+    for jobs in ("1", "2"):
+        assert label(folder, tmp_path / jobs, "--jobs", jobs, part_size="8") == 0
+    one, two = (sorted((tmp_path / jobs / "unlabeled.npy").iterdir()) for jobs in ("1", "2"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
 
 
 def test_killed_labeling_resumes(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classification, "BLOCK", 7)
     real, asked = TextClassifierPipeline.probabilities, []
 
     def stops(self: TextClassifierPipeline, dataset: object, first: int, *more: int) -> np.ndarray:
@@ -84,48 +98,25 @@ def test_killed_labeling_resumes(
         return real(self, dataset, first, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TextClassifierPipeline, "probabilities", stops)
-    assert call(folder, "label", "expert", "-o", tmp_path) == 130
-    assert not (tmp_path / "unlabeled.npy").exists()
-    assert call(folder, "label", "expert", "-o", tmp_path) == 0
+    assert label(folder, tmp_path, part_size="7") == 130
+    assert not (tmp_path / "unlabeled.npy/manifest.json").exists()
+    assert label(folder, tmp_path, part_size="7") == 0
     assert asked == [0, 7, 14, 14, 21, 28]
     np.testing.assert_allclose(labels(tmp_path / "unlabeled.npy"), expected(folder), atol=1e-3)
-
-
-class StoppingClassifier:
-    """A classifier of one view, which is interrupted after some lines."""
-
-    task = SimpleNamespace(classes=["bad", "good"])
-
-    def __init__(self, folder: Path, stop: int = 100) -> None:
-        self.folder, self.path, self.stop = folder, folder / "model.pt", stop
-
-    def _views(self) -> list[str]:
-        return [WORDS]
-
-    def split(self, name: str) -> list[int]:
-        return list(range(20))
-
-    def probabilities(self, dataset: list[int], first: int, count: int) -> np.ndarray:
-        if first >= self.stop:
-            raise KeyboardInterrupt
-        return np.full((count, 2), 0.5)
+    assert label(folder, tmp_path, part_size="7") == 0
+    assert len(asked) == 6
 
 
 def test_labeling_does_not_resume_with_other_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(classification, "BLOCK", 7)
-    index = tmp_path / WORDS / "unlabeled.idx"
-    index.parent.mkdir()
-    index.write_text("texts")
-    (tmp_path / "model.pt").touch()
-    stopping: Any = StoppingClassifier(tmp_path, 14)
-    complete: Any = StoppingClassifier(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        label_split(stopping, tmp_path / "out")
-    index.write_text("other texts")
-    with pytest.raises(UsageError, match="was started with different settings or another input"):
-        label_split(complete, tmp_path / "out")
+    assert label(folder, tmp_path, "--shard", "1/2", part_size="7") == 0
+    index = folder / "data" / WORDS / "unlabeled.idx"
+    stat = index.stat()
+    os.utime(index, ns=(1, 1))
+    assert label(folder, tmp_path, "--shard", "2/2", part_size="7") == 2
+    assert "was written with different settings or another input" in capsys.readouterr().err
+    os.utime(index, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
 def test_predictions_are_printed_and_scored(

@@ -1,4 +1,4 @@
-"""A full disk is reported, existing files are kept, and finished shards are complete."""
+"""A full disk is reported, existing files are kept, and finished parts are complete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """A text of 2.7 MB: the first of its four shards fits on the disk."""
+    """A text of 2.7 MB: two of its parts of 256 KiB fit on the disk."""
     file = tmp_path / "text"
     file.write_text(TEXT * 60_000)
     return file
@@ -82,23 +82,19 @@ def test_a_disk_without_any_room_is_named(
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_finished_shards_are_complete_and_others_resume(
+def test_finished_parts_are_complete_and_others_resume(
     text: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def shard(number: int, folder: Path) -> list[str | Path]:
-        noise = ("--method", "characters", "--shard", f"{number}/4", "--jobs", "1")
-        return ["noise", text, *noise, "-o", folder / "out"]
-
-    shown(capsys, *shard(1, small_disk))
-    whole = small_disk / "out.1-of-4"
-    bytes_before = whole.read_bytes()
-    assert bytes_before.count(b"\n") > 10_000
-    message = refused(capsys, 1, *shard(2, small_disk))
+    noise = ["noise", text, "--method", "characters", "--jobs", "1", "-o"]
+    parts = [*noise, f"{small_disk}/out/", "--part-size", "256K"]
+    message = refused(capsys, 1, *parts)
     assert "No space left on device. The disk of" in message
-    assert whole.read_bytes() == bytes_before
+    before = {path: path.read_bytes() for path in small_disk.glob("out/part-*")}
+    assert sum(map(len, before.values())) > 250_000
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
-    for number in (2, 3, 4):
-        shown(capsys, *shard(number, small_disk))
-    shown(capsys, "noise", text, "--method", "characters", "-o", tmp_path / "out", "--jobs", "1")
-    parts = sorted(small_disk.glob("out*-of-*[0-9]"))
-    assert b"".join(part.read_bytes() for part in parts) == (tmp_path / "out").read_bytes()
+    times = {path: path.stat().st_mtime_ns for path in before}
+    shown(capsys, *parts)
+    assert {path: path.stat().st_mtime_ns for path in before} == times
+    shown(capsys, *noise, tmp_path / "out")
+    written = sorted(small_disk.glob("out/part-*"))
+    assert b"".join(part.read_bytes() for part in written) == (tmp_path / "out").read_bytes()

@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.jobs import BlockResult
+from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.noise.block_noise import CorpusNoise
 from tests.cli.killing import EAGER, kill
 from tests.cli.rewriting import refused
@@ -68,7 +68,8 @@ def test_jobs_shards_pipes_and_compression_do_not_change_the_output(text: Path) 
     assert noise("large", *options[:4], "-o", "one", "--jobs", "1") == 0
     assert noise("large", *options, "-o", "two", "--jobs", "2") == 0
     for shard in (1, 2, 3):
-        assert noise("large", *options, "-o", "part", "--jobs", "1", "--shard", f"{shard}/3") == 0
+        how = ("--jobs", "1", "--part-size", "1M", "--shard", f"{shard}/3")
+        assert noise("large", *options, "-o", "parts/", *how) == 0
     with gzip.open("large.gz", "wb", compresslevel=1) as packed:
         packed.write(Path("large").read_bytes())
     assert noise("large.gz", *options, "-o", "three.gz", "--jobs", "1") == 0
@@ -77,7 +78,9 @@ def test_jobs_shards_pipes_and_compression_do_not_change_the_output(text: Path) 
         piped = subprocess.run(command, stdin=file, capture_output=True, check=True).stdout
     one = Path("one").read_bytes()
     assert Path("two").read_bytes() == one == piped == unpacked("three.gz")
-    assert b"".join(Path(f"part.{n}-of-3").read_bytes() for n in (1, 2, 3)) == one
+    parts = sorted(Path("parts").glob("part-*"))
+    assert len(parts) > 3
+    assert b"".join(path.read_bytes() for path in parts) == one
     assert one != Path("large").read_bytes()
 
 
@@ -90,7 +93,7 @@ def test_failed_run_resumes(
     left = [3, 6, 100]
     original = CorpusNoise.__call__
 
-    def failing(self: CorpusNoise, block: blocks.ByteBlock) -> BlockResult:
+    def failing(self: CorpusNoise, block: blocks.Block) -> BlockResult:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt
@@ -132,7 +135,9 @@ def test_bad_lines_are_reported(
     text.write_bytes(b"\n".join(good) + b"\n")
     command = ("clean", "--method", "characters", "-o", "noisy", "--jobs", "1")
     assert "clean:701" in refused(capsys, 1, "noise", *command)
-    assert "clean:2001" in refused(capsys, 1, "noise", *command, "--force", "--shard", "2/2")
+    command = (*command[:3], "-o", "parts/", "--part-size", "4K", "--jobs", "1")
+    assert "clean:701" in refused(capsys, 1, "noise", *command)
+    assert "clean:2001" in refused(capsys, 1, "noise", *command, "--shard", "2/2")
 
 
 def test_all_methods_with_their_files(text: Path) -> None:

@@ -142,6 +142,23 @@ def test_a_source_with_more_lines_is_a_warning(
         file.write("a\n")
     made_by(*TRANSLATED)
     assert "source has 61 lines" in capsys.readouterr().err
+    for shard in ("1/2", "2/2"):
+        assert "source has" not in capsys.readouterr().err
+        words = (*TRANSLATED, "--part-size", "1K", "--shard", shard)
+        assert main([*FEATURES, "-o", "parts/", *words]) == 0
+    assert "source has 61 lines" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", [30, 60])
+def test_unknown_words_of_many_parts_are_an_error(
+    count: int, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (f"{n} ||| no known word here ||| l2r= -1 ||| 0\n" for n in range(count))
+    Path("list").write_text("".join(lines))
+    words = (*TRANSLATED, "--part-size", "1K")
+    assert main([*FEATURES, "-o", "parts/", *words]) == 1
+    assert "are not in the model's dictionary" in capsys.readouterr().err
+    assert not Path("parts/manifest.json").exists()
 
 
 def test_text_is_tokenized_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -172,14 +171,14 @@ STUBS = {
 [[ "$1" != user-dir ]] || exec echo /plugin
 for word in "$@"; do
   case "${option:-}" in
-    --shard) part=".${word/\\//-of-}" ;;
     -o | --source-output) outputs+=("$word") ;;
   esac
   option="$word"
 done
 for output in "${outputs[@]}"; do
+  [[ "$output" != */ ]] || output+=part
   mkdir -p "$(dirname "$output")"
-  echo "from= l2r" >"$output${part:-}"
+  echo "from= l2r" >"$output"
 done
 echo "from= l2r"
 """,
@@ -200,17 +199,19 @@ def test_members_can_be_added(tmp_path: Path) -> None:
     assert "BEAM was '3', is '4'" in step(rerank, {**settings, "BEAM": "4"}, 2).stderr
 
 
-def test_joined_shards_may_be_deleted(tmp_path: Path) -> None:
+def test_shards_write_parts_of_one_folder(tmp_path: Path) -> None:
     settings = stub_commands(tmp_path / "bin", STUBS) | {"WORK": str(tmp_path), "SYSTEMS": "bt"}
     generate = RECIPE / "3_generate.sh"
-    for shard in ("1/2", "2/2", ""):
+    for shard in ("1/2", "2/2"):
         step(generate, {**settings, "SHARD": shard})
-    shutil.rmtree(tmp_path / "synthetic/bt.shards")
+        assert (tmp_path / "synthetic/bt.parts/made/part").exists()
+        assert not (tmp_path / "synthetic/bt").exists()
+    step(generate, settings)
+    assert [path.name for path in (tmp_path / "synthetic").iterdir() if path.is_dir()] == ["bt"]
     again = step(generate, settings).stderr
-    assert [Path(line).name for line in again.splitlines() if "up to date" in line] == ["bt", "bt"]
+    assert [Path(line).name for line in again.splitlines() if "up to date" in line] == ["bt"] * 3
     assert "BEAM was '3', is '4'" in step(generate, {**settings, "BEAM": "4"}, 2).stderr
     step(generate, {**settings, "FORCE": "1"})
-    assert not (tmp_path / "synthetic/bt/joined").exists(), "translated without shards"
 
 
 def test_each_model_is_trained_once() -> None:

@@ -19,13 +19,14 @@ import html
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from hashlib import sha1
 from itertools import chain, islice
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
 from fairseq_ssl.io.blocks import read_parallel
-from fairseq_ssl.io.jobs import parallel_map
+from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.text_files import parse_json, read_lines, write_parallel
 from fairseq_ssl.text.m2 import EditApplier, read_m2
 from fairseq_ssl.text.tokenization import LineRewriter, moses_tokenizer
@@ -43,6 +44,8 @@ UNTOKENIZED = re.compile(r"\w,(?!\S)")
 """A comma that is not a token of its own."""
 CONTRACTION = re.compile(r"(?<=\w)(n) ('t)(?!\S)", re.IGNORECASE)
 """A contraction that Moses splits as don 't, not as do n't."""
+BATCH = 1000
+"""Number of lines that a process tokenizes at a time."""
 SAMPLE = 20
 """Number of stories that are checked for untokenized text."""
 
@@ -260,6 +263,18 @@ def split_contractions(line: str) -> str:
     return CONTRACTION.sub(r" \1\2", line)
 
 
+def tokenized(lines: Iterable[str], jobs: int) -> Iterator[str]:
+    """Tokenize lines with `jobs` processes."""
+    iterator = iter(lines)
+    batches = iter(lambda: list(islice(iterator, BATCH)), [])
+    return chain.from_iterable(LocalExecutor(jobs).imap(_tokenize_batch, batches))
+
+
+def _tokenize_batch(lines: list[str]) -> list[str]:
+    return list(map(_tokenizer(), lines))
+
+
+@cache
 def _tokenizer() -> LineRewriter:
     """Return the tokenizer of the Billion Word Benchmark, with other contractions."""
     moses = moses_tokenizer("en", escape=False, normalize=True)
@@ -305,7 +320,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         if args.command == "paragraphs":
-            _print(parallel_map(paragraphs(args.folder), args.jobs, _tokenizer))
+            _print(tokenized(paragraphs(args.folder), args.jobs))
         elif args.command == "sentences":
             _print(sentences(args.files, args.max_words))
         else:

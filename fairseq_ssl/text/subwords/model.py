@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.fingerprints import file_fingerprint
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import signature_path, write_signature
 from fairseq_ssl.io.text_files import read_json
+from fairseq_ssl.io.text_jobs import LineSummary, Output, rewrite_file
 from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import (
@@ -132,6 +135,41 @@ def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter
         return " ".join([*leading, *segment(text)])
 
     return BuiltRewriter(encode, subword_encoder, model, tags)
+
+
+def encode_subwords_file(
+    source: str | Path | None,
+    output: Output,
+    model: str | Path,
+    *,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> LineSummary | None:
+    """Segment a text into subwords. Return None if the output is already complete.
+
+    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+
+    Args:
+        source: text in the form of the training text of the model; None for stdin
+        output: a file, a folder of parts, or a binary stream
+        model: file or prefix of the model
+        executor: `Executor` for the blocks or parts (default: this process)
+        overwrite: replace an existing output
+        progress: called with the number of lines done
+    """
+    rewrite, file = subword_encoder(model), model_file(model)
+    parameters = {"model_digest": content_digest(file)}
+    return rewrite_file(
+        source,
+        output,
+        rewrite,
+        Signature("subwords-encode", parameters, {"model": str(model)}),
+        reads=[file],
+        executor=executor,
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def subword_segmenter(model: str | Path | None) -> LineRewriter:

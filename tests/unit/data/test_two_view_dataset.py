@@ -110,11 +110,12 @@ def test_unlabeled_texts_are_sampled_again_in_each_epoch() -> None:
     assert samples[0] == samples[2] != samples[1]
 
 
-def test_teacher_labels_as_array_shards_or_text(tmp_path: Path) -> None:
+def test_teacher_labels_as_array_parts_or_text(tmp_path: Path) -> None:
     rows = np.array([[0.25, 0.75], [1, 0], [0.5, 0.5]])
     np.save(tmp_path / "whole.npy", rows.astype(np.float16))
-    np.save(tmp_path / "parts.1-of-2.npy", rows[:1].astype(np.float16))
-    np.save(tmp_path / "parts.2-of-2.npy", rows[1:].astype(np.float32))
+    (tmp_path / "parts.npy").mkdir()
+    np.save(tmp_path / "parts.npy/part-00000.npy", rows[:1].astype(np.float16))
+    np.save(tmp_path / "parts.npy/part-00001.npy", rows[1:].astype(np.float32))
     (tmp_path / "text.txt").write_text("0.25 0.75\n1\t0\n5e-1 0.5\n")
     teacher = None
     for split in ("whole", "parts", "text"):
@@ -134,7 +135,7 @@ def test_teacher_labels_as_array_shards_or_text(tmp_path: Path) -> None:
         ("a.npy", np.array([[0.5, 0.5], [0.5, 0.4]]), "a.npy: line 2"),
         ("a.npy", np.array([[1.5, -0.5]]), "a.npy: line 1"),
         ("a.npy", np.array([[1.0, 0.0, 0.0]]), "a.npy"),
-        ("a.1-of-3.npy", np.array([[1.0, 0.0]]), "a.1-of-3.npy"),
+        ("a.npy/_job/part.npy", np.array([[1.0, 0.0]]), "a.npy is not complete"),
         ("a.txt", "1 0\nx 1\n", "a.txt:2"),
         ("a.txt", "1 0\n1\n", "a.txt:2"),
     ],
@@ -145,6 +146,7 @@ def test_invalid_probabilities_are_rejected(
     if isinstance(content, str):
         (tmp_path / name).write_text(content)
     else:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         np.save(tmp_path / name, content)
     with pytest.raises(DataError, match=culprit):
         open_teacher_labels(tmp_path, "a", 2)

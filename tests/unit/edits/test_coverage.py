@@ -48,8 +48,7 @@ def test_counts_of_examples() -> None:
 
 
 def test_parts_add_up() -> None:
-    coverage = covered(PAIRS[:3])
-    coverage.update(covered(PAIRS[3:]))
+    coverage = Coverage.of(covered(PAIRS[:3]).counts() + covered(PAIRS[3:]).counts())
     coverage.add(EDITS, None)
     whole = covered(PAIRS)
     assert coverage.report() == {

@@ -13,8 +13,10 @@ from fairseq_ssl.inference.back_translation import _BackTranslationJob
 from fairseq_ssl.inference.decoders import Conversion
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, ScoringConfig
 from fairseq_ssl.inference.translation import DecodingConfig
+from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import LocalExecutor
-from fairseq_ssl.io.jobs import TextInput, silent_progress
+from fairseq_ssl.io.jobs import silent_progress
+from fairseq_ssl.io.text_jobs import Outputs
 
 WORK = (LocalExecutor(1), silent_progress)
 
@@ -28,7 +30,7 @@ def files(tmp_path: Path) -> Path:
 
 def translation(folder: Path, **options: Any) -> _BackTranslationJob:
     config = DecodingConfig((folder / "model.pt",), folder, **options)
-    return _BackTranslationJob(TextInput(folder / "text"), {}, *WORK, config, "fairseq")
+    return _BackTranslationJob(Corpus((folder / "text",)), Outputs(), *WORK, config, "fairseq")
 
 
 def test_another_language_model_for_fluency_boost_is_another_job(files: Path) -> None:
@@ -43,7 +45,7 @@ def test_another_language_model_for_fluency_boost_is_another_job(files: Path) ->
 def test_another_dictionary_is_another_job(files: Path) -> None:
     dictionary = files / "dict.src.txt"
     dictionary.write_text("a 1\nb 1\n")
-    models, text = (files / "model.pt",), TextInput(files / "text")
+    models, text = (files / "model.pt",), (Corpus((files / "text",)), Outputs(), *WORK)
     tagger = correction.CorrectionConfig(models, files)
     language_model = ScoringConfig(LANGUAGE_MODEL, models, "lm", data_dir=files)
     nbest = dict.fromkeys(("source", "source_subwords", "subwords", "unigrams"))
@@ -52,8 +54,8 @@ def test_another_dictionary_is_another_job(files: Path) -> None:
         return [
             Conversion.of(DecodingConfig(models, files))._params(),
             translation(files).params,
-            correction._CorrectionJob(text, [], *WORK, tagger, str, "text").params,
-            nbest_scores._NBestJob(text, [], *WORK, language_model, nbest).params,
+            correction._CorrectionJob(*text, tagger, str, "text").params,
+            nbest_scores._NBestJob(*text, language_model, nbest).params,
         ]
 
     before = params()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from fairseq_ssl.inference.back_translation import (
 )
 from fairseq_ssl.inference.decoders import Hypotheses
 from fairseq_ssl.inference.translation import DecodingConfig
-from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.blocks import Block, Span
 
 
 class ReversingDecoder:
@@ -50,7 +49,11 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CONFIG = DecodingConfig(("model.pt",), seed=3, max_source_tokens=4)
-TRANSLATOR = BlockTranslator("fake", CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
+TRANSLATOR = BlockTranslator("fake", CONFIG, (OUTPUT, SOURCE_OUTPUT))
+
+
+def block_of(data: bytes, number: int, start: int = 0, file: int = 0) -> Block:
+    return Block(Span((None,), file), number, (start,), (data,))
 
 
 def test_outputs_match_the_input_order() -> None:
@@ -64,15 +67,13 @@ def test_outputs_match_the_input_order() -> None:
         b"1 2 3 4",
         b" \t",
     ]
-    block = ByteBlock(7, 1000, b"\n".join(lines) + b"\n")
-    result = TRANSLATOR(block)
+    result = TRANSLATOR(block_of(b"\n".join(lines) + b"\n", 7, 1000))
     output, source = (chunk.decode("utf-8", "surrogateescape") for chunk in result.outputs)
     assert output == "b a 1000\n\n\n\n\nc two 1036\nagain c two 1036\n4 3 2 1 1042\n\n"
     assert [line.encode("utf-8", "surrogateescape") for line in source.split("\n")] == [
         *lines[:6],
         *(lines[5], lines[6], lines[7], b""),
     ]
-    assert result.end == block.end
     assert result.counts == {
         **{"lines": 8, "pairs": 9, "blank": 2, "too_long": 1, "undecodable": 1, "failed": 1},
         **{"translated": 4, "read": 9, "written": 3 + 3 + 4 + 5},
@@ -81,16 +82,17 @@ def test_outputs_match_the_input_order() -> None:
 
 
 def test_line_without_hypotheses_is_omitted() -> None:
-    block = ByteBlock(0, 0, b"a\nnone\nb")  # the last line has no newline
-    result = TRANSLATOR(block)
+    result = TRANSLATOR(block_of(b"a\nnone\nb", 0))  # the last line has no newline
     assert result.outputs == (b"a 0\nb 7\n", b"a\nb\n")
     assert (result.counts["lines"], result.counts["pairs"], result.counts["failed"]) == (3, 2, 0)
-    compressed = replace(TRANSLATOR, compressed=(True, False))(block)
-    assert gzip.decompress(compressed.outputs[0]) == result.outputs[0]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_each_block_has_its_own_seed(seed: int) -> None:
-    replace(TRANSLATOR, config=replace(CONFIG, seed=seed))(ByteBlock(1, 0, b"a\n"))
-    replace(TRANSLATOR, config=replace(CONFIG, seed=seed))(ByteBlock(2, 0, b"a\n"))
-    assert DECODER.seeds[-2] != DECODER.seeds[-1]
+def test_each_block_of_each_file_has_its_own_seed_and_ids(seed: int) -> None:
+    translator = replace(TRANSLATOR, config=replace(CONFIG, seed=seed))
+    places = [(1, 0), (2, 0), (1, 1), (2, 1)]
+    lines = {translator(block_of(b"a\n", *place)).outputs[0] for place in [(1, 9, 0), (1, 9, 1)]}
+    for number, file in places:
+        translator(block_of(b"a\n", number, file=file))
+    assert len(set(DECODER.seeds[-4:])) == 4
+    assert len(lines) == 2

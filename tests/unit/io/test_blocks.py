@@ -1,9 +1,8 @@
-"""Blocks of lines are the same for all readers and shards, and complete."""
+"""Blocks of lines are the same for all readers and parts of a text, and complete."""
 
 from __future__ import annotations
 
 import gzip
-import io
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,15 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io import blocks, text_files
-from fairseq_ssl.io.blocks import ByteBlock, RowBlock, pair_blocks, read_parallel, row_blocks
-from fairseq_ssl.io.text_files import open_bytes
+from fairseq_ssl.io.blocks import (
+    Block,
+    Span,
+    file_blocks,
+    memory_blocks,
+    read_parallel,
+    span_blocks,
+    split_files,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,44 +29,70 @@ def _small() -> object:
     blocks.BLOCK_SIZE = size
 
 
-TEXTS = st.lists(st.text("ab", max_size=20), max_size=12).map("\n".join).map(str.encode)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("texts")
 
 
-def blocks_of(text: bytes, shard: int, shards: int) -> list[ByteBlock]:
-    first, after = blocks.shard_bounds(len(text), shard, shards)
-    file = io.BytesIO(text)
-    end = blocks.seek_block(file, after)
-    start = blocks.seek_block(file, first)
-    file.seek(start)
-    return list(blocks.byte_blocks(file, start, min(end, len(text))))
+PAIRS = st.lists(st.tuples(st.text("ab", max_size=20), st.text("\u00e9", max_size=9)), max_size=12)
 
 
-@given(text=TEXTS, shards=st.integers(1, 9))
-def test_shards_have_the_blocks_of_the_file(text: bytes, shards: int) -> None:
-    whole = list(blocks.byte_blocks(io.BytesIO(text)))
-    parts = [block for shard in range(1, shards + 1) for block in blocks_of(text, shard, shards)]
-    assert parts == whole
-    assert b"".join(block.data for block in whole) == text
+def write(folder: Path, pairs: list[tuple[str, str]], end: str) -> tuple[Path, Path]:
+    """Write parallel files, of which the last lines have an end or not."""
+    paths = folder / "left", folder / "right"
+    for side, path in enumerate(paths):
+        text = "\n".join(pair[side] for pair in pairs)
+        path.write_text(text + (end or "\n" * (not text.endswith("b"))), encoding="utf-8")
+    return paths
+
+
+def content(found: list[Block]) -> list[object]:
+    """Return what must not depend on how a text is split."""
+    return [(block.number, block.starts, block.data, block.place(0)) for block in found]
+
+
+@given(
+    pairs=PAIRS, end=st.sampled_from(["", "\n"]), part=st.integers(1, 40), sides=st.integers(1, 2)
+)
+def test_parts_have_the_blocks_of_the_file(
+    folder: Path, pairs: list[tuple[str, str]], end: str, part: int, sides: int
+) -> None:
+    paths = write(folder, [*pairs, ("b", "b")], end)[:sides]
+    text = paths[0].read_bytes()
+    whole = list(file_blocks(*paths))
+    spans = split_files(Span(paths), part)
+    assert content([block for span in spans for block in span_blocks(span)]) == content(whole)
+    assert b"".join(block.data[0] for block in whole) == text
     for block in whole:
-        assert block.number * 8 <= block.start < (block.number + 1) * 8
-        assert text[block.start - 1 : block.start] in (b"", b"\n")
-        assert block.end == len(text) or text[block.end - 1 : block.end] == b"\n"
+        start = block.starts[0]
+        assert block.number * 8 <= start < (block.number + 1) * 8
+        assert text[start - 1 : start] in (b"", b"\n")
+        assert block.ends[0] == len(text) or block.data[0].endswith(b"\n")
+        for side, path in enumerate(paths):
+            line = path.read_bytes()[: block.starts[side]].count(b"\n") + 1
+            assert block.place(0, side) == f"{path}:{line}"
 
 
-@given(text=TEXTS, after=st.integers(0, 20))
-def test_reading_can_resume_after_any_block(text: bytes, after: int) -> None:
-    whole = list(blocks.byte_blocks(io.BytesIO(text)))
-    position = whole[after].end if after < len(whole) else len(text)
-    file = io.BytesIO(text)
-    file.seek(position)
-    assert list(blocks.byte_blocks(file, position)) == whole[after + 1 :]
+@given(pairs=PAIRS, after=st.integers(0, 20), packed=st.booleans())
+def test_reading_can_resume_after_any_block(
+    folder: Path, pairs: list[tuple[str, str]], after: int, packed: bool
+) -> None:
+    paths = write(folder, [*pairs, ("b", "b")], "\n")
+    if packed:
+        data, paths = paths[0].read_bytes(), (folder / "left.gz", paths[1])
+        paths[0].write_bytes(gzip.compress(data))
+    whole = list(file_blocks(*paths))
+    last = whole[min(after, len(whole) - 1)]
+    rest = Span(paths, 0, last.ends, None, last.first + last.count)
+    assert content(list(span_blocks(rest))) == content(whole[after + 1 :])
 
 
-@given(text=TEXTS, lines=st.integers(0, 12), size=st.integers(1, 40))
-def test_reading_stops_at_the_start_of_a_line(text: bytes, lines: int, size: int) -> None:
-    before = b"".join(text.splitlines(keepends=True)[:lines])
-    found = blocks.byte_blocks(io.BytesIO(text), 0, len(before), size)
-    assert b"".join(block.data for block in found) == before
+def test_a_text_in_memory_has_the_blocks_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"a\nbcdefghijklm\n" * 20)
+    found = list(memory_blocks(path.read_bytes()))
+    assert [block.data for block in found] == [block.data for block in file_blocks(path)]
+    assert found[3].place(1) == f"stdin:{found[3].first + 2}"
 
 
 @pytest.mark.parametrize("size", [1, 8, 100])
@@ -68,51 +100,12 @@ def test_reading_stops_at_the_start_of_a_line(text: bytes, lines: int, size: int
 def test_invalid_utf8_is_located_in_the_file(size: int, after: int, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"a b\nc d\ne \xff" + b"f" * after + b"\ng\n")
-    with path.open("rb") as file:
-        lines = (blocks.block_lines(one, path) for one in blocks.byte_blocks(file, size=size))
+    for sides in ([path], [path, path]):
         with pytest.raises(DataError, match=r"text:3 .* byte 3"):
-            list(lines)
+            [block.lines(len(sides) - 1) for block in file_blocks(*sides, size=size)]
+    spans = split_files(Span((path,)), size, size)
     with pytest.raises(DataError, match=r"text:3 .* byte 3"):
-        [list(block.pairs()) for block in pair_blocks(path, path)]
-
-
-SIDES = [b"".join(b"%d " % n * (n % step) + b"\n" for n in range(300)) for step in (5, 3, 7)]
-
-
-def rows(found: list[RowBlock]) -> list[tuple[bytes, ...]]:
-    return [
-        row
-        for block in found
-        for row in zip(*map(block.raw_lines, range(len(block.data))), strict=True)
-    ]
-
-
-@pytest.mark.parametrize("sides", [1, 3])
-def test_parallel_files_can_be_read_from_any_block(sides: int) -> None:
-    names = [f"side{side}" for side in range(sides)]
-
-    def read(starts: list[int] | None = None, first: int = 1) -> list[RowBlock]:
-        files = [io.BytesIO(side) for side in SIDES[:sides]]
-        return list(row_blocks(files, names, starts, first, 100))
-
-    found = read()
-    assert len(found) > 10
-    assert rows(found) == list(
-        zip(*(side.split(b"\n")[:-1] for side in SIDES[:sides]), strict=True)
-    )
-    assert found[-1].ends == tuple(map(len, SIDES[:sides]))
-    for number, block in enumerate(found):
-        assert read(list(block.ends), block.first + block.count) == found[number + 1 :]
-
-
-def test_line_numbers_are_correct_after_a_seek(tmp_path: Path) -> None:
-    path = tmp_path / "text.gz.tmp"
-    path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\ncaf\xe9\n"))
-    with open_bytes(path, compressed=True) as file:
-        [block] = row_blocks([file], ["text"], [4], 2, 2**10)
-    assert (block.first, block.count, block.share) == (2, 2, 1.0)
-    with pytest.raises(DataError, match=r"text:3 .* byte 4"):
-        block.lines(0)
+        [block.lines() for span in spans for block in span_blocks(span, size)]
 
 
 LINES = [("line " * (n % 7), f"zeile {n}\u2028" if n % 5 else "") for n in range(99)]
@@ -129,12 +122,12 @@ def test_each_pair_is_in_one_block(
     paths = tmp_path / "left", tmp_path / "right.gz"
     paths[0].write_text(left, encoding="utf-8")
     paths[1].write_bytes(gzip.compress(right.encode()))
-    found = list(pair_blocks(*paths))
+    found = list(file_blocks(*paths))
     assert [pair for block in found for pair in block.pairs()] == pairs
-    assert found[-1].share == 1
+    assert found[-1].fraction == 1
     number = 1
     for block in found:
-        assert block.place(1, 0) == f"{paths[1]}:{number}"
+        assert block.place(0, 1) == f"{paths[1]}:{number}"
         number += block.count
 
 
@@ -144,18 +137,27 @@ def test_files_of_different_lengths_are_rejected(left: int, right: int, tmp_path
     paths[0].write_text("a\n" * left)
     paths[1].write_bytes(gzip.compress(b"a\n" * right))
     if left == right:
-        assert not [*pair_blocks(*paths), *read_parallel(paths)]
+        assert not [*file_blocks(*paths), *read_parallel(paths)]
         return
     ended = paths[left > right].name
-    for read in (lambda: pair_blocks(*paths), lambda: read_parallel(paths)):
+    for read in (lambda: file_blocks(*paths), lambda: read_parallel(paths)):
         with pytest.raises(DataError, match=f"{ended} ends after line {min(left, right)}"):
             list(read())
 
 
-def test_very_long_lines_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_lines_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 100)
-    text = io.BytesIO(b"a\nb" + b"x" * 200)
-    with pytest.raises(DataError, match="it has a line longer"):
-        list(blocks.byte_blocks(text, name="it"))
-    with pytest.raises(DataError, match="it has a line longer"):
-        list(row_blocks([io.BytesIO(b"a\n"), io.BytesIO(b"x" * 101)], ["a", "it"]))
+    (tmp_path / "it").write_bytes(b"a\nb" + b"x" * 200)
+    (tmp_path / "short").write_bytes(b"a\nb\n")
+    for names in (["it"], ["short", "it"]):
+        with pytest.raises(DataError, match="it has a line longer"):
+            list(file_blocks(*map(tmp_path.__truediv__, names)))
+
+
+def test_fractions_of_a_part_and_of_the_rest_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"1234567\n" * 16)
+    part = split_files(Span((path,)), 32)[1]
+    assert [block.fraction for block in span_blocks(part)] == [0.25, 0.5, 0.75, 1.0]
+    rest = list(span_blocks(Span((path,), 0, (64,), None, None)))
+    assert rest[-1].fraction == 1

@@ -25,6 +25,10 @@ def squared(number: int) -> int:
     return number * number
 
 
+def process_of(number: int) -> int:
+    return os.getpid()
+
+
 def dying(number: int) -> int:
     if number == 5:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -48,6 +52,11 @@ def test_a_process_that_cannot_be_started_is_an_error() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stderr.endswith("OSError: [Errno 24] Too many open files\n")
+
+
+def test_a_single_item_needs_no_other_process() -> None:
+    assert list(LocalExecutor(2).imap(process_of, [0])) == [os.getpid()]
+    assert os.getpid() not in LocalExecutor(2).imap(process_of, [0, 1])
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -102,7 +111,7 @@ class TwoPartsError(Exception):
 
 def test_an_error_that_cannot_be_pickled_is_raised_in_the_caller() -> None:
     with pytest.raises(RuntimeError, match="TwoPartsError: wrong at 0"):
-        list(LocalExecutor(2).imap(partial(failing, two_parts=True), [0]))
+        list(LocalExecutor(2).imap(partial(failing, two_parts=True), [0, 1]))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -126,7 +135,7 @@ def test_a_script_that_cannot_be_imported_gets_advice(tmp_path: Path) -> None:
         "import threading\n"
         "from fairseq_ssl.io.executors import LocalExecutor\n"
         "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
-        "list(LocalExecutor(2).imap(abs, [1]))\n"
+        "list(LocalExecutor(2).imap(abs, [1, 2]))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +12,12 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import RayExecutor
+from tests.ray_clusters import cluster
 from tests.unit.inference import random_models
 from tests.unit.io.test_local_executor import failing, initialize, initialized
 
 ray = pytest.importorskip("ray")
-
-
-HEALTH_CHECKS = {
-    "health_check_initial_delay_ms": 500,
-    "health_check_period_ms": 200,
-    "health_check_failure_threshold": 5,
-}
-"""Settings with which Ray notices a killed node after one second. Its default is 15 seconds."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Start a node with one CPU, to which tests add nodes that they kill."""
-    from ray.cluster_utils import Cluster
-
-    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": HEALTH_CHECKS}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    ray.init(cluster.address, log_to_driver=False)
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
+__all__ = ["cluster"]
 
 
 def slow(item: tuple[Path, int]) -> tuple[int, bytes]:
@@ -86,7 +66,7 @@ def test_noise_equals_that_of_a_local_run(
     Path("clean").write_text("".join(f"w{n} a b c\n" for n in range(60_000)))
     base = ["noise", "clean", "--method", "direct"]
     assert main([*base, "-o", "local", "--jobs", "1"]) == 0
-    assert main([*base, "-o", "ray", "--engine", "ray"]) == 0
+    assert main([*base, "-o", "ray", "--executor", "ray"]) == 0
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 
@@ -101,7 +81,7 @@ def test_back_translation_equals_that_of_a_local_run(
     Path("mono").write_text("a b c\nd e\n\nf\n" * 100)
     base = ["back-translate", "mono", "--model", "t.pt", "--data-dir", "data"]
     assert main([*base, "-o", "local", "--engine", "ctranslate2", "--jobs", "1"]) == 0
-    assert main([*base, "-o", "ray", "--engine", "ctranslate2,ray"]) == 0
+    assert main([*base, "-o", "ray", "--engine", "ctranslate2", "--executor", "ray"]) == 0
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 

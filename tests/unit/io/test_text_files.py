@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io import text_files
-from fairseq_ssl.io.blocks import byte_blocks, pair_blocks, read_parallel, row_blocks, share_read
+from fairseq_ssl.io.blocks import Span, file_blocks, read_parallel, span_blocks
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     is_converted,
@@ -63,7 +63,7 @@ def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
     first, second = (path.read_bytes() for path in paths)
     assert first == second
     assert first[4:8] == bytes(4)  # time in the gzip header
-    assert compress_chunk(b"a line\n", True)[4:8] == bytes(4)
+    assert compress_chunk(b"a line\n", ".gz")[4:8] == bytes(4)
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -84,7 +84,7 @@ def test_the_damaged_one_of_two_files_is_reported(
         path.write_bytes(content)
     path = paths[damaged]
     path.write_bytes(DAMAGES[damage](content))
-    for read in (read_lines(path), read_parallel(paths), pair_blocks(*paths)):
+    for read in (read_lines(path), read_parallel(paths), file_blocks(*paths)):
         with pytest.raises(DataError, match=f"{path.name} cannot be read"):
             list(read)
 
@@ -199,14 +199,12 @@ def test_lines_blocks_and_notice(
     assert caplog.messages == ([f"{path}: removed {notice}"] if notice else [])
     with open_text(path) as file:
         assert is_converted(file) == bool(notice)
-        blocks = list(byte_blocks(file, size=100))
-    assert b"".join(block.data for block in blocks) == "\n".join(expected).encode()
-    with open_text(path) as file:
-        file.seek(blocks[3].start)
-        assert next(byte_blocks(file, blocks[3].start, size=100)) == blocks[3]
-    with open_text(path) as left, open_text(path) as right:
-        rows = list(row_blocks((left, right), ("l", "r"), size=100))
-        assert share_read(left) == 1
+    blocks = list(file_blocks(path, size=100))
+    assert b"".join(block.data[0] for block in blocks) == "\n".join(expected).encode()
+    rest = Span((path,), 0, blocks[3].starts, None, blocks[3].first)
+    assert next(span_blocks(rest, 100)).data == blocks[3].data
+    rows = list(file_blocks(path, path, size=100))
+    assert rows[-1].fraction == 1
     assert [line for row in rows for line in row.lines(1)] == expected
 
 

@@ -12,6 +12,7 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
+from fairseq_ssl.io.parts import PartFolder
 from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
 from fairseq_ssl.text.specs import RENAMED
 
@@ -123,11 +124,10 @@ def test_old_names_are_named_with_their_new_names(old: str, new: str) -> None:
         add_noise(LINES, method)
 
 
-@pytest.mark.parametrize("options", [{"shard": (0, 3)}, {"shard": (4, 3)}, {"seed": -1}])
-def test_wrong_shards_and_seeds_leave_no_file(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_wrong_seed_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("a b\n")
-    with pytest.raises(UsageError, match=r"shard|seed"):
-        noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", **options)
+    with pytest.raises(UsageError, match="seed"):
+        noise_file(tmp_path / "clean", tmp_path / "noisy", "direct", seed=-1)
     assert not list(tmp_path.glob("noisy*"))
 
 
@@ -173,18 +173,17 @@ def test_bad_lines_are_numbered_in_the_file(
     with pytest.raises(DataError, match="Line 21 is blank"):
         add_noise(lines, "characters")
     (tmp_path / "clean").write_text("".join(f"{line}\n" for line in lines))
-    for shard in ((1, 1), (2, 2)):
+    for output in (tmp_path / "noisy", PartFolder(tmp_path / "noisy", (2, 2), 16)):
         with pytest.raises(DataError, match="clean:21 is blank"):
-            noise_file(tmp_path / "clean", tmp_path / "noisy", "characters", shard=shard)
+            noise_file(tmp_path / "clean", output, "characters")
 
 
-def test_a_shard_can_be_empty(tmp_path: Path) -> None:
-    (tmp_path / "clean").write_text("a b\n")
-    texts = []
-    for index in (1, 2, 3):
-        summary = noise_file(
-            tmp_path / "clean", tmp_path / "noisy", "characters:rate=0", shard=(index, 3)
-        )
-        assert summary is not None
-        texts.append(summary.outputs[0].read_text())
-    assert sorted(texts) == ["", "", "a b\n"]
+def test_files_of_a_text_have_different_noise(tmp_path: Path) -> None:
+    (tmp_path / "clean").mkdir()
+    for name in "ab":
+        (tmp_path / "clean" / name).write_text("a b c d e f\n" * 9)
+    assert noise_file(tmp_path / "clean", tmp_path / "noisy", "shuffle")
+    assert noise_file(tmp_path / "clean", f"{tmp_path}/parts/", "shuffle")
+    one, two = ((tmp_path / "parts" / f"part-0000{n}").read_text() for n in (0, 1))
+    assert one != two
+    assert (tmp_path / "noisy").read_text() == one + two

@@ -1,0 +1,177 @@
+"""Commands on lines write the same bytes with each executor, to files and to folders of parts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fairseq_ssl
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.inference import back_translation
+from fairseq_ssl.inference.back_translation import DECODERS, FairseqDecoder, back_translate_file
+from fairseq_ssl.inference.correction import correct_file
+from fairseq_ssl.inference.nbest_scores import score_nbest_file
+from fairseq_ssl.inference.translation import DecodingConfig
+from fairseq_ssl.io.executors import RayExecutor
+from tests.cli.rewriting import set_block
+from tests.plugin.classification import data_folder
+from tests.unit.inference import random_models
+from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
+
+LINES = 900
+"""Number of lines of the texts, which are several blocks."""
+PART_SIZE = ("--part-size", "2K")
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(back_translation.BLOCK_KIB, "cpu", 1)
+    for function in (correct_file, score_nbest_file):
+        set_block(monkeypatch, function, 1)
+
+
+def source_text(folder: Path) -> str:
+    """Write random lines in the words of the random models."""
+    words = SOURCE_WORDS
+    rows = [[words[(line + k * k) % 7] for k in range(line % 9 + 1)] for line in range(LINES)]
+    (folder / "text").write_text("".join(f"{' '.join(row)}\n" for row in rows))
+    return str(folder / "text")
+
+
+def back_translate(folder: Path) -> list[str]:
+    data = random_models.data_folder(folder / "data")
+    model = random_models.translation(folder / "t.pt", data, 1)
+    search = ("--sampling", "--max-len-b", "9", "--device", "cpu")
+    words = ("--model", str(model), "--data-dir", str(data), *search)
+    return ["back-translate", source_text(folder), *words]
+
+
+def correct(folder: Path) -> list[str]:
+    data = random_models.data_folder(folder / "data")
+    model = random_models.encoding(
+        folder / "e.pt", data, "edit_tagger", *random_models.SIZES, *random_models.HEADS
+    )
+    words = ("--model", str(model), "--data-dir", str(data), "--tokenizer", "none")
+    return ["correct", source_text(folder), *words, "--device", "cpu"]
+
+
+def rerank_features(folder: Path) -> list[str]:
+    """Return the command for a list with three candidates a sentence, which parts divide."""
+    data = random_models.data_folder(folder / "data")
+    model = random_models.translation(folder / "t.pt", data, 1)
+    with (folder / "list").open("w") as file:
+        for line in range(3 * LINES):
+            words = [TARGET_WORDS[(line * line + k) % 6] for k in range(line % 8 + 1)]
+            file.write(f"{line // 3} ||| {' '.join(words)} ||| l2r= -1 ||| 0\n")
+    words = ["--translation", str(model), "--source", source_text(folder), "--device", "cpu"]
+    return ["rerank", "features", str(folder / "list"), *words, "--data-dir", str(data)]
+
+
+COMMANDS: dict[str, Callable[[Path], list[str]]] = {
+    "back-translate": back_translate,
+    "correct": correct,
+    "rerank features": rerank_features,
+}
+"""Functions that write the inputs of a command to a folder. They return the command without output
+options."""
+
+
+def written(words: list[str], output: Path, *options: str) -> bytes:
+    """Run a command in this process. Return its output, the concatenated parts of a folder."""
+    is_folder = str(output).endswith(".parts")
+    assert main([*words, "-o", f"{output}{'/' * is_folder}", *options]) == 0
+    return joined(output) if is_folder else output.read_bytes()
+
+
+def joined(folder: Path) -> bytes:
+    """Return the concatenated parts of a complete folder."""
+    assert (folder / "manifest.json").exists()
+    parts = sorted(folder.glob("part-*"))
+    assert len(parts) > 3
+    return b"".join(part.read_bytes() for part in parts)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_parts_and_shards_equal_a_file(name: str, tmp_path: Path) -> None:
+    words = [*COMMANDS[name](tmp_path), "--jobs", "1"]
+    whole = written(words, tmp_path / "whole")
+    assert whole.count(b"\n") >= LINES
+    assert written(words, tmp_path / "one.parts", *PART_SIZE) == whole
+    for shard in ("3/3", "1/3", "2/3"):
+        output = f"{tmp_path / 'three.parts'}/"
+        assert main([*words, "-o", output, *PART_SIZE, "--shard", shard]) == 0
+    assert joined(tmp_path / "three.parts") == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_processes_equal_one(name: str, tmp_path: Path) -> None:
+    words = COMMANDS[name](tmp_path)
+    whole = written(words, tmp_path / "whole", "--jobs", "1")
+    assert written(words, tmp_path / "two", "--jobs", "2") == whole
+    assert written(words, tmp_path / "two.parts", "--jobs", "2", *PART_SIZE) == whole
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A Ray cluster of two CPUs."""
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ray_equals_one_process(name: str, cluster: None, tmp_path: Path) -> None:
+    words = COMMANDS[name](tmp_path)
+    whole = written(words, tmp_path / "whole", "--jobs", "1")
+    ray = ("--executor", "ray")
+    assert written(words, tmp_path / "ray", *ray) == whole
+    assert written(words, tmp_path / "ray.parts", *ray, *PART_SIZE) == whole
+
+
+@pytest.mark.slow
+def test_labels_of_ray_equal_one_process(cluster: None, tmp_path: Path) -> None:
+    data = data_folder(tmp_path)
+    model = random_models.classifier(tmp_path / "expert.pt", data)
+    words = ["classify", "label", "--model", str(model), "--data-dir", str(data)]
+    words += ["--device", "cpu", "--part-size", "7"]
+    assert main([*words, "--jobs", "1", "-o", str(tmp_path / "one")]) == 0
+    assert main([*words, "--executor", "ray", "-o", str(tmp_path / "ray")]) == 0
+    assert joined(tmp_path / "one/unlabeled.npy") == joined(tmp_path / "ray/unlabeled.npy")
+
+
+class CountedDecoder(FairseqDecoder):
+    """Decoder that appends the id of its process to a file when it is loaded."""
+
+    log = Path()
+
+    def __init__(self, *words: Any) -> None:
+        with self.log.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        super().__init__(*words)
+
+
+def count_loads(log: Path) -> None:
+    """Register the plug-in, and log when this process loads a model."""
+    fairseq_ssl.register()
+    CountedDecoder.log = log
+    DECODERS["fairseq"] = CountedDecoder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["out", "out/"])
+def test_a_process_of_ray_loads_a_model_once(output: str, cluster: None, tmp_path: Path) -> None:
+    back_translate(tmp_path)
+    config = DecodingConfig((tmp_path / "t.pt",), tmp_path / "data", max_len_b=9)
+    executor = RayExecutor(initializer=partial(count_loads, tmp_path / "log"))
+    target = f"{tmp_path}/{output}"
+    back_translate_file(tmp_path / "text", target, config, engine="fairseq", executor=executor)
+    processes = (tmp_path / "log").read_text().split()
+    assert len(processes) == len(set(processes)) <= 2
