@@ -341,11 +341,11 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
         if args.shard != (1, 1):
             raise UsageError("--shard needs --output.")
         return sys.stdout.buffer
-    return output_of(args, path)
+    return output_of(args, path, name)
 
 
-def output_of(args: argparse.Namespace, path: str) -> str | Path | PartFolder:
-    """Return the output at a path: a file or, with the options of the parts, a folder."""
+def output_of(args: argparse.Namespace, path: str, name: str = "output") -> str | Path | PartFolder:
+    """Return an output of the option `name`: a file or, with the options of parts, a folder."""
     if is_folder(path):
         return PartFolder(path, args.shard, args.part_size)
     for option in ("shard", "part_size"):

@@ -400,8 +400,9 @@ class _KeepJob(TextJob):
             raise unequal_lines(self.scores, len(self.is_kept), self.corpus.names[0])
         return select_rows(result.keys, np.flatnonzero(is_kept))
 
-    def _check_end(self) -> None:
-        super()._check_end()
+    def check_end(self) -> None:
+        """Raise DataError if there are more scores than pairs."""
+        super().check_end()
         if self.totals["lines"] < self.selection.pairs:
             raise unequal_lines(self.corpus.names[0], self.totals["lines"], self.scores)
 
