@@ -50,7 +50,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CONFIG = DecodingConfig(("model.pt",), seed=3, max_source_tokens=4)
-TRANSLATOR = BlockTranslator("fake", CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
+TRANSLATOR = BlockTranslator("fake", CONFIG, (OUTPUT, SOURCE_OUTPUT), ("", ""))
 
 
 def test_outputs_match_the_input_order() -> None:

@@ -452,12 +452,10 @@ def test_fingerprints_and_digests(folder: Path) -> None:
 def test_an_output_that_is_an_input(source: str, folder: Path) -> None:
     output = folder / "a.en"
     write_files(output if source == "a.en/part" else folder, **{"b.en": b""})
-    for check in (
-        lambda: check_beside(output, [folder / source]),
-        lambda: check_distinct([folder / source], [output]),
-    ):
-        with pytest.raises(UsageError, match=r"Choose another output|is an input"):
-            check()
+    with pytest.raises(UsageError, match=r"Choose another output"):
+        check_beside(output, [folder / source])
+    with pytest.raises(UsageError, match=r"is an input|Choose another output"):
+        check_distinct([folder / source], [output])
     check_beside(folder / "a.de", [folder / "*.en"])
     check_beside(folder / "deep" / "a.en", [folder / "*.en"])
 
