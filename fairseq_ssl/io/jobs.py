@@ -277,6 +277,8 @@ class TextInput:
                 "`shard` needs an input file that is not compressed and not a pipe. Decompress the "
                 "file, or do not use shards."
             )
+        if self.path.is_dir() or is_glob(self.path):
+            raise UsageError(f"{self.path} has several files. `shard` needs one file.")
         if self.path.is_file() and not self.is_seekable:
             raise UsageError(
                 f"{self.path} has a byte-order mark or Windows line ends. `shard` needs UTF-8 text "

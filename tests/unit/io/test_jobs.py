@@ -259,7 +259,8 @@ def test_shards_of_converted_text_are_rejected(source: Path) -> None:
     assert TextInput(source).shard_path(Path("a.gz")) == Path("a.gz")
     os.mkfifo(source.with_name("pipe"))
     source.with_name("windows").write_bytes(b"a\r\nb\r\n")
-    for path in (None, *map(source.with_name, ("text.gz", "pipe", "windows"))):
+    wrong = (*map(source.with_name, ("text.gz", "text.zst", "pipe", "windows", "*")), source.parent)
+    for path in (None, *wrong):
         with pytest.raises(UsageError, match="`shard`"):
             TextInput(path, (1, 2))
 
