@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path, PosixPath
@@ -85,7 +85,7 @@ class RemotePath(PosixPath):
         """Return False."""
         return False
 
-    def open(  # type: ignore[override]
+    def open(
         self,
         mode: str = "r",
         buffering: int = -1,
@@ -129,9 +129,9 @@ class RemotePath(PosixPath):
         except FileNotFoundError:
             return 0
 
-    def iterdir(self) -> Iterator[RemotePath]:
+    def iterdir(self) -> Generator[RemotePath, None, None]:
         """Yield the files and the folders in a folder."""
-        return (self / name for name in self.list_entries())
+        yield from (self / name for name in self.list_entries())
 
     def list_entries(self) -> dict[str, os.stat_result]:
         """Return the status of the files and folders in a folder by name, with one request."""

@@ -592,7 +592,8 @@ class _ZstdReader(_ForwardReader):
 
     def _rewind(self) -> None:
         self._ready, self._position = memoryview(b""), 0
-        self._input, self._frame = b"", None
+        self._input = b""
+        self._frame: Any = None  # decompresses the current frame
 
     def seekable(self) -> bool:
         """Return True if the compressed file is seekable."""

@@ -98,7 +98,7 @@ def test_wrong_addresses(
 def test_a_store_without_credentials_or_route(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import fsspec
+    fsspec = pytest.importorskip("fsspec")
 
     fsspec.get_filesystem_class("s3").clear_instance_cache()
     with monkeypatch.context() as patch:

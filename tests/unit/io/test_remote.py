@@ -129,7 +129,7 @@ def test_upload(
 def test_an_incomplete_upload_is_reported(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import fsspec
+    fsspec = pytest.importorskip("fsspec")
 
     local = tmp_path / "part.tmp"
     local.write_bytes(b"content")
@@ -151,7 +151,7 @@ def test_files_open_for_reading_only(store: Path) -> None:
 def test_errors_of_a_store_are_those_of_a_file_system(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import fsspec
+    fsspec = pytest.importorskip("fsspec")
 
     class StoreError(Exception):
         """A package's own type."""

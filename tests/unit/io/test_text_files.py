@@ -72,7 +72,7 @@ def test_compressed_files_are_reproducible(suffix: str, tmp_path: Path) -> None:
     write_parallel(paths, [("a line", "a line")])
     first, second = (path.read_bytes() for path in paths)
     assert first == second
-    assert first[4:8] == bytes(4)  # time in the gzip header
+    assert suffix != ".gz" or first[4:8] == bytes(4)  # time in the header
     assert compress_chunk(b"a line\n", ".gz")[4:8] == bytes(4)
 
 
@@ -405,12 +405,10 @@ def test_fingerprints_and_digests(folder: Path) -> None:
 def test_an_output_that_is_an_input(source: str, folder: Path) -> None:
     output = folder / "a.en"
     write_files(output if source == "a.en/part" else folder, **{"b.en": b""})
-    for check in (
-        lambda: check_beside(output, [folder / source]),
-        lambda: check_distinct([folder / source], [output]),
-    ):
-        with pytest.raises(UsageError, match=r"Choose another output|is an input"):
-            check()
+    with pytest.raises(UsageError, match=r"Choose another output"):
+        check_beside(output, [folder / source])
+    with pytest.raises(UsageError, match=r"is an input|Choose another output"):
+        check_distinct([folder / source], [output])
     check_beside(folder / "a.de", [folder / "*.en"])
     check_beside(folder / "deep" / "a.en", [folder / "*.en"])
 
