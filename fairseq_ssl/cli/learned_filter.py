@@ -13,7 +13,7 @@ from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
 from fairseq_ssl.io.parts import MANIFEST
-from fairseq_ssl.io.text_files import as_path
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_jobs import is_folder
 from fairseq_ssl.options import add_options, number, passed
 

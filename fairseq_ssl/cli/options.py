@@ -24,9 +24,10 @@ from fairseq_ssl.io.executors import (
 )
 from fairseq_ssl.io.jobs import check_beside, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
+from fairseq_ssl.io.parts import PartFolder
 from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
-from fairseq_ssl.io.text_jobs import LineSummary, Output, PartFolder, is_folder
+from fairseq_ssl.io.text_jobs import LineSummary, Output, is_folder
 from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
@@ -344,7 +345,7 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
     return output_of(args, path, name)
 
 
-def output_of(args: argparse.Namespace, path: str, name: str = "output") -> str | Path | PartFolder:
+def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Output:
     """Return an output of the option `name`: a file or, with the options of parts, a folder."""
     if is_folder(path):
         return PartFolder(path, args.shard, args.part_size)

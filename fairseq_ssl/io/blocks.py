@@ -234,7 +234,8 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     path = span.paths[0]
     assert path is not None
     if len(span.paths) == 1:
-        starts = [(bound,) for bound in range(0, max(path.stat().st_size, 1), part)]
+        bounds = range(0, max(path.stat().st_size, 1), part)
+        starts: list[tuple[int, ...]] = [(bound,) for bound in bounds]
         numbers: list[int | None] = [0, *(None for _ in starts[1:])]
     else:
         starts, numbers = _line_starts(span, part)
@@ -261,7 +262,8 @@ def _line_starts(span: Span, part: int) -> tuple[list[tuple[int, ...]], list[int
 
 def _offsets(path: str | Path, lines: Sequence[int]) -> list[int]:
     """Return the offset of each line of a file. `lines` are sorted indices from 0."""
-    offsets, before = [], 0
+    offsets: list[int] = []
+    before = 0
     for block in file_blocks(path, size=CHUNK):
         first = len(offsets)
         last = bisect_left(lines, before + block.count, first)

@@ -32,7 +32,8 @@ from fairseq_ssl.io.parts import (
     Record,
     stage_file,
 )
-from fairseq_ssl.io.text_files import as_path, path_list, read_json
+from fairseq_ssl.io.remote import as_path
+from fairseq_ssl.io.text_files import path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,

@@ -38,7 +38,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path(name).write_text("".join(f"{line}\n" for line in side))
 
 
-plan_ranges = filter_job.plan_ranges
+plan_ranges = key_files.plan_ranges
 
 
 def _many_ranges(paths: Sequence[Path]) -> list[range]:
