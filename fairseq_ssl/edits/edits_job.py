@@ -318,7 +318,8 @@ def label_file(
         overwrite: replace an existing output
         progress: called with the number of pairs done
     """
-    corpus, outputs = Corpus((Path(source), Path(target))), Outputs.of(output)
+    corpus = Corpus((optional_path(source), optional_path(target)))
+    outputs = Outputs.of(output)
     job = _LabelJob(corpus, outputs, executor, progress, Path(dictionary))
     if not job.run(overwrite):
         return None
