@@ -319,7 +319,8 @@ def label_file(
         overwrite: replace an existing output
         progress: called with the number of pairs done
     """
-    corpus, outputs = Corpus((as_path(source), as_path(target))), Outputs.of(output)
+    corpus = Corpus((optional_path(source), optional_path(target)))
+    outputs = Outputs.of(output)
     job = _LabelJob(corpus, outputs, executor, progress, as_path(dictionary))
     if not job.run(overwrite):
         return None

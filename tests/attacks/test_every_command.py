@@ -45,6 +45,7 @@ MODULES = {
     "checkpoints/pretrained": "tests/unit/checkpoints/test_untrusted_folder.py",
     "checkpoints/token_classifier": "tokenizers, tests/unit/checkpoints",
     "cli/console": "/dev/null",
+    "cli/options": "a device that is an output",
     "data/binarized": "test_readers and below",
     "data/teacher_labels": "test_readers",
     "edits/subwords": "tokenizers, tests/unit/edits/test_subwords.py",

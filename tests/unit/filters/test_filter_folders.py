@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.filters import FilterSummary, filter_files, filter_job
+from fairseq_ssl.filters import FilterSummary, filter_files, filter_job, key_files
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.parts import JOB, PartFolder
 from fairseq_ssl.io.text_jobs import Output
