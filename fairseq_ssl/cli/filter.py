@@ -50,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "is run again (default: stdout for monolingual text)",
     )
     _add_filters(parser)
-    options.add_execution(parser.add_argument_group("parallelism"))
+    size = (
+        "input of a part, decompressed; a compressed file is one part (default: 64M, or 16M with "
+    )
+    size += "duplicates:near)"
+    options.add_execution(parser.add_argument_group("parallelism"), part_size=size)
     options.add_overwrite(parser)
 
 
