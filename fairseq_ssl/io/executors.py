@@ -276,7 +276,9 @@ class RayExecutor:
         ray = import_optional("ray", "Running on a Ray cluster", "ray")
         try:
             if not ray.is_initialized():
-                ray.init(self.address, log_to_driver=False, configure_logging=False)
+                address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+                own = {"include_dashboard": False} if address == "local" else {}
+                ray.init(address, log_to_driver=False, configure_logging=False, **own)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"The Ray cluster at {self.address} cannot be reached: {error}"
