@@ -75,12 +75,12 @@ class Coverage:
     def of(cls, counts: Mapping[str, int]) -> Coverage:
         """Return a coverage from sums of `counts`."""
         coverage = cls()
+        for name in NUMBERS:
+            setattr(coverage, name, counts.get(name, 0))
         for name, count in counts.items():
             table, _, kind = name.partition(" ")
             if table in TABLES:
                 getattr(coverage, table)[kind] = count
-            elif name in NUMBERS:
-                setattr(coverage, name, count)
         return coverage
 
     @property

@@ -245,6 +245,8 @@ class _FilterJob(TextJob):
         super().__init__(corpus, outputs, executor, progress)
         memory = MEMORY if memory is None else memory
         self.chain = chain
+        if chain.duplicates is not None and chain.duplicates.near:
+            self.part_size = 2**24  # a line has several keys, which are in memory
         self.seen: BoundedHashSet | None = None
         if chain.duplicates is not None and outputs.folders is None:
             self.seen = BoundedHashSet(memory)
@@ -321,7 +323,7 @@ class _FilterJob(TextJob):
         paths = list(map(temporary_path, self.outputs.paths))
         with ExitStack() as stack:
             files = [
-                stack.enter_context(open_bytes(path, compressed=output.suffix == ".gz"))
+                stack.enter_context(open_bytes(path, output.suffix))
                 for path, output in zip(paths, self.outputs.paths, strict=True)
             ]
             blocks = read_blocks(files, Span(tuple(paths)))

@@ -15,8 +15,9 @@ from typing import IO, Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.outputs import is_device
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import (
-    COMPRESSED,
+    COMPRESSIONS,
     file_on_disk,
     is_converted,
     open_text,
@@ -143,7 +144,7 @@ def span_blocks(span: Span, size: int | None = None) -> Iterator[Block]:
 
 def file_blocks(*paths: str | Path, size: int | None = None) -> Iterator[Block]:
     """Yield the blocks of a file, or of parallel files."""
-    return span_blocks(Span(tuple(map(Path, paths))), size)
+    return span_blocks(Span(tuple(map(as_path, paths))), size)
 
 
 def memory_blocks(data: bytes, size: int | None = None) -> Iterator[Block]:
@@ -233,7 +234,8 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     path = span.paths[0]
     assert path is not None
     if len(span.paths) == 1:
-        starts = [(bound,) for bound in range(0, max(path.stat().st_size, 1), part)]
+        bounds = range(0, max(path.stat().st_size, 1), part)
+        starts: list[tuple[int, ...]] = [(bound,) for bound in bounds]
         numbers: list[int | None] = [0, *(None for _ in starts[1:])]
     else:
         starts, numbers = _line_starts(span, part)
@@ -260,7 +262,8 @@ def _line_starts(span: Span, part: int) -> tuple[list[tuple[int, ...]], list[int
 
 def _offsets(path: str | Path, lines: Sequence[int]) -> list[int]:
     """Return the offset of each line of a file. `lines` are sorted indices from 0."""
-    offsets, before = [], 0
+    offsets: list[int] = []
+    before = 0
     for block in file_blocks(path, size=CHUNK):
         first = len(offsets)
         last = bisect_left(lines, before + block.count, first)
@@ -294,7 +297,7 @@ def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataErro
 def m2_hint(*paths: str | Path) -> str:
     """Return a hint to convert the first M2 file among `paths`, or an empty string."""
     for path in paths:
-        if Path(path).is_file():  # a pipe cannot be read again
+        if as_path(path).is_file():  # a pipe cannot be read again
             with open_text(path) as file:
                 head = list(islice(file, 1000))
             if head and head[0].startswith(b"S ") and any(line.startswith(b"A ") for line in head):
@@ -313,9 +316,9 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
         shard: index of the shard to read, from 1, and number of shards. Compressed files and files
             with Windows line ends have one shard.
     """
-    span = Span((Path(path),))
+    span = Span((as_path(path),))
     if shard != (1, 1):
-        if not is_splittable(Path(path)):
+        if not is_splittable(as_path(path)):
             raise UsageError(f"{path} is compressed or converted, and cannot have shards.")
         parts = split_files(span, 1)
         first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))
@@ -329,7 +332,7 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
 
 def is_splittable(path: Path) -> bool:
     """Return True for a file that is not compressed, and whose text needs no conversion."""
-    if path.suffix in COMPRESSED or is_device(path):
+    if path.suffix in COMPRESSIONS or is_device(path):
         return False
     with open_text(path) as file:
         return not is_converted(file)

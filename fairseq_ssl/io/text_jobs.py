@@ -45,7 +45,8 @@ from fairseq_ssl.io.parts import (
     Tally,
     matches,
 )
-from fairseq_ssl.io.text_files import as_path, compress_chunk, is_remote, optional_path
+from fairseq_ssl.io.remote import URL, RemotePath, as_path
+from fairseq_ssl.io.text_files import compress_chunk, optional_path
 from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
@@ -70,13 +71,14 @@ class Outputs:
 
         A string that ends with ``/``, the URL of a store, and a `PartFolder` are folders of parts.
         """
-        if len(outputs) == 1 and hasattr(outputs[0], "write"):
-            return cls(stream=outputs[0])
+        if len(outputs) == 1 and not isinstance(stream := outputs[0], str | Path | PartFolder):
+            return cls(stream=file_or_stream(stream)[1])
         folders = [_part_folder(output) for output in outputs]
         if None in folders:
             if any(folders):
                 raise UsageError("Expected folders of parts for all outputs, or for none of them.")
-            paths = [file_or_stream(output)[0] for output in outputs]
+            files = (output for output in outputs if not isinstance(output, PartFolder))
+            paths = (file_or_stream(output)[0] for output in files)
             return cls(tuple(path for path in paths if path is not None))
         kinds = {(folder.shard, folder.part_size) for folder in folders if folder}
         if len(kinds) > 1:
@@ -92,12 +94,14 @@ class Outputs:
 def _part_folder(output: Output) -> PartFolder | None:
     if isinstance(output, PartFolder):
         return output
-    return PartFolder(output) if is_folder(output) else None
+    return PartFolder(output) if isinstance(output, str | Path) and is_folder(output) else None
 
 
-def is_folder(output: object) -> bool:
+def is_folder(output: str | Path) -> bool:
     """Return True for a path that ends with ``/``, and for the URL of a store."""
-    return isinstance(output, str) and (output.endswith("/") or is_remote(as_path(output)))
+    if isinstance(output, Path):
+        return isinstance(output, RemotePath)
+    return output.endswith("/") or URL.match(output) is not None
 
 
 @dataclass(frozen=True)

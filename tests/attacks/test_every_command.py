@@ -57,6 +57,7 @@ MODULES = {
     "inference/server": "requests, tests/cli/test_serve.py",
     "io/executors": "errors of worker processes",
     "io/fingerprints": "checksums",
+    "io/remote": "bytes for the readers, tests/unit/io/test_remote.py",
     "io/outputs": "journals and signatures next to an output, tests/unit/io",
     "io/text_files": "test_readers",
     "learned_filter/classifier": "test_readers",

@@ -14,13 +14,15 @@ import pytest
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference import back_translation
-from fairseq_ssl.inference.back_translation import DECODERS, FairseqDecoder, back_translate_file
+from fairseq_ssl.inference.back_translation import DECODERS, back_translate_file
 from fairseq_ssl.inference.correction import correct_file
+from fairseq_ssl.inference.decoders import FairseqDecoder
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import BLOCK_SIZE
 from fairseq_ssl.io.executors import RayExecutor
 from tests.cli.rewriting import set_block
+from tests.cli.test_learned_filter import FIT, write_texts
 from tests.plugin.classification import data_folder
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
@@ -118,10 +120,18 @@ def rerank_features(folder: Path) -> list[str]:
     return ["rerank", "features", str(folder / "list"), *words, "--data-dir", str(data)]
 
 
+def filtered(folder: Path) -> list[str]:
+    """Return a command that drops many duplicates, in the same part and in others."""
+    rows = [f"{line % 7} {line * line % 2999}\n" for line in range(200_000)]
+    (folder / "text").write_text("".join(rows))
+    return ["filter", str(folder / "text"), "--filter", "clean,duplicates"]
+
+
 COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "back-translate": back_translate,
     "correct": correct,
     "edits label": edits_label,
+    "filter": filtered,
     "noise": noise,
     "rerank features": rerank_features,
     "spelling correct": spelling_correct,
@@ -130,6 +140,10 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
 }
 """Functions that write the inputs of a command to a folder. They return the command without output
 options."""
+
+
+ROUNDS = {"filter": 3}
+"""Number of runs of each shard for commands with several stages."""
 
 
 def written(words: list[str], output: Path, *options: str) -> bytes:
@@ -153,7 +167,7 @@ def test_parts_and_shards_equal_a_file(name: str, tmp_path: Path) -> None:
     whole = written(words, tmp_path / "whole")
     assert whole.count(b"\n") >= LINES
     assert written(words, tmp_path / "one.parts", *PART_SIZE) == whole
-    for shard in ("3/3", "1/3", "2/3"):
+    for shard in ("3/3", "1/3", "2/3") * ROUNDS.get(name, 1):
         output = f"{tmp_path / 'three.parts'}/"
         assert main([*words, "-o", output, *PART_SIZE, "--shard", shard]) == 0
     assert joined(tmp_path / "three.parts") == whole
@@ -185,6 +199,28 @@ def test_ray_equals_one_process(name: str, cluster: None, tmp_path: Path) -> Non
     ray = ("--executor", "ray")
     assert written(words, tmp_path / "ray", *ray) == whole
     assert written(words, tmp_path / "ray.parts", *ray, *PART_SIZE) == whole
+
+
+@pytest.mark.slow
+def test_best_pairs_of_ray_equal_one_process(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    write_texts(60_000)
+    vectors = [str(tmp_path / f"{letter}.vec") for letter in "st"]
+    assert main([*FIT, "--vectors", *vectors, "--jobs", "1", "-o", "made"]) == 0
+    # A worker of Ray has another working directory.
+    inputs = [str(tmp_path / name) for name in ("made", "mono.s", "mono.t")]
+    words = ["learned-filter", "apply", *inputs, "--keep", "30", "-o"]
+    outputs = [[f"{tmp_path}/{name}" for name in names] for names in (("x", "y"), ("v", "w"))]
+    assert main([*words, *outputs[0], "--jobs", "1"]) == 0
+    ray = ("--executor", "ray")
+    assert main([*words, *outputs[1], *ray]) == 0
+    assert main([*words, f"{tmp_path}/X/", f"{tmp_path}/Y/", *ray, "--part-size", "100K"]) == 0
+    for file, other, folder in (("x", "v", "X"), ("y", "w", "Y")):
+        whole = Path(file).read_bytes()
+        assert Path(other).read_bytes() == joined(tmp_path / folder) == whole
 
 
 @pytest.mark.slow

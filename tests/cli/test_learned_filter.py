@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import blocks
-from fairseq_ssl.learned_filter import learned_filter_job
+from fairseq_ssl.io.parts import PartFolder
+from fairseq_ssl.learned_filter import keep_best, learned_filter_job
 from fairseq_ssl.learned_filter.pair_filter import PairFilter, score_block
 from tests.cli.rewriting import refused
 from tests.unit.inference import random_models
@@ -44,14 +46,11 @@ def write(name: str, made: list[tuple[str, str]]) -> None:
         Path(f"{name}.{letter}").write_text(text, encoding="utf-8")
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to a folder with parallel text, clean pairs, and pairs, every second one wrong."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(blocks, "BLOCK_SIZE", 2000)
+def write_texts(count: int) -> None:
+    """Write parallel text, clean pairs, vectors, and `count` pairs, every second one wrong."""
     write("bitext", pairs(900, 1))
     write("clean", pairs(120, 2))
-    good, bad = pairs(100, 3), pairs(100, 4, wrong=True)
+    good, bad = pairs(count // 2, 3), pairs(count // 2, 4, wrong=True)
     write("mono", [pair for both in zip(good, bad, strict=True) for pair in both])
     draw = np.random.default_rng(5)
     for letter in "st":
@@ -60,7 +59,80 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for n in range(WORDS)
         ]
         Path(f"{letter}.vec").write_text("\n".join([f"{WORDS} 30", *rows]) + "\n")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder with parallel text, clean pairs, and pairs, every second one wrong."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 2000)
+    write_texts(200)
     return tmp_path
+
+
+def joined(folder: str) -> bytes:
+    parts = sorted(Path(folder).glob("part-*"))
+    assert len(parts) == 3
+    return b"".join(part.read_bytes() for part in parts)
+
+
+@pytest.fixture
+def whole(here: Path) -> None:
+    """Keep pairs, some of them with the score of another pair, in files, for comparison."""
+    for letter in "st":
+        path = Path(f"mono.{letter}")
+        path.write_text(path.read_text() + path.read_text()[:900])
+    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
+    assert main([*APPLY, *BEST, "x", "y"]) == 0
+
+
+BEST = ("--keep", "33", "-o")
+PARTS = ("--part-size", "1K")
+"""It is rounded to blocks."""
+
+
+@pytest.mark.parametrize("options", [(), ("--scores", "scores")])
+def test_folders_of_parts_have_the_pairs_of_files(
+    options: tuple[str, ...], whole: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*APPLY, *PARTS, *options]
+    assert main([*words, *BEST, "X/", "Y/"]) == 0
+    assert joined("X") == Path("x").read_bytes()
+    assert joined("Y") == Path("y").read_bytes()
+    scores = options[1] if options else "X.scores"
+    assert joined(scores) == Path("x.scores").read_bytes()
+    content = json.loads(Path("X/manifest.json").read_text())
+    stored = json.loads(Path("x.json").read_text())
+    for name in ("pairs", "kept", "keep", "threshold", "scores_digest", "filter_is"):
+        assert content[name] == stored[name]
+    capsys.readouterr()
+    assert main([*words, *BEST, "X/", "Y/"]) == 0
+    assert "X is complete" in capsys.readouterr().err
+    assert main([*words, "--keep", "10", "-o", "V/", "W/", "--scores", scores]) == 0
+    told = capsys.readouterr().err
+    assert f"{scores} is complete" in told
+    assert "kept 24 of 244 pairs" in told
+    assert main([*words, "--keep", "20", "-o", "X/", "Y/", "--scores", scores, "--force"]) == 0
+    assert f"{scores} is complete" in capsys.readouterr().err
+
+
+def test_shards_run_stage_by_stage(whole: None) -> None:
+    for shard in ("2/3", "3/3", "1/3") * 3:
+        assert main([*APPLY, *PARTS, *BEST, "X/", "Y/", "--shard", shard]) == 0
+    assert joined("X") == Path("x").read_bytes()
+    assert joined("Y") == Path("y").read_bytes()
+    assert not Path("X/_job").exists()
+
+
+def test_scores_of_other_parts(whole: None) -> None:
+    assert main([*APPLY, *PARTS, *BEST, "X/", "Y/"]) == 0
+    sides, large = ("mono.s", "mono.t"), [PartFolder(name, part_size=2**20) for name in "VW"]
+    with pytest.raises(UsageError, match=r"X\.scores has 3 parts, but mono\.s has 1"):
+        keep_best(sides, "X.scores", (large[0], large[1]), 33)
+    for side in sides:
+        Path(side).write_text("".join(f"{line}\n" for line in _lines(Path(side))[:-1]))
+    with pytest.raises(DataError, match=r"Part 2 has \d+ pairs, but \d+ scores"):
+        keep_best(sides, "X.scores", ("Z/", "Q/"), 33)
 
 
 def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
