@@ -15,11 +15,15 @@ tokenize, subwords, rerank, report and others. The extras add:
 | plot        | figures                                                                       |
 | ray         | jobs on a Ray cluster                                                         |
 | rouge       | ROUGE                                                                         |
+| scale       | s3:// and other stores, .zst files, near-duplicates                           |
 | serve       | a server that corrects text                                                   |
 | wmt         | langid, filter files, learned filters, word vectors, subword-nmt, MeCab       |
 | all         | all of the above                                                              |
 | docs        | the site, by scripts/docs.sh, and examples/notebooks                          |
 | dev         | all, and what scripts/test.sh runs                                            |
+| scale-tests | scale, and what its tests need                                                |
+
+scripts/setup.sh installs dev without scale, and .ci/run adds scale-tests.
 
 The extra train has `fairseq-fixed`, fairseq's main branch with fixes for Python 3.11, which is
 imported as fairseq. pip builds it in an isolated environment with a torch of its own;

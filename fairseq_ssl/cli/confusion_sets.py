@@ -20,13 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         parser,
         "texts",
-        "tokenized text, .gz by suffix; words of two or more letters and without digits get a "
-        "confusion set",
+        "tokenized text, .gz or .zst by suffix; words of two or more letters and without digits "
+        "get a confusion set",
         "TEXT",
         nargs="+",
     )
     options.add_output(
-        parser, "confusion sets, one per line: word, tab, confusable words; .gz by suffix"
+        parser, "confusion sets, one per line: word, tab, confusable words; .gz or .zst by suffix"
     )
     parser.add_argument(
         "--aspell",

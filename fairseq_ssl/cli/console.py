@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
@@ -10,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairseq_ssl.errors import one_line
+from fairseq_ssl.errors import DataError, one_line
 from fairseq_ssl.io.jobs import Progress, counted
+from fairseq_ssl.io.remote import as_path
 
 STDOUT_NAME = "stdout"
 """File name in errors of writing to stdout."""
@@ -84,9 +86,17 @@ def _raw() -> StandardOutput | None:
     return raw if isinstance(raw, StandardOutput) else None
 
 
+def path_argument(word: str) -> Path:
+    """Return the path or URL of an option."""
+    try:
+        return as_path(word)
+    except DataError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def path_or_stream(word: str) -> Path | None:
     """Return a path, or None for ``-``, which is stdin or stdout."""
-    return None if word == "-" else Path(word)
+    return None if word == "-" else path_argument(word)
 
 
 Item = TypeVar("Item")

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_line_job(label, "labels, line by line")
     votes = steps.add("vote", "combine corrections: keep edits of at least N systems", _vote)
     options.add_files(votes, source="text in tokens separated by spaces")
-    what = "SOURCE as corrected by each system, line by line; .gz by suffix"
+    what = "SOURCE as corrected by each system, line by line; .gz or .zst by suffix"
     options.add_path(votes, "corrections", what, "CORRECTED", nargs="+")
     options.add_output_or_stdout(votes)
     what = "min number of systems with an edit (default: more than half)"

@@ -37,7 +37,7 @@ EXAMPLE_WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``filter`` to the parser."""
-    source = "text, one sentence per line; .gz by suffix; - for stdin (default: stdin)"
+    source = "text, one sentence per line; .gz or .zst by suffix; - for stdin (default: stdin)"
     options.add_path(parser, "source", source, "SOURCE", nargs="?")
     options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
     parser.add_argument(
@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         nargs="+",
         metavar="FILE",
-        help="kept lines, one file for each side; .gz by suffix; with / at the end, folders of "
-        "parts, written in parallel; an interrupted run resumes when the same command is run again "
-        "(default: stdout for monolingual text)",
+        help="kept lines, one file for each side; .gz or .zst by suffix; with / at the end, "
+        "folders of parts, written in parallel; an interrupted run resumes when the same command "
+        "is run again (default: stdout for monolingual text)",
     )
     _add_filters(parser)
     size = (

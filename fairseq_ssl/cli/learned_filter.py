@@ -13,7 +13,7 @@ from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
 from fairseq_ssl.io.parts import MANIFEST
-from fairseq_ssl.io.text_files import as_path
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_jobs import is_folder
 from fairseq_ssl.options import add_options, number, passed
 
@@ -79,8 +79,8 @@ def _add_apply(steps: Steps) -> None:
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="kept pairs in the order of the input; .gz by suffix; with / at the end, folders of "
-        "parts, written in parallel",
+        help="kept pairs in the order of the input; .gz or .zst by suffix; with / at the end, "
+        "folders of parts, written in parallel",
     )
     apply.add_argument(
         "--scores",

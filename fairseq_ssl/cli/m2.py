@@ -59,11 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         step,
         "reference",
-        "corrected text, line by line; several files are several annotators; .gz by suffix",
+        "corrected text, line by line; several files are several annotators; .gz or .zst by suffix",
         "REFERENCE",
         nargs="+",
     )
-    options.add_output_or_stdout(step, "M2 file; .gz by suffix")
+    options.add_output_or_stdout(step, "M2 file; .gz or .zst by suffix")
     add_pipeline(step, "use a blank pipeline: no types by ERRANT")
     options.add_line_jobs(step)
     step = steps.add("merge", "join the annotators of files with the same sentences", _merge)

@@ -353,7 +353,9 @@ def _top_parser() -> Parser:
         prog="fairseq-ssl",
         usage="fairseq-ssl [--debug] VERB [options]",
         description=f"Tools of the fairseq plug-in fairseq_ssl.\n\nverbs:\n{verbs}",
-        epilog="fairseq-ssl VERB --help lists the options of a verb.",
+        epilog="fairseq-ssl VERB --help lists the options of a verb.\n\n"
+        "A text is a file, a quoted glob such as 'news.*.gz', or a folder of parts, read as one\n"
+        "file. It is on this machine, or a URL such as s3://bucket/news.",
     )
     parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
     parser.add_argument(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fairseq_ssl
-from fairseq_ssl.cli.console import path_or_stream, print_lines, progress, watched
+from fairseq_ssl.cli.console import path_argument, path_or_stream, print_lines, progress, watched
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.io.executors import (
     Executor,
@@ -24,8 +24,10 @@ from fairseq_ssl.io.executors import (
 )
 from fairseq_ssl.io.jobs import check_beside, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
+from fairseq_ssl.io.parts import PartFolder
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
-from fairseq_ssl.io.text_jobs import LineSummary, Output, PartFolder, is_folder
+from fairseq_ssl.io.text_jobs import LineSummary, Output, is_folder
 from fairseq_ssl.options import integer as any_integer
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
@@ -67,16 +69,20 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
         type=path_or_stream,
         nargs="?",
         metavar=name.upper(),
-        help=f"{what}; .gz by suffix; - for stdin (default: stdin)",
+        help=f"{what}; .gz or .zst by suffix; - for stdin (default: stdin)",
     )
 
 
-def add_output(parser: Options, what: str = "output; .gz by suffix", metavar: str = "FILE") -> None:
+def add_output(
+    parser: Options, what: str = "output; .gz or .zst by suffix", metavar: str = "FILE"
+) -> None:
     """Add the required option --output."""
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar=metavar, help=what)
+    parser.add_argument(
+        "-o", "--output", type=path_argument, required=True, metavar=metavar, help=what
+    )
 
 
-def add_output_or_stdout(parser: Options, what: str = "output; .gz by suffix") -> None:
+def add_output_or_stdout(parser: Options, what: str = "output; .gz or .zst by suffix") -> None:
     """Add the option --output. Its value is None for stdout, the default."""
     parser.add_argument(
         "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: stdout)"
@@ -91,8 +97,8 @@ def add_job_output(parser: Options, what: str, name: str = "--output") -> None:
         name,
         type=_word_or_stream if name == "--output" else str,
         metavar="FILE",
-        help=f"{what}; .gz by suffix; with / at the end, a folder of parts, written in parallel; "
-        f"an interrupted run resumes when the same command is run again{usual}",
+        help=f"{what}; .gz or .zst by suffix; with / at the end, a folder of parts, written in "
+        f"parallel; an interrupted run resumes when the same command is run again{usual}",
     )
 
 
@@ -172,22 +178,22 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
 def add_files(parser: Options, **help: str) -> None:
     """Add required positional input files: names of arguments and their help texts."""
     for name, what in help.items():
-        add_path(parser, name, f"{what}; .gz by suffix", name.upper())
+        add_path(parser, name, f"{what}; .gz or .zst by suffix", name.upper())
 
 
 def add_path(
     parser: Options, name: str, what: str, metavar: str | tuple[str, str] = "FILE", **more: Any
 ) -> None:
     """Add an option or an argument that is a path, or several paths with `nargs`."""
-    parser.add_argument(name, type=Path, metavar=metavar, help=what, **more)
+    parser.add_argument(name, type=path_argument, metavar=metavar, help=what, **more)
 
 
 def split_name(word: str) -> tuple[str | None, Path]:
     """Split NAME=FILE. Without a name, or if `word` is an existing path, the name is None."""
     name, equals, path = word.partition("=")
-    if not (name and equals and path) or Path(word).exists():
-        return None, Path(word)
-    return name, Path(path)
+    if not (name and equals and path) or "://" in name or as_path(word).exists():
+        return None, as_path(word)
+    return name, as_path(path)
 
 
 def named_files(words: Iterable[str]) -> dict[str, list[Path]]:
@@ -235,7 +241,7 @@ def add_format(parser: Options) -> None:
 
 def add_references(parser: Options, required: bool = True) -> None:
     """Add the repeatable option --reference."""
-    what = "references, one sentence per line, .gz by suffix; repeat for more references"
+    what = "references, one sentence per line, .gz or .zst by suffix; repeat for more references"
     default: list[Path] | None = None if required else []
     add_path(parser, "--reference", what, action="append", required=required, default=default)
 
@@ -287,7 +293,7 @@ def add_execution(
     Args:
         parser: parser, or a group of its options
         usual: default of --jobs, in words
-        part_size: help text of --part-size (None: the command writes no folders of parts)
+        part_size: help text of --part-size; None for a job that writes no folders of parts
     """
     add_jobs(parser, usual)
     parser.add_argument(
@@ -339,7 +345,7 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
     return output_of(args, path, name)
 
 
-def output_of(args: argparse.Namespace, path: str, name: str = "output") -> str | Path | PartFolder:
+def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Output:
     """Return an output of the option `name`: a file or, with the options of parts, a folder."""
     if is_folder(path):
         return PartFolder(path, args.shard, args.part_size)
@@ -347,8 +353,10 @@ def output_of(args: argparse.Namespace, path: str, name: str = "output") -> str 
         if getattr(args, option) not in (None, (1, 1)):
             raise UsageError(
                 f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
-                f"{flag(name)} {path}/"
+                f"--output {path}/"
             )
+    if is_device(Path(path)):  # such as a process substitution of the shell
+        return Path(path).open("wb")
     return Path(path)
 
 

@@ -33,7 +33,7 @@ def add_post_ensemble(steps: Steps) -> None:
     options.add_path(
         step,
         "outputs",
-        "outputs of two or more systems, one sentence per line; .gz by suffix",
+        "outputs of two or more systems, one sentence per line; .gz or .zst by suffix",
         "OUTPUT",
         nargs="+",
     )
@@ -77,7 +77,11 @@ def add_vectors(steps: Steps) -> None:
         _vectors,
     )
     options.add_path(
-        step, "text", "tokenized text, one sentence per line; .gz by suffix", "TEXT", nargs="+"
+        step,
+        "text",
+        "tokenized text, one sentence per line; .gz or .zst by suffix",
+        "TEXT",
+        nargs="+",
     )
     options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
     add_options(step, VectorTraining)
@@ -136,8 +140,8 @@ def _add_merge(steps: Steps) -> None:
         nargs="+",
         metavar="NAME=LIST",
         help="n-best list in the format of Moses, or output of fairseq-generate --nbest N; NAME is "
-        "the name of its score, a natural logarithm divided by length ** lenpen; .gz by suffix; "
-        "--subwords and --moses apply to output of fairseq-generate",
+        "the name of its score, a natural logarithm divided by length ** lenpen; .gz or .zst by "
+        "suffix; --subwords and --moses apply to output of fairseq-generate",
     )
     merge.add_argument(
         "--right-to-left",

@@ -35,7 +35,7 @@ def add_features(steps: Steps) -> None:
     options.add_path(
         parser,
         "nbest_list",
-        "n-best list, output of rerank merge; .gz by suffix; - for stdin",
+        "n-best list, output of rerank merge; .gz or .zst by suffix; - for stdin",
         "LIST",
     )
     options.add_job_output(parser, "n-best list with the scores")

@@ -23,7 +23,7 @@ def add_nbest(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         parser,
         "nbest_list",
-        "n-best list, output of rerank merge, with all scores of all candidates; .gz by "
+        "n-best list, output of rerank merge, with all scores of all candidates; .gz or .zst by "
         "suffix; - for stdin",
         "LIST",
     )

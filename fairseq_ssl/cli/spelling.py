@@ -22,11 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         step,
         "texts",
-        "correct English text, tokenized; millions of words; .gz by suffix",
+        "correct English text, tokenized; millions of words; .gz or .zst by suffix",
         "TEXT",
         nargs="+",
     )
-    options.add_output(step, "the counts; .gz by suffix")
+    options.add_output(step, "the counts; .gz or .zst by suffix")
     options.add_replace(step)
     step = steps.add(
         "correct", "replace misspelled words and missing capitals of tokenized text", _correct

@@ -55,7 +55,7 @@ def _add_train(steps: Steps) -> None:
         train,
         "text",
         "training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, "
-        "5.2.1; .gz by suffix; - for stdin",
+        "5.2.1; .gz or .zst by suffix; - for stdin",
         "TEXT",
         nargs="+",
     )

@@ -74,7 +74,9 @@ class Coverage:
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> Coverage:
         """Return a coverage from sums of `counts`."""
-        coverage = cls(*(counts.get(name, 0) for name in NUMBERS))
+        coverage = cls()
+        for name in NUMBERS:
+            setattr(coverage, name, counts.get(name, 0))
         for name, count in counts.items():
             table, _, kind = name.partition(" ")
             if table in TABLES:

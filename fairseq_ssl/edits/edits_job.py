@@ -24,6 +24,7 @@ from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import exclusive, write_signature
 from fairseq_ssl.io.parts import BlockFunction, BlockResult
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import checked_pairs, convert_fields, optional_path
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.options import check, option
@@ -249,7 +250,7 @@ def build_dictionary_file(
         progress: called with the number of pairs done
     """
     config = config or EditDictionaryConfig()
-    source, target, output = Path(source), Path(target), Path(output)
+    source, target, output = as_path(source), as_path(target), as_path(output)
     label_dict = optional_path(label_dict)
     suffixes = None if config.transforms in (ENGLISH, "none") else Path(config.transforms)
     check_distinct([source, target, suffixes], [output, *([label_dict] if label_dict else [])])
@@ -318,8 +319,9 @@ def label_file(
         overwrite: replace an existing output
         progress: called with the number of pairs done
     """
-    corpus, outputs = Corpus((Path(source), Path(target))), Outputs.of(output)
-    job = _LabelJob(corpus, outputs, executor, progress, Path(dictionary))
+    corpus = Corpus((optional_path(source), optional_path(target)))
+    outputs = Outputs.of(output)
+    job = _LabelJob(corpus, outputs, executor, progress, as_path(dictionary))
     if not job.run(overwrite):
         return None
     return EditLabelSummary(job.signature(), outputs.paths, Coverage.of(job.totals))

@@ -17,6 +17,7 @@ from fairseq_ssl.edits.labels import KEEP, Label, parse_label
 from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import read_parallel
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.signature import Signature
 
@@ -210,7 +211,7 @@ def vote_files(
     """Return the results of `vote` for the lines of parallel files, and their signature.
 
     Args:
-        source: text file, gzip if the name ends with ``.gz``
+        source: text file, compressed by suffix
         corrections: corrected text file of each system
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
     """
@@ -218,7 +219,7 @@ def vote_files(
     needed = required_votes(len(paths), min_votes)
     rows = read_parallel([source, *paths])
     counts = {"systems": len(paths), "min_votes": needed}
-    files = {"source": str(Path(source)), "corrections": list(map(str, paths))}
+    files = {"source": str(as_path(source)), "corrections": list(map(str, paths))}
     lines = (vote(line, corrected, needed) for line, *corrected in rows)
     return lines, Signature("edits-vote", counts, files)
 

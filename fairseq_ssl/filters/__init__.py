@@ -1,6 +1,7 @@
 """Filters for parallel and monolingual text: length, language, duplicates, encoding.
 
-`filter_pairs` filters pairs or lines in memory, `filter_files` files of any size.
+`filter_pairs` filters pairs or lines in memory, `filter_files` files of any size, and `RowFilter`
+batches of rows in another engine.
 `describe_filters` lists the filters with their options. Subclass `Filter` to write your own.
 
 >>> from fairseq_ssl.filters import filter_pairs
@@ -11,7 +12,7 @@
 
 from fairseq_ssl.filters.block_filter import DropCount
 from fairseq_ssl.filters.chain import FilterSpec, describe_filters, parse_filters, read_filters
-from fairseq_ssl.filters.filter_job import FilterSummary, filter_files, filter_pairs
+from fairseq_ssl.filters.filter_job import FilterSummary, RowFilter, filter_files, filter_pairs
 from fairseq_ssl.filters.rules import Filter
 from fairseq_ssl.options import check, option
 
@@ -20,6 +21,7 @@ __all__ = [
     "Filter",
     "FilterSpec",
     "FilterSummary",
+    "RowFilter",
     "check",
     "describe_filters",
     "filter_files",

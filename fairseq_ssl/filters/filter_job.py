@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import UsageError
@@ -50,7 +51,7 @@ from fairseq_ssl.io.parts import (
     record_file,
     stage_file,
 )
-from fairseq_ssl.io.text_files import check_strings, open_bytes, path_list, read_json
+from fairseq_ssl.io.text_files import check_strings, line_list, open_bytes, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.signature import Signature
 
@@ -116,6 +117,43 @@ def _filter_batches(
             texts = [tuple(map(encode_line, rows[row])) for row in kept]
             kept = kept[seen.add_rows(chain.duplicates.keys(texts))]
         yield from (batch[row] for row in kept.tolist())
+
+
+class RowFilter:
+    """Picklable function that marks the rows of a batch that pass all filters.
+
+    `filter_files` keeps the same rows, whatever the batches.
+
+    >>> passes = RowFilter("clean:max=3,identical")
+    >>> passes(["a cat", "", "OK"], ["eine Katze", "leer", "OK"])
+    array([ True, False, False])
+    """
+
+    def __init__(self, filters: FilterRequest, sides: int = 2) -> None:
+        """Build the filters.
+
+        Args:
+            filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec`
+                and `Filter` objects, without ``duplicates``
+            sides: 2 for pairs, 1 for monolingual text
+        """
+        self._chain, self._sides = build_filters(filters, sides), sides
+        if self._chain.duplicates:
+            raise UsageError(
+                "The filter duplicates compares all rows of a corpus, not those of a batch. Remove "
+                "it, and drop duplicates with `filter_files` or with the engine."
+            )
+
+    def __call__(self, *columns: Iterable[str]) -> NDArray[np.bool_]:
+        """Return a mask of the rows, [rows]. Each side of the rows is a column."""
+        if len(columns) != self._sides:
+            raise UsageError(f"There are {len(columns)} columns. Expected {self._sides}.")
+        sides = [line_list(column, f"column {n}") for n, column in enumerate(columns, 1)]
+        if len(set(map(len, sides))) > 1:
+            raise UsageError("The columns have different lengths. Expected one row per line.")
+        mask = np.zeros(len(sides[0]), np.bool_)
+        mask[filter_rows(self._chain, list(zip(*sides, strict=True)))[0]] = True
+        return mask
 
 
 def _row(pair: object, number: int, sides: int = 0) -> tuple[str, ...]:
@@ -285,7 +323,7 @@ class _FilterJob(TextJob):
         paths = list(map(temporary_path, self.outputs.paths))
         with ExitStack() as stack:
             files = [
-                stack.enter_context(open_bytes(path, compressed=output.suffix == ".gz"))
+                stack.enter_context(open_bytes(path, output.suffix))
                 for path, output in zip(paths, self.outputs.paths, strict=True)
             ]
             blocks = read_blocks(files, Span(tuple(paths)))

@@ -80,7 +80,7 @@ def plan_ranges(paths: Sequence[Path], max_keys: int = MAX_KEYS) -> list[range]:
     """
     counts = np.zeros(BUCKETS, np.int64)
     for path in paths:
-        with open_bytes(path, compressed=False) as file:
+        with open_bytes(path, "") as file:
             counts += np.diff(_read_offsets(file, path, range(BUCKETS)))
     ranges, start, total = [], 0, 0
     for bucket, count in enumerate(counts.tolist()):
@@ -116,7 +116,7 @@ def pack_dropped(key_files: Sequence[Path], buckets: range) -> bytes:
 
 def read_rows(key_file: Path) -> NDArray[np.int64]:
     """Return the rows of a key file, ascending."""
-    with open_bytes(key_file, compressed=False) as file:
+    with open_bytes(key_file, "") as file:
         keys, count = _read_counts(file, key_file)
         found = [_read(file, key_file, "<u4", count, RECORDS + RECORD.itemsize * keys)]
         for start in range(0, keys, WRITTEN):
@@ -133,11 +133,11 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
         key_file: key file of the part
         dropped_files: results of `pack_dropped` for all ranges
     """
-    with open_bytes(key_file, compressed=False) as file:
+    with open_bytes(key_file, "") as file:
         keys, count = _read_counts(file, key_file)
         found = [_read(file, key_file, "<u4", count, RECORDS + RECORD.itemsize * keys)]
     for path in dropped_files:
-        with open_bytes(path, compressed=False) as file:
+        with open_bytes(path, "") as file:
             magic, parts = _read(file, path, "<u8", 2, 0).tolist()
             first = 8 * (3 + parts)
             [count] = _read(file, path, "<u8", 1, first - 8).tolist()
@@ -151,7 +151,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
 
 def _read_records(path: Path, buckets: range) -> NDArray[Any]:
     """Return the records of a range of buckets of a key file."""
-    with open_bytes(path, compressed=False) as file:
+    with open_bytes(path, "") as file:
         start, *_, end = _read_offsets(file, path, buckets).tolist()
         records = _read(file, path, RECORD, end - start, RECORDS + start * RECORD.itemsize)
     found = records["key"][:, 0] >> SHIFT

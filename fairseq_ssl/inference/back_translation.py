@@ -26,8 +26,9 @@ from fairseq_ssl.io.jobs import (
     fingerprints,
     silent_progress,
 )
+from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.io.text_files import join_lines, optional_path
-from fairseq_ssl.io.text_jobs import BlockResult, Output, Outputs, TextJob
+from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.signature import Signature, changed_options
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {

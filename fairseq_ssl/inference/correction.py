@@ -29,8 +29,9 @@ from fairseq_ssl.io.jobs import (
     fingerprints,
     silent_progress,
 )
+from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.io.text_files import convert_fields, line_list, optional_path
-from fairseq_ssl.io.text_jobs import BlockResult, Output, Outputs, TextJob
+from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.options import numbers, option, options_of
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.m2 import SPACY_MODEL

@@ -31,8 +31,9 @@ from fairseq_ssl.io.jobs import (
     fingerprints,
     silent_progress,
 )
+from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.io.text_files import open_text, optional_path, read_lines
-from fairseq_ssl.io.text_jobs import BlockResult, Output, Outputs, TextJob
+from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
 from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter

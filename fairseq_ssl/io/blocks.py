@@ -8,14 +8,18 @@ import stat
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.outputs import is_device
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import (
+    COMPRESSIONS,
     file_on_disk,
+    is_converted,
     open_text,
     read_line,
     read_lines,
@@ -140,7 +144,7 @@ def span_blocks(span: Span, size: int | None = None) -> Iterator[Block]:
 
 def file_blocks(*paths: str | Path, size: int | None = None) -> Iterator[Block]:
     """Yield the blocks of a file, or of parallel files."""
-    return span_blocks(Span(tuple(map(Path, paths))), size)
+    return span_blocks(Span(tuple(map(as_path, paths))), size)
 
 
 def memory_blocks(data: bytes, size: int | None = None) -> Iterator[Block]:
@@ -230,7 +234,8 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     path = span.paths[0]
     assert path is not None
     if len(span.paths) == 1:
-        starts = [(bound,) for bound in range(0, max(path.stat().st_size, 1), part)]
+        bounds = range(0, max(path.stat().st_size, 1), part)
+        starts: list[tuple[int, ...]] = [(bound,) for bound in bounds]
         numbers: list[int | None] = [0, *(None for _ in starts[1:])]
     else:
         starts, numbers = _line_starts(span, part)
@@ -257,7 +262,8 @@ def _line_starts(span: Span, part: int) -> tuple[list[tuple[int, ...]], list[int
 
 def _offsets(path: str | Path, lines: Sequence[int]) -> list[int]:
     """Return the offset of each line of a file. `lines` are sorted indices from 0."""
-    offsets, before = [], 0
+    offsets: list[int] = []
+    before = 0
     for block in file_blocks(path, size=CHUNK):
         first = len(offsets)
         last = bisect_left(lines, before + block.count, first)
@@ -291,9 +297,42 @@ def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataErro
 def m2_hint(*paths: str | Path) -> str:
     """Return a hint to convert the first M2 file among `paths`, or an empty string."""
     for path in paths:
-        if Path(path).is_file():  # a pipe cannot be read again
+        if as_path(path).is_file():  # a pipe cannot be read again
             with open_text(path) as file:
                 head = list(islice(file, 1000))
             if head and head[0].startswith(b"S ") and any(line.startswith(b"A ") for line in head):
                 return f" {path} is an M2 file. Convert it with: fairseq-ssl m2 to-text"
     return ""
+
+
+def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a text file as rows for an engine such as Ray Data.
+
+    A row has the line as `text`, the number of its `block`, and its index `line` in the block,
+    which are the arguments of `noise.LineNoise`.
+
+    Args:
+        path: text file
+        shard: index of the shard to read, from 1, and number of shards. Compressed files and files
+            with Windows line ends have one shard.
+    """
+    span = Span((as_path(path),))
+    if shard != (1, 1):
+        if not is_splittable(as_path(path)):
+            raise UsageError(f"{path} is compressed or converted, and cannot have shards.")
+        parts = split_files(span, 1)
+        first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))
+        if first == after:
+            return
+        span = replace(parts[first], end=parts[after - 1].end)
+    for block in span_blocks(span):
+        for line, text in enumerate(block.lines()):
+            yield {"text": text, "block": block.number, "line": line}
+
+
+def is_splittable(path: Path) -> bool:
+    """Return True for a file that is not compressed, and whose text needs no conversion."""
+    if path.suffix in COMPRESSIONS or is_device(path):
+        return False
+    with open_text(path) as file:
+        return not is_converted(file)

@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.io.blocks import Block, Span, span_blocks, split_files
+from fairseq_ssl.io.blocks import Block, Span, is_splittable, span_blocks, split_files
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.fingerprints import file_fingerprint
-from fairseq_ssl.io.outputs import is_device
-from fairseq_ssl.io.text_files import COMPRESSED, is_converted, open_text, text_files
+from fairseq_ssl.io.text_files import text_files
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,5 @@ class Corpus:
 
 
 def _split(part: int, size: int | None, span: Span) -> list[Span]:
-    is_splittable = all(path is not None and _is_seekable(path) for path in span.paths)
-    return split_files(span, part, size) if is_splittable else [span]
-
-
-def _is_seekable(path: Path) -> bool:
-    """Return True for a file that is not compressed, and whose text needs no conversion."""
-    if path.suffix in COMPRESSED or is_device(path):
-        return False
-    with open_text(path) as file:
-        return not is_converted(file)
+    is_split = all(path is not None and is_splittable(path) for path in span.paths)
+    return split_files(span, part, size) if is_split else [span]

@@ -14,10 +14,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fairseq_ssl._version import __version__
@@ -253,7 +255,10 @@ class RayExecutor:
         most = 2 * max(1, self._parallel_items(ray.cluster_resources()))
         try:
             yield from imap_in_order(
-                lambda item: task.remote(__version__, sent, item), ray.get, items, most
+                lambda item: task.remote(__version__, str(Path.cwd()), sent, item),
+                ray.get,
+                items,
+                most,
             )
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
@@ -279,12 +284,15 @@ class RayExecutor:
         return ray
 
 
-def _call_remote(version: str, sent: bytes, item: Any) -> Any:
+def _call_remote(version: str, folder: str, sent: bytes, item: Any) -> Any:
+    """Call a function in a worker, in the working folder of the caller if the machine has it."""
     if version != __version__:
         raise DataError(
             f"A machine of the Ray cluster has version {__version__} of fairseq_ssl. Expected "
             f"{version}. Install it on all machines."
         )
+    with suppress(OSError):
+        os.chdir(folder)
     work, initializer = _unpickled(sent)
     if initializer is not None:
         initializer()

@@ -9,17 +9,22 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import is_device
+from fairseq_ssl.io.remote import as_path, list_files
+from fairseq_ssl.io.text_files import text_files
 
 
 def file_fingerprint(path: str | Path) -> list[int]:
     """Return the size in bytes and the modification time in nanoseconds of a file.
 
-    For a folder, return the total size and the latest time of its files, without subfolders.
+    For a glob or a folder, return the total size and the latest time of its files. Subfolders are
+    skipped.
     """
-    path = Path(path)
+    path = as_path(path)
     try:
-        parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
-        stats = [part.stat() for part in parts]
+        if path.is_dir():
+            stats = list(list_files(path).values())
+        else:
+            stats = [file.stat() for file in text_files(path)]
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None
     except OSError as error:
@@ -29,14 +34,15 @@ def file_fingerprint(path: str | Path) -> list[int]:
 
 
 def content_digest(*paths: str | Path) -> str:
-    """Return a short digest of the contents of files and of the files in folders.
+    """Return a short digest of the contents of files, of globs and of the files in folders.
 
     It does not depend on paths and modification times. Subfolders are skipped. The digest of a pipe
     or a device is empty, since it can be read only once.
     """
     files: list[Path] = []
-    for path in map(Path, paths):
-        files += sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]
+    for path in map(as_path, paths):
+        names = sorted(list_files(path)) if path.is_dir() else None
+        files += text_files(path) if names is None else [path / name for name in names]
     if any(map(is_device, files)):
         return ""
     return _digest_of(*((file, *file_fingerprint(file)) for file in files))

@@ -23,7 +23,8 @@ from fairseq_ssl.io.outputs import (
     output_error,
     real_path,
 )
-from fairseq_ssl.io.text_files import optional_path
+from fairseq_ssl.io.remote import as_path
+from fairseq_ssl.io.text_files import is_glob, optional_path
 from fairseq_ssl.signature import Signature
 
 Chunks = Sequence[bytes]
@@ -158,9 +159,10 @@ def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
 def file_or_stream(output: str | Path | IO[bytes]) -> tuple[Path | None, IO[bytes] | None]:
     """Return the path and the binary stream of an output. One of them is None."""
     if isinstance(output, str | Path):
-        if not Path(output).name:
+        output = as_path(output)
+        if not output.name:
             raise UsageError(f"`output` is the folder {output}. Expected a new path in it.")
-        return Path(output), None
+        return output, None
     if not hasattr(output, "write"):
         raise TypeError(f"Expected a path or a binary stream for `output`, not {output!r}.")
     return None, output
@@ -180,7 +182,7 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
 
 def check_read_twice(path: str | Path) -> None:
     """Raise UsageError if an input that is opened more than once is a pipe or a device."""
-    if is_device(Path(path)):
+    if is_device(as_path(path)):
         raise UsageError(f"{path} is a device or a pipe. Expected a file, which is read twice.")
 
 
@@ -190,8 +192,12 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
     for source in resolve_paths(inputs):
-        if source == path:
+        if source == path or (is_glob(source) and path.match(str(source))):
             raise UsageError(f"{output} is an input. Choose another output.")
+        if source in path.parents or path in source.parents:
+            raise UsageError(
+                f"{output} is in the input {source}, or contains it. Choose another output."
+            )
         if source.parent == path.parent and source.name in names:
             raise UsageError(
                 f"{source.name} would be overwritten, since {output.name} needs a file of this "
@@ -202,7 +208,7 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
 def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
     """Raise UsageError if an output folder, which will be replaced, is or contains an input."""
     output = real_path(folder)
-    replaced = {Path(f"{output}{end}") for end in ("", ".tmp", ".tmp.old")}
+    replaced = {as_path(f"{output}{end}") for end in ("", ".tmp", ".tmp.old")}
     for path in resolve_paths(map(optional_path, inputs)):
         if not replaced.isdisjoint((path, *path.parents)):
             raise UsageError(f"{folder} would replace the input. Choose a different folder.")

@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from fairseq_ssl.errors import DataError, OutputError, UsageError, system_error
-from fairseq_ssl.io.text_files import COMPRESSED, compress_chunk, json_text, line_writer, parse_json
+from fairseq_ssl.io.remote import RemotePath, as_path
+from fairseq_ssl.io.text_files import (
+    COMPRESSIONS,
+    compress_chunk,
+    json_text,
+    line_writer,
+    parse_json,
+)
 
 if TYPE_CHECKING:
     from fairseq_ssl.signature import Signature
@@ -50,6 +57,8 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
         output: file or folder, whose parent is created; devices and pipes are not locked
         wait: wait for the other run instead of raising UsageError
     """
+    if isinstance(output, RemotePath):
+        raise OutputError(f"{output} is a URL. Expected a local path for this output.")
     path, thread = real_path(output), threading.get_ident()
     if is_device(output) or _held.get(path) == thread:
         yield
@@ -113,7 +122,8 @@ def write_errors(output: Path) -> Iterator[None]:
 def output_error(output: Path, error: OSError) -> OutputError:
     """Return the error of an output that cannot be written. Name the folder if its disk is full."""
     reason = error.strerror or str(error)
-    if isinstance(error.filename, str) and ".tmp" not in Path(error.filename).name:
+    shown = (str(output), None)
+    if error.filename not in shown and ".tmp" not in Path(str(error.filename)).name:
         reason = f"{reason}: {error.filename}"
     full = error.errno in FULL and not is_device(output)
     advice = f" The disk of {output.absolute().parent} is full." if full else ""
@@ -122,6 +132,8 @@ def output_error(output: Path, error: OSError) -> OutputError:
 
 def is_device(output: Path) -> bool:
     """Return True for devices, pipes and open files, such as /dev/null and /dev/fd/63."""
+    if isinstance(output, RemotePath):
+        return False
     kinds = (Path.is_char_device, Path.is_fifo, Path.is_block_device, Path.is_socket)
     with suppress(OSError):
         return output.absolute().parent in DEVICES or any(kind(output) for kind in kinds)
@@ -131,9 +143,10 @@ def is_device(output: Path) -> bool:
 def real_path(path: str | Path) -> Path:
     """Return an absolute path without links, so that the file that a link points to is replaced.
 
-    In contrast to `Path.resolve`, circular links do not raise an error here.
+    A URL does not change. In contrast to `Path.resolve`, circular links do not raise an error here.
     """
-    return Path(os.path.realpath(path))
+    path = as_path(path)
+    return path if isinstance(path, RemotePath) else Path(os.path.realpath(path))
 
 
 def _check_signature(output: Path) -> None:
@@ -198,9 +211,10 @@ def _busy(output: Path) -> UsageError:
 
 @contextmanager
 def atomic_lines(output: str | Path) -> Iterator[TextIO]:
-    """Yield an open text file that is renamed to `output` at the end, gzip for ``.gz``."""
-    compressed = ".gz" if Path(output).suffix == ".gz" else ""
-    with atomic_path(Path(output), compressed) as temporary, line_writer(temporary) as file:
+    """Yield an open text file that is renamed to `output` at the end, compressed by suffix."""
+    output = as_path(output)
+    suffix = output.suffix if output.suffix in COMPRESSIONS else ""
+    with atomic_path(output, suffix) as temporary, line_writer(temporary) as file:
         yield file
 
 
@@ -329,7 +343,7 @@ class ResumableFiles:
     def finish(self, signature: Signature) -> None:
         """Write the signature next to the first file, then rename the temporary files."""
         for path, file, size in zip(self.paths, self._files, self._sizes, strict=True):
-            if path.suffix in COMPRESSED and not size:  # compressed files are never empty
+            if not size:  # compressed files are never empty
                 file.write(compress_chunk(b"", path.suffix))
         if self.paths[0].exists():  # a journal, so that the signature does not fit older files
             self._save()

@@ -19,15 +19,12 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import Block, Span, span_blocks
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.outputs import AGAIN, difference, exclusive, write_errors
+from fairseq_ssl.io.remote import RemotePath, as_path, delete_folder, upload
 from fairseq_ssl.io.text_files import (
-    COMPRESSED,
-    as_path,
+    COMPRESSIONS,
     compress_chunk,
-    delete_folder,
-    is_remote,
     json_text,
     read_json,
-    upload,
 )
 from fairseq_ssl.signature import Signature
 
@@ -125,7 +122,7 @@ class PartFile:
 
     def close(self) -> None:
         """Complete a compressed file, which is never empty."""
-        if not self.bytes and self._suffix in COMPRESSED:
+        if not self.bytes and self._suffix in COMPRESSIONS:
             self._append(compress_chunk(b"", self._suffix))
 
     def _append(self, data: bytes) -> None:
@@ -148,7 +145,7 @@ def new_file(folder: Path, name: str) -> Iterator[IO[bytes]]:
     target = folder / name
     with ExitStack() as stack:
         stack.enter_context(write_errors(target))
-        if is_remote(folder):
+        if isinstance(folder, RemotePath):
             temporary = Path(stack.enter_context(TemporaryDirectory())) / target.name
         else:
             temporary = folder / JOB / f"{uuid.uuid4().hex}.tmp"
@@ -235,7 +232,7 @@ class PartWriter:
     def _name(self, folder: Path, index: int) -> str:
         if self.stage != "part":
             return stage_file(self.stage, index)
-        suffixes = folder.suffixes[-2:] if folder.suffix in COMPRESSED else folder.suffixes[-1:]
+        suffixes = folder.suffixes[-2:] if folder.suffix in COMPRESSIONS else folder.suffixes[-1:]
         return f"part-{index:05d}{''.join(suffixes)}"
 
 
@@ -288,7 +285,7 @@ class JobFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the shard, so that no other run on this file system can write it."""
-        if is_remote(self.first):  # runs of the same job write the same bytes
+        if isinstance(self.first, RemotePath):  # runs of the same job write the same bytes
             yield
             return
         name = "{}.{}-of-{}".format(self.first.name, *self.shard)
@@ -302,6 +299,8 @@ class JobFolder:
         """
         content = None
         for folder in self.folders:
+            if folder.is_file():
+                raise UsageError(f"{folder} is a file. Delete it, or choose another folder.")
             name = next((n for n in (MANIFEST, f"{JOB}/{PLAN}") if (folder / n).exists()), None)
             if name is None:
                 if folder.is_dir() and any(path.name != JOB for path in folder.iterdir()):

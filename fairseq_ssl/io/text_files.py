@@ -1,5 +1,6 @@
-"""Paths, reading and writing of plain or gzip text files, and parsing of untrusted JSON.
+"""Reading and writing of plain or compressed texts, and parsing of untrusted JSON.
 
+A text is a file, a glob, or a folder of parts, on this machine or in a store; see `text_files`.
 Byte-order marks and Windows line ends are removed from all text.
 """
 
@@ -11,17 +12,18 @@ import io
 import json
 import logging
 import re
-import shutil
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from numbers import Real
 from pathlib import Path
-from typing import IO, Any, TextIO, TypeVar, cast
+from typing import IO, Any, NamedTuple, TextIO, TypeVar, cast
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.remote import RemotePath, as_path, list_entries
 from fairseq_ssl.signature import plain_number
 
 OTHER_MARKS = {
@@ -37,6 +39,11 @@ MAX_DOCUMENT_BYTES = 2**28
 SURROGATE = re.compile("[\ud800-\udfff]")
 BUFFER = 2**16
 """Buffer size of the conversion in bytes."""
+MANIFEST = "manifest.json"
+"""Name of the file that lists the parts of a complete folder."""
+UNFINISHED = "_job"
+"""Name of the subfolder of a folder whose parts are being written."""
+WILDCARD = re.compile("[*?[]")
 
 Item = TypeVar("Item")
 log = logging.getLogger(__name__)
@@ -44,12 +51,12 @@ log = logging.getLogger(__name__)
 
 def optional_path(path: str | Path | None) -> Path | None:
     """Return a path as a `Path` object, or None."""
-    return None if path is None else Path(path)
+    return None if path is None else as_path(path)
 
 
 def path_list(paths: Iterable[str | Path]) -> list[Path]:
     """Return paths as `Path` objects. Raise TypeError for a single path."""
-    return list(map(Path, _several(paths)))
+    return list(map(as_path, _several(paths)))
 
 
 def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = ()) -> None:
@@ -159,8 +166,8 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
 
 
 def is_converted(file: Any) -> bool:
-    """Return True if `unix_text` returned a reader instead of the file itself."""
-    return isinstance(getattr(file, "raw", None), _Conversion)
+    """Return True if the bytes of a text are not those of one file."""
+    return isinstance(getattr(file, "raw", None), _ForwardReader)
 
 
 def file_on_disk(file: Any) -> Any:
@@ -170,7 +177,50 @@ def file_on_disk(file: Any) -> Any:
     return getattr(file, "fileobj", file)
 
 
-class _Conversion(io.RawIOBase):
+class _ForwardReader(io.RawIOBase):
+    """Reader of bytes that subclasses return block by block. It seeks forward only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ready = memoryview(b"")
+        """Bytes that have not been read."""
+        self._position = 0
+
+    def next_bytes(self, size: int) -> bytes:
+        """Return the next bytes, about `size`, and none only at the end of the text."""
+        raise NotImplementedError
+
+    def readable(self) -> bool:
+        """Return True, as `io.RawIOBase` requires."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True, because the reader can seek forward."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position in the text."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Skip the text before an offset."""
+        if whence != io.SEEK_SET or offset < self._position:
+            raise io.UnsupportedOperation("This text can seek forward only.")
+        while self._position < offset and self.read(min(BUFFER, offset - self._position)):
+            pass
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Read up to `len(buffer)` bytes, 0 only at the end of the text."""
+        if not self._ready:
+            self._ready = memoryview(self.next_bytes(len(buffer)))
+        data, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+class _Conversion(_ForwardReader):
     """Reader of the rest of a text with Unix line ends. Each block is converted when it is read.
 
     Args:
@@ -183,38 +233,11 @@ class _Conversion(io.RawIOBase):
         super().__init__()
         self.file: Any = file
         self._is_windows = is_windows
-        self._ready = self._convert(head)
-        """Converted bytes that have not been read."""
-        self._position = 0
+        self._ready = memoryview(self._convert(head))
 
-    def readable(self) -> bool:
-        """Return True, as `io.RawIOBase` requires."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True, because the reader can seek forward."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position in the converted text."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Skip the converted text before an offset."""
-        if whence != io.SEEK_SET or offset < self._position:
-            raise io.UnsupportedOperation("A converted text can seek forward only.")
-        while self._position < offset and self.read(min(BUFFER, offset - self._position)):
-            pass
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
-        if not self._ready:
-            self._ready = self._convert(self.file.read1(len(buffer)))
-        data, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+    def next_bytes(self, size: int) -> bytes:
+        """Return the next bytes of the file, converted."""
+        return self._convert(self.file.read1(size))
 
     def _convert(self, data: bytes) -> bytes:
         if not self._is_windows:
@@ -224,10 +247,42 @@ class _Conversion(io.RawIOBase):
         return data.replace(b"\r\n", b"\n")
 
 
+class _JoinedText(_ForwardReader):
+    """Reader of several files as one text. The last line of a file always ends."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__()
+        self._paths = iter(paths)
+        self._stack = ExitStack()
+        self._file: Any = io.BytesIO()
+        self._last = b"\n"
+
+    def next_bytes(self, size: int) -> bytes:
+        """Return bytes of the current file, or of the next one at its end."""
+        while not (data := self._file.read1(size)):
+            self._stack.close()
+            path = next(self._paths, None)
+            if path is None:
+                self._file = io.BytesIO()
+                return b""
+            self._file = unix_text(self._stack.enter_context(open_bytes(path)), str(path))
+            if self._last != b"\n":
+                self._last = b"\n"
+                return b"\n"
+        self._last = data[-1:]
+        return bytes(data)
+
+    def close(self) -> None:
+        """Close the current file."""
+        self._stack.close()
+        super().close()
+
+
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without newlines, gzip if the name ends with ``.gz``."""
-    with open_text(path) as file:
-        yield from decoded_lines(file, str(path))
+    """Yield the lines of a UTF-8 text without newlines; see `text_files`."""
+    for file_path in text_files(path):
+        with open_bytes(file_path) as file:
+            yield from decoded_lines(unix_text(file, str(file_path)), str(file_path))
 
 
 def utf8_error(place: str, data: bytes, start: int) -> DataError:
@@ -293,31 +348,89 @@ def write_parallel(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> int:
 
 @contextmanager
 def line_writer(path: Path) -> Iterator[TextIO]:
-    """Open a UTF-8 text file for writing, gzip if the name ends with ``.gz``.
-
-    Gzip files are reproducible: they have no file name and no time.
-    """
+    """Open a UTF-8 text file for writing, compressed by suffix; see `COMPRESSIONS`."""
     with ExitStack() as stack:
         file: IO[bytes] = stack.enter_context(path.open("wb"))
-        if path.suffix == ".gz":
-            packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
-            file = cast(IO[bytes], stack.enter_context(packed))
+        if path.suffix in COMPRESSIONS:
+            file = stack.enter_context(COMPRESSIONS[path.suffix].writer(file))
         yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
 
 
-COMPRESSED = (".gz",)
-
-
 def compress_chunk(data: bytes, suffix: str) -> bytes:
-    """Return the data, compressed for ``.gz``. Compressed chunks can be concatenated."""
-    return gzip.compress(data, compresslevel=6, mtime=0) if suffix == ".gz" else data
+    """Return the data, compressed if `suffix` is in `COMPRESSIONS`. Chunks can be concatenated."""
+    return COMPRESSIONS[suffix].compress(data) if suffix in COMPRESSIONS else data
 
 
 @contextmanager
 def open_text(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a text file for reading bytes, gzip if the name ends with ``.gz``; see `unix_text`."""
-    with open_bytes(path) as file:
-        yield unix_text(file, str(path))
+    """Open a text for reading bytes; see `text_files` and `unix_text`."""
+    files = text_files(path)
+    if len(files) == 1:
+        with open_bytes(files[0]) as file:
+            yield unix_text(file, str(files[0]))
+    else:
+        with closing(_JoinedText(files)) as text:
+            yield cast("IO[bytes]", io.BufferedReader(text, BUFFER))
+
+
+def text_files(path: str | Path) -> list[Path]:
+    """Return the files of a text in order, at least one.
+
+    A text is one of
+
+    - a file,
+    - a glob such as ``news.*.en.gz``, unless a file has this name: the files that match, sorted,
+    - a folder of parts with a manifest: the parts in the order of the manifest,
+    - another folder: its files, sorted, except those whose names begin with ``.`` or ``_``.
+    """
+    path = as_path(path)
+    with reading_errors(path):
+        if path.is_dir():
+            return _folder_files(path)
+        if not is_glob(path):
+            return [path]
+        names = path.parts
+        first = next(index for index, name in enumerate(names) if WILDCARD.search(name))
+        root = type(path)(*names[:first])
+        found = root.glob("/".join(names[first:]))
+        files = sorted(file for file in found if not file.name.startswith("."))
+    if not files:
+        raise DataError(f"No file matches {path}.")
+    return files
+
+
+def is_glob(path: Path) -> bool:
+    """Return True if a path has wildcards, and there is no file with this name."""
+    return bool(WILDCARD.search(str(path))) and not path.exists()
+
+
+def _folder_files(folder: Path) -> list[Path]:
+    files = list_entries(folder)
+    if MANIFEST not in files:
+        if UNFINISHED in files:
+            raise DataError(f"{folder} is not complete. Run the job that writes it again.")
+        names = sorted(
+            name
+            for name, status in files.items()
+            if stat.S_ISREG(status.st_mode) and not name.startswith((".", "_"))
+        )
+        if not names:
+            raise DataError(f"{folder} is a folder without files. Expected a text.")
+        return [folder / name for name in names]
+    manifest = read_json(folder / MANIFEST)
+    try:
+        sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
+    except (KeyError, TypeError):
+        raise DataError(f"{folder / MANIFEST} has no list of parts. Expected a text.") from None
+    for name, size in sizes.items():
+        if name not in files:
+            raise DataError(f"{folder / name} does not exist, but is in the manifest. Copy it.")
+        if files[name].st_size != size:
+            raise DataError(
+                f"{folder / name} has {files[name].st_size} bytes. Expected {size}, as in the "
+                "manifest. Copy it again."
+            )
+    return [folder / name for name in sizes]
 
 
 def stdin_text() -> IO[bytes]:
@@ -328,26 +441,26 @@ def stdin_text() -> IO[bytes]:
 
 
 @contextmanager
-def open_bytes(path: str | Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
+def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes; see `open_text` for text. Convert errors to `DataError`.
 
     Args:
         path: file
-        compressed: decompress with gzip (default: if the name ends with ``.gz``)
+        suffix: decompress as if the name had this suffix (default: suffix of the name)
     """
-    path = Path(path)
-    compressed = path.suffix == ".gz" if compressed is None else compressed
-    try:
-        file = gzip.open(path) if compressed else path.open("rb", buffering=0)  # noqa: SIM115
-    except OSError as error:
-        raise DataError(_reading_error(error, path)) from None
-    with file:
+    path = as_path(path)
+    compression = COMPRESSIONS.get(path.suffix if suffix is None else suffix)
+    with ExitStack() as stack:
+        with reading_errors(path):
+            file: Any = stack.enter_context(path.open("rb", buffering=-1 if compression else 0))
+        if compression:
+            file = stack.enter_context(compression.reader(file))
         yield cast("IO[bytes]", io.BufferedReader(_CheckedFile(file, path), BUFFER))
 
 
 def require_file(path: str | Path, expected: str) -> None:
     """Raise DataError unless a path is a regular file. `expected` says what it should be."""
-    path = Path(path)
+    path = as_path(path)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "is a device or a pipe"
         problem = kind if path.exists() else "does not exist"
@@ -401,10 +514,17 @@ class _CheckedFile(io.RawIOBase):
         return self._call(self._read, buffer)
 
     def _call(self, function: Callable[..., int], *values: Any) -> int:
-        try:
+        with reading_errors(self._path):
             return function(*values)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(_reading_error(error, self._path)) from None
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Convert errors of reading a file to `DataError`."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(_reading_error(error, path)) from None
 
 
 def _reading_error(error: Exception, path: Path) -> str:
@@ -414,7 +534,102 @@ def _reading_error(error: Exception, path: Path) -> str:
         return f"{path} is a folder. Expected a file."
     if isinstance(error, PermissionError):
         return f"{path} cannot be read: permission denied."
+    if isinstance(path, RemotePath) and isinstance(error, OSError) and error.strerror:
+        return f"{path} cannot be read: {error.strerror.rstrip('.')}."
     return f"{path} cannot be read: {error}. Copy the file again."
+
+
+class Compression(NamedTuple):
+    """Functions of a compressed format. Equal data are compressed to equal bytes."""
+
+    compress: Callable[[bytes], bytes]
+    writer: Callable[[IO[bytes]], Any]
+    reader: Callable[[IO[bytes]], Any]
+    """Functions from a binary file to a file of the uncompressed bytes, which leaves it open."""
+
+
+def _compress_gzip(data: bytes) -> bytes:
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def _gzip_writer(file: IO[bytes]) -> gzip.GzipFile:
+    return gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)  # no name and no time
+
+
+def _gzip_reader(file: IO[bytes]) -> gzip.GzipFile:
+    return gzip.GzipFile(fileobj=file)
+
+
+def _zstandard() -> Any:
+    return import_optional("zstandard", "A text in a .zst file", "scale")
+
+
+def _zstd_compressor() -> Any:
+    return _zstandard().ZstdCompressor(level=3, write_checksum=True)
+
+
+def _compress_zstd(data: bytes) -> bytes:
+    return cast(bytes, _zstd_compressor().compress(data))
+
+
+def _zstd_writer(file: IO[bytes]) -> Any:
+    return _zstd_compressor().stream_writer(file, closefd=False)
+
+
+class _ZstdReader(_ForwardReader):
+    """Reader of a Zstandard file of one or more frames.
+
+    In contrast to zstandard's own reader, it reports truncated files, and can rewind.
+    """
+
+    INPUT = 2**12
+    """Compressed bytes at a time, which are at most 2**27 bytes of text."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._library, self.fileobj = _zstandard(), file
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._ready, self._position = memoryview(b""), 0
+        self._input = b""
+        self._frame: Any = None  # decompresses the current frame
+
+    def seekable(self) -> bool:
+        """Return True if the compressed file is seekable."""
+        return self.fileobj.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Skip the text before an offset. Start again if the offset has been read."""
+        if offset < self._position:
+            self.fileobj.seek(0)
+            self._rewind()
+        return super().seek(offset, whence)
+
+    def next_bytes(self, size: int) -> bytes:
+        """Decompress the next bytes."""
+        data = b""
+        while not data:
+            self._input = self._input or self.fileobj.read(self.INPUT)
+            if not self._input:
+                if self._frame is not None:
+                    raise EOFError("it ends inside a frame")
+                return b""
+            self._frame = self._frame or self._library.ZstdDecompressor().decompressobj()
+            try:
+                data, self._input = self._frame.decompress(self._input), b""
+            except self._library.ZstdError as error:
+                raise OSError(str(error)) from None
+            if self._frame.eof:
+                self._frame, self._input = None, self._frame.unused_data
+        return data
+
+
+COMPRESSIONS = {
+    ".gz": Compression(_compress_gzip, _gzip_writer, _gzip_reader),
+    ".zst": Compression(_compress_zstd, _zstd_writer, _ZstdReader),
+}
+"""Compressed formats of texts by suffix."""
 
 
 MAX_BITS = 1000
@@ -458,35 +673,3 @@ def _integer(digits: str) -> int:
     if number.bit_length() > MAX_BITS:
         raise ValueError("it has an integer that is too large")
     return number
-
-
-# interim, until the branch remote is merged
-
-
-def text_files(path: Path) -> list[Path]:
-    """Return the files of a text."""
-    if not path.is_dir():
-        return [path]
-    if (path / "_job").is_dir() and not (path / "manifest.json").exists():
-        raise DataError(f"{path} is not complete. Run the job that writes it again.")
-    return sorted(path.glob("part-*"))
-
-
-def is_remote(path: Path) -> bool:
-    """Return True for a path of a store."""
-    return False
-
-
-def as_path(path: str | Path) -> Path:
-    """Return a path."""
-    return Path(path)
-
-
-def upload(local: Path, target: Path) -> None:
-    """Rename a file."""
-    local.replace(target)
-
-
-def delete_folder(path: Path) -> None:
-    """Delete a folder."""
-    shutil.rmtree(path, ignore_errors=True)

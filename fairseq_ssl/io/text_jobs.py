@@ -28,6 +28,7 @@ from fairseq_ssl.io.jobs import (
     ProgressFactory,
     check_distinct,
     check_outside,
+    check_read_twice,
     file_or_stream,
     is_complete,
     run_job,
@@ -44,7 +45,8 @@ from fairseq_ssl.io.parts import (
     Tally,
     matches,
 )
-from fairseq_ssl.io.text_files import as_path, compress_chunk, is_remote, optional_path
+from fairseq_ssl.io.remote import URL, RemotePath, as_path
+from fairseq_ssl.io.text_files import compress_chunk, optional_path
 from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
@@ -69,13 +71,14 @@ class Outputs:
 
         A string that ends with ``/``, the URL of a store, and a `PartFolder` are folders of parts.
         """
-        if len(outputs) == 1 and hasattr(outputs[0], "write"):
-            return cls(stream=outputs[0])
+        if len(outputs) == 1 and not isinstance(stream := outputs[0], str | Path | PartFolder):
+            return cls(stream=file_or_stream(stream)[1])
         folders = [_part_folder(output) for output in outputs]
         if None in folders:
             if any(folders):
                 raise UsageError("Expected folders of parts for all outputs, or for none of them.")
-            paths = [file_or_stream(output)[0] for output in outputs]
+            files = (output for output in outputs if not isinstance(output, PartFolder))
+            paths = (file_or_stream(output)[0] for output in files)
             return cls(tuple(path for path in paths if path is not None))
         kinds = {(folder.shard, folder.part_size) for folder in folders if folder}
         if len(kinds) > 1:
@@ -91,12 +94,14 @@ class Outputs:
 def _part_folder(output: Output) -> PartFolder | None:
     if isinstance(output, PartFolder):
         return output
-    return PartFolder(output) if is_folder(output) else None
+    return PartFolder(output) if isinstance(output, str | Path) and is_folder(output) else None
 
 
-def is_folder(output: object) -> bool:
+def is_folder(output: str | Path) -> bool:
     """Return True for a path that ends with ``/``, and for the URL of a store."""
-    return isinstance(output, str) and (output.endswith("/") or is_remote(as_path(output)))
+    if isinstance(output, Path):
+        return isinstance(output, RemotePath)
+    return output.endswith("/") or URL.match(output) is not None
 
 
 @dataclass(frozen=True)
@@ -351,7 +356,7 @@ class LineSummary:
 def rewrite_file(
     source: str | Path | None,
     output: Output,
-    rewrite: LineFunction,
+    build: Callable[[], LineFunction],
     signature: Signature,
     *,
     reads: Sequence[Path] = (),
@@ -364,24 +369,15 @@ def rewrite_file(
     Args:
         source: text; None for stdin
         output: a file, a folder of parts, or a binary stream
-        rewrite: picklable function of a line
-        signature: parameters of the function, with digests of the files that it reads
-        reads: files that the function reads, which the output must not replace
+        build: builds the function of a line, which reads its files again in each process
+        signature: parameters of the function, with digests of its files
+        reads: files of the function, which the output must not replace
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of lines done
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
-    job = _LineJob(corpus, outputs, executor, progress, reads)
-    job.rewrite, job.method = rewrite, signature
-    job.name = signature.method
-    job.params = {
-        **signature.parameters,
-        "input": str(corpus),
-        "input_is": corpus.fingerprint,
-        "output": str(outputs.paths[0] if outputs.paths else None),
-        "version": signature.version,
-    }
+    job = _LineJob(corpus, outputs, executor, progress, build, signature, reads)
     if not job.run(overwrite):
         return None
     return LineSummary(job.signature(), outputs.paths, job.totals["lines"])
@@ -391,8 +387,28 @@ class _LineJob(TextJob):
     """The job of `rewrite_file`."""
 
     may_be_empty = True
-    rewrite: LineFunction
-    method: Signature
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        outputs: Outputs,
+        executor: Executor | None,
+        progress: ProgressFactory,
+        build: Callable[[], LineFunction],
+        method: Signature,
+        reads: Sequence[Path],
+    ) -> None:
+        super().__init__(corpus, outputs, executor, progress, reads)
+        for path in reads:
+            check_read_twice(path)
+        self.name, self.method, self.rewrite = method.method, method, build()
+        self.params = {
+            **method.parameters,
+            "input": str(corpus),
+            "input_is": corpus.fingerprint,
+            "output": str(outputs.paths[0] if outputs.paths else None),
+            "version": method.version,
+        }
 
     def signature(self) -> Signature:
         """Return the signature of the output, with the number of lines."""

@@ -32,7 +32,8 @@ from fairseq_ssl.io.parts import (
     Record,
     stage_file,
 )
-from fairseq_ssl.io.text_files import as_path, path_list, read_json
+from fairseq_ssl.io.remote import as_path
+from fairseq_ssl.io.text_files import path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
@@ -117,7 +118,7 @@ def train_filter(
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of blocks done
     """
-    bitext, clean, output = _path_pair(bitext), _path_pair(clean), Path(output)
+    bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:

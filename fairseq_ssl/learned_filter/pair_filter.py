@@ -143,6 +143,8 @@ def _features_of_json(
         options = {**given, "languages": tuple(given["languages"])}
         return replace(ScoringConfig(kind, name="", **options), **computing)
 
+    if "://" in json_text(content):  # the file can come from another person
+        raise ValueError("it has a URL in place of a local path")
     vectors, subwords = content["vectors"], content["subwords"]
     masked, translation = (content[name] for name in ("masked", "translation"))
     tokenizers, smoothing = content["tokenizers"], float(content["smoothing"])

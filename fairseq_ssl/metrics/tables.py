@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.text_files import path_list, read_lines, stdin_lines
+from fairseq_ssl.io.text_files import COMPRESSIONS, path_list, read_lines, stdin_lines
 from fairseq_ssl.metrics.errant import (
     TIERS,
     UNKNOWN_TYPE,
@@ -36,7 +36,7 @@ from fairseq_ssl.text.m2 import M2Sentence, main_type
 
 MOST_FREQUENT = 10
 """Max number of types in tables of their fractions and in figures."""
-M2_SUFFIXES = (".m2", ".m2.gz")
+M2_SUFFIXES = (".m2", *(f".m2{suffix}" for suffix in COMPRESSIONS))
 STDIN = Path("-")
 
 Levels = dict[str, list[int]]

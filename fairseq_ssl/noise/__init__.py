@@ -1,8 +1,9 @@
 """Functions that add noise to clean text, as in the papers.
 
 `add_noise` adds noise to a list of lines, `noise_file` to a file of any size with several processes
-or machines. `describe_noises` lists the methods with their options. `build_confusion_sets` and
-`count_learner_errors` create the resources of the methods ``confusion`` and ``learner``.
+or machines, and `LineNoise` to batches of lines in another engine. `describe_noises` lists the
+methods with their options. `build_confusion_sets` and `count_learner_errors` create the resources
+of the methods ``confusion`` and ``learner``.
 
 >>> from fairseq_ssl.noise import add_noise
 >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
@@ -12,10 +13,17 @@ or machines. `describe_noises` lists the methods with their options. `build_conf
 from fairseq_ssl.noise.block_noise import describe_noises, parse_noise
 from fairseq_ssl.noise.confusion_sets import build_confusion_sets, read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors, count_learner_errors
-from fairseq_ssl.noise.noise_job import NoiseResources, NoiseSummary, add_noise, noise_file
+from fairseq_ssl.noise.noise_job import (
+    LineNoise,
+    NoiseResources,
+    NoiseSummary,
+    add_noise,
+    noise_file,
+)
 
 __all__ = [
     "LearnerErrors",
+    "LineNoise",
     "NoiseResources",
     "NoiseSummary",
     "add_noise",

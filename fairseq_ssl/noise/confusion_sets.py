@@ -14,6 +14,7 @@ from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, check_beside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.spelling import SymSpell
@@ -193,7 +194,7 @@ def build_confusion_sets_file(
     """Build confusion sets for the words of text files and write them to a file.
 
     Args:
-        inputs: tokenized text files, gzip if the name ends with ``.gz``
+        inputs: tokenized text files, compressed by suffix
         output: file with one line per set: word, tab, confusable words separated by spaces
         aspell: language of Aspell's dictionary (default: use SymSpell)
         min_count: min count of a word
@@ -201,7 +202,7 @@ def build_confusion_sets_file(
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of lines counted and of words done
     """
-    inputs, output = path_list(inputs), Path(output)
+    inputs, output = path_list(inputs), as_path(output)
     check_beside(output, inputs)
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")

@@ -14,6 +14,7 @@ from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import checked_pairs, json_text, read_json
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.inflection import Inflection
@@ -86,7 +87,7 @@ class LearnerErrors:
     @classmethod
     def read(cls, path: str | Path) -> LearnerErrors:
         """Read a file of `write`. Raise DataError if counts are missing or invalid."""
-        if not Path(path).exists():
+        if not as_path(path).exists():
             raise DataError(
                 f"{path} does not exist. Create it with: fairseq-ssl learner-errors SOURCE TARGET "
                 f"-o {path}"
@@ -216,14 +217,14 @@ def count_learner_errors_file(
     """Count the learner errors in a corrected corpus and write them to a file.
 
     Args:
-        source: text as written, gzip if the name ends with ``.gz``
+        source: text as written, compressed by suffix
         target: corrected text
         output: JSON file, for `LearnerErrors.read`
         min_count: min count of a word, or of a pair of words; rarer words still count
             in the numbers of errors
         progress: called with the number of pairs done
     """
-    source, target, output = Path(source), Path(target), Path(output)
+    source, target, output = as_path(source), as_path(target), as_path(output)
     check_distinct([source, target], [output])
     with exclusive(output):
         counter = LearnerErrorCounter()

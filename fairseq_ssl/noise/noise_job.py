@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_integer
@@ -24,7 +27,9 @@ from fairseq_ssl.io.jobs import (
 from fairseq_ssl.io.outputs import build_once, is_device, is_done, write_signature
 from fairseq_ssl.io.text_files import SURROGATE, join_lines, optional_path
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
+from fairseq_ssl.noise.batch import Random
 from fairseq_ssl.noise.block_noise import (
+    MAX_TOKENS,
     CorpusNoise,
     NoiseSpec,
     build_noise,
@@ -32,7 +37,7 @@ from fairseq_ssl.noise.block_noise import (
     line_problem,
     parse_noise,
 )
-from fairseq_ssl.noise.byte_words import WordTable
+from fairseq_ssl.noise.byte_words import WordTable, split_words
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.tokens import Unigrams
@@ -40,6 +45,8 @@ from fairseq_ssl.options import option, options_of
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_line_words, count_lines, read_counts, write_counts
 
+LINES = 2048
+"""Number of lines that get noise at a time. Arrays of more lines do not fit into CPU caches."""
 TOTALS = ("lines", "tokens", "changed")
 COUNTED = 2**24
 """Size in bytes of the parts in which words are counted."""
@@ -144,21 +151,100 @@ def add_noise(
     ['cat dog sat on on <mask>', 'a barked']
     """
     check_integer("seed", seed, 0)
-    text = join_lines(lines, "the clean text")
-    clean = text.split("\n")[:-1]
-    for number, line in enumerate(clean, 1):
-        if problem := "contains a surrogate" if SURROGATE.search(line) else line_problem(line):
-            raise DataError(f"Line {number} {problem}.")
+    clean = _clean_lines(lines)
     if not clean:
         return []
     resources = resources or NoiseResources()
-    counts = resources.given_counts()
-    loaded = resources.load(
-        specs := parse_noise(method), count_line_words(clean) if counts is None else counts
-    )
-    noise = CorpusNoise(build_noise(specs, loaded), loaded["table"], seed)
-    noisy = b"".join(noise(block).outputs[0] for block in memory_blocks(text.encode()))
-    return noisy.decode("utf-8").split("\n")[:-1]
+    if resources.counts is None:
+        resources = replace(resources, counts=count_line_words(clean))
+    text = "\n".join([*clean, ""]).encode("utf-8")
+    blocks = [(block.number, block.count) for block in memory_blocks(text)]
+    numbers = np.repeat(*np.array(blocks).T)
+    indices = np.concatenate([np.arange(count) for _, count in blocks])
+    return LineNoise(method, seed=seed, resources=resources).noisy(clean, numbers, indices)
+
+
+def _clean_lines(lines: Iterable[str]) -> list[str]:
+    clean = join_lines(lines, "the clean text").split("\n")[:-1]
+    for number, line in enumerate(clean, 1):
+        if problem := "contains a surrogate" if SURROGATE.search(line) else line_problem(line):
+            raise DataError(f"Line {number} {problem}.")
+    return clean
+
+
+class LineNoise:
+    """Picklable function that adds noise to batches of lines, for engines that divide a text.
+
+    A line gets the same noise as in the output of `noise_file`, whatever the batch. The position
+    of the line in the text selects its random numbers: `io.blocks.line_rows` yields lines with
+    their positions.
+
+    >>> noise = LineNoise("direct", resources=NoiseResources(counts={"the": 2, "cat": 1}))
+    >>> noise(["the cat sat on the mat", "a dog barked"], blocks=[0, 0], lines=[0, 1])
+    ['cat the sat the on <mask>', 'a barked']
+    >>> noise(["a dog barked"], blocks=[0], lines=[1])
+    ['a barked']
+    """
+
+    def __init__(
+        self, method: str, *, seed: int = 1, resources: NoiseResources | None = None
+    ) -> None:
+        """Load the resources of the noises.
+
+        Args:
+            method: one or more noises with options: ``direct``, ``shuffle:mean=0.3,characters``
+            seed: random seed, 0 or more
+            resources: word counts, confusion sets, learner errors, mask token. Noises that sample
+                words need the word counts of the text.
+        """
+        check_integer("seed", seed, 0)
+        resources, specs = resources or NoiseResources(), parse_noise(method)
+        counts = resources.given_counts()
+        if counts is None and _needs(specs, "unigrams"):
+            raise UsageError(
+                "This noise samples words by their counts, which a batch of lines does not have. "
+                "Set `counts` to the file OUTPUT.counts of fairseq-ssl noise, or to fairseq's "
+                "dict.txt."
+            )
+        loaded = resources.load(specs, counts or {})
+        self._noise, self._table = build_noise(specs, loaded), loaded["table"]
+        self.seed = seed
+
+    def __call__(
+        self, text: Iterable[str], blocks: Sequence[int], lines: Sequence[int]
+    ) -> list[str]:
+        """Return the noisy lines of a batch.
+
+        Args:
+            text: clean lines, tokens separated by spaces
+            blocks: block number of each line
+            lines: index of each line in its block
+        """
+        clean = _clean_lines(text)
+        numbers, at = np.asarray(blocks, np.int64), np.asarray(lines, np.int64)
+        if not len(clean) == len(numbers) == len(at):
+            raise DataError(
+                f"The batch has {len(clean)} lines, {len(numbers)} block numbers and {len(at)} "
+                "indices. Expected one of each per line."
+            )
+        return self.noisy(clean, numbers, at)
+
+    def noisy(
+        self, clean: list[str], numbers: NDArray[np.int64], at: NDArray[np.int64]
+    ) -> list[str]:
+        """Return noisy lines, as `__call__`, without checks."""
+        keys = np.empty(len(clean), np.uint64)
+        for number in np.unique(numbers).tolist():
+            in_block = numbers == number
+            keys[in_block] = Random.of((self.seed, number), at[in_block]).keys
+        noisy: list[str] = []
+        for start in range(0, len(clean), LINES):
+            rows = slice(start, start + LINES)
+            split = split_words("\n".join(clean[rows]).encode("utf-8"), MAX_TOKENS)
+            assert split is not None  # the lines are checked
+            batch = self._noise(self._table.start(*split), Random(keys[rows])).block
+            noisy += self._table.words.to_bytes(batch).decode("utf-8").split("\n")[:-1]
+        return noisy
 
 
 def noise_file(

@@ -20,7 +20,8 @@ PACKAGES = (
     *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "onnxruntime"),
     *("matplotlib", "lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors", "transformers"),
     *("errant", "spacy", "gensim", "scikit-learn", "subword-nmt", "sacremoses", "rouge-score"),
-    *("mecab-python3", "ipadic", "starlette", "uvicorn"),
+    *("mecab-python3", "ipadic", "starlette", "uvicorn", "fsspec", "s3fs", "zstandard"),
+    "datasketch",
 )
 MODULES = {package: module for module, package in DISTRIBUTIONS.items()}
 """Module names by package, for packages whose module has a different name."""

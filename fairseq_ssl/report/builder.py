@@ -11,6 +11,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError, check_choice
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import convert_fields, optional_path
 from fairseq_ssl.metrics import Accuracy, Bleu, Chrf, Gleu, MaxMatch
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
@@ -111,7 +112,7 @@ def write_report(
         )
     texts = [comparison.source, comparison.gold, *comparison.references]
     texts += [path for paths in files.outputs.values() for path in paths]
-    check_beside(Path(output), map(optional_path, texts))
+    check_beside(as_path(output), map(optional_path, texts))
     chosen = _choose_set(files, test_set, comparison)
     parameters: dict[str, Any] = {"systems": len(files.names())}
     sentences = None

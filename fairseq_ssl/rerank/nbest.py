@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import checked_lines, read_lines
 from fairseq_ssl.text.postprocessing import parse_generated_lines
 from fairseq_ssl.text.specs import parse_integer
@@ -84,11 +85,11 @@ class NBest:
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> NBest:
-        """Read a list from a file, gzip if the name ends with ``.gz``.
+        """Read a list from a file, compressed by suffix.
 
         The options are keyword arguments of `parse`, except `name`.
         """
-        return cls.parse(read_lines(path), str(Path(path)), **options)
+        return cls.parse(read_lines(path), str(as_path(path)), **options)
 
     @property
     def features(self) -> list[str]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive, import_optional
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive, write_signature
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, raw_lines, read_lines
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.options import check, option
@@ -176,7 +177,7 @@ def train_vectors(
     Returns:
         The signature, with the number of words.
     """
-    texts, output = path_list(texts), Path(output)
+    texts, output = path_list(texts), as_path(output)
     if not output.name.endswith(VECTOR_SUFFIXES):
         raise UsageError(f"{output} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
     training = training or VectorTraining()

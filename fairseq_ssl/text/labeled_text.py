@@ -22,7 +22,7 @@ JOINERS = "\u200c\u200d"
 """Invisible characters within words, for example of Persian."""
 HELD_OUT = ("valid", "test")
 REJECT, DROP, KEEP = "reject", "drop", "keep"
-FORMAT = "each line a label, a tab and a text; .gz by suffix"
+FORMAT = "each line a label, a tab and a text; .gz or .zst by suffix"
 SELECTED = (
     "select from the labeled texts by a hash of the text: a number, 1 or more, or a fraction "
     "between 0 and 1"
@@ -44,12 +44,12 @@ class PreparationConfig:
     labeled: Path
     """Training texts: a label, a tab and a text on each line."""
     unlabeled: tuple[Path, ...] = option(
-        (), "unlabeled texts, one per line; .gz by suffix", usual="none", nargs="+"
+        (), "unlabeled texts, one per line; .gz or .zst by suffix", usual="none", nargs="+"
     )
     extra_unlabeled: tuple[Path, ...] = option(
         (),
         "additional unlabeled texts for imitators, excluded from the vocabularies and from the "
-        "data of the language model; .gz by suffix",
+        "data of the language model; .gz or .zst by suffix",
         usual="none",
         nargs="+",
     )

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, cast
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import read_parallel
-from fairseq_ssl.io.text_files import write_parallel
+from fairseq_ssl.io.text_files import COMPRESSIONS, write_parallel
 
 Sentence = TypeVar("Sentence")
 
@@ -174,7 +174,8 @@ def choose_languages(
     raise UsageError(f"{folder} has no pair of {languages}, only {names}.")
 
 
-NAME = re.compile(r"(?P<split>.+?)\.(?P<language>[^.]+)(\.gz)?")
+SUFFIXES = "|".join(map(re.escape, COMPRESSIONS))
+NAME = re.compile(rf"(?P<split>.+?)\.(?P<language>[^.]+)({SUFFIXES})?")
 
 
 class TextSplit(Split[str]):
@@ -187,13 +188,13 @@ class TextSplit(Split[str]):
     def write(self, pairs: Iterable[SentencePair[str]], folder: Path) -> int:
         """Write two files with the names of the original files. Return the number of pairs.
 
-        Files are compressed if the name ends with ``.gz``.
+        Files are compressed by suffix.
         """
         return write_parallel([folder / path.name for path in self.paths], pairs)
 
 
 class TextFolder(ParallelFolder[str]):
-    """All splits of one language pair as text files, plain or ``.gz``."""
+    """All splits of one language pair as text files, plain or compressed."""
 
     form = "text"
 

@@ -31,6 +31,7 @@ from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.io.text_jobs import LineSummary, Output, rewrite_file
 from fairseq_ssl.signature import Signature
@@ -282,7 +283,7 @@ def correct_spelling_file(
     return rewrite_file(
         source,
         output,
-        _line_corrector(counts),
+        partial(_line_corrector, counts),
         Signature("spelling-correct", parameters, {"counts": str(counts)}),
         reads=[Path(counts)],
         executor=executor,
@@ -300,11 +301,11 @@ def count_spelling_file(
     """Count the words of correct text, and write the counts to a file.
 
     Args:
-        texts: tokenized text, gzip if the name ends with ``.gz``.
+        texts: tokenized text, compressed by suffix.
         output: file of the counts, for `SpellingCounts.read`.
         progress: called with the number of lines counted.
     """
-    texts, output = path_list(texts), Path(output)
+    texts, output = path_list(texts), as_path(output)
     if not texts:
         raise UsageError("`texts` is empty. Expected one file or more.")
     check_distinct(texts, [output])

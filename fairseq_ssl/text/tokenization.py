@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -355,14 +356,13 @@ def tokenize_file(
         progress: called with the number of lines done
     """
     rules, model = rules or MosesRules(), optional_path(truecase)
-    rewrite = preprocessor(rules, model)
     parameters, files = rules.parameters(), {}
     if model is not None:
         parameters["truecase_digest"], files["truecase"] = content_digest(model), str(model)
     return rewrite_file(
         source,
         output,
-        rewrite,
+        partial(preprocessor, rules, model),
         Signature("tokenize", parameters, files),
         reads=[model] if model else [],
         executor=executor,

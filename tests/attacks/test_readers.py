@@ -145,6 +145,7 @@ FILTER: dict[str, Content] = {
         measures={"vectors": [str(scene.canary.with_name("folder") / "passwords")] * 2}
     )(scene),
     "tokenizers of other types": filter_json(measures={"tokenizers": [{}, 1]}),
+    "URL": filter_json(measures={"vectors": ["s3://bucket/en.vec", "s3://bucket/de.vec"]}),
     "tokenizer that downloads a model": filter_json(measures={"tokenizers": ["none", "flores200"]}),
     "other classifier": filter_json(classifier={"weights": [1, 2, 3]}),
     "classifier of NaN": filter_json(classifier={"weights": [float("nan")] * 9}),
@@ -212,6 +213,9 @@ READERS = {
         if name not in ("weights", "learner-errors", "filters", "it.vec")
     },
     "JSON": Reader(text_files.read_json, JSON),
+    "JSON: manifest of a folder of parts": Reader(
+        lambda path: text_files.text_files(path.parent), NO_OBJECT, "manifest.json"
+    ),
     "JSON: learner errors": Reader(LearnerErrors.read, NO_OBJECT),
     "JSON: weights of n-best lists": Reader(read_weights, NO_OBJECT),
     "JSON: scores of a report": Reader(lambda path: collect_files([path.parent]), JSON, "x.json"),

@@ -107,6 +107,16 @@ def test_killed_labeling_resumes(
     assert len(asked) == 6
 
 
+def test_a_file_of_labels_is_not_replaced(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The output of version 0.2."""
+    (tmp_path / "unlabeled.npy").write_text("labels")
+    assert label(folder, tmp_path, "--force") == 2
+    assert "unlabeled.npy is a file" in capsys.readouterr().err
+    assert (tmp_path / "unlabeled.npy").read_text() == "labels"
+
+
 def test_labeling_does_not_resume_with_other_texts(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ import pytest
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference import back_translation
-from fairseq_ssl.inference.back_translation import DECODERS, FairseqDecoder, back_translate_file
+from fairseq_ssl.inference.back_translation import DECODERS, back_translate_file
 from fairseq_ssl.inference.correction import correct_file
+from fairseq_ssl.inference.decoders import FairseqDecoder
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.translation import DecodingConfig
+from fairseq_ssl.io.blocks import BLOCK_SIZE
 from fairseq_ssl.io.executors import RayExecutor
 from tests.cli.rewriting import set_block
 from tests.cli.test_learned_filter import FIT, write_texts
@@ -25,8 +28,10 @@ from tests.unit.inference import random_models
 from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
 
 LINES = 900
-"""Number of lines of the texts, which are several blocks."""
+"""Number of lines of texts for models, which are several blocks."""
+WORDS = "the cat sat on a mat , wich teh dog's lovely-eyed Owner saw ."
 PART_SIZE = ("--part-size", "2K")
+"""It is rounded to blocks."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +47,48 @@ def source_text(folder: Path) -> str:
     rows = [[words[(line + k * k) % 7] for k in range(line % 9 + 1)] for line in range(LINES)]
     (folder / "text").write_text("".join(f"{' '.join(row)}\n" for row in rows))
     return str(folder / "text")
+
+
+def english_text(folder: Path, shortest: int = 0) -> Path:
+    """Write random sentences of `shortest` words or more, three blocks of `BLOCK_SIZE`."""
+    random = Random(1)
+    words = WORDS.split()
+    with (folder / "english").open("w") as file:
+        while file.tell() < 2.2 * BLOCK_SIZE:
+            file.write(f"{' '.join(random.choices(words, k=random.randint(shortest, 30)))}\n")
+    return folder / "english"
+
+
+def noise(folder: Path) -> list[str]:
+    return ["noise", str(english_text(folder, 1)), "--method", "direct,characters"]
+
+
+def tokenize(folder: Path) -> list[str]:
+    (folder / "case").write_text("the (9/9)\ncat (9/10) Cat (1)\n")
+    words = ("--moses", "en", "--truecase", str(folder / "case"))
+    return ["tokenize", str(english_text(folder)), *words]
+
+
+def subwords_encode(folder: Path) -> list[str]:
+    text, model = english_text(folder), folder / "bpe"
+    assert main(["subwords", "train", str(text), "-o", str(model), "--size", "60"]) == 0
+    return ["subwords", "encode", str(model), str(text)]
+
+
+def spelling_correct(folder: Path) -> list[str]:
+    correct, counts = folder / "correct", folder / "counts"
+    correct.write_text("The cat sat on the mat which the dog saw .\n" * 99)
+    assert main(["spelling", "count", str(correct), "-o", str(counts)]) == 0
+    return ["spelling", "correct", str(english_text(folder)), "--counts", str(counts)]
+
+
+def edits_label(folder: Path) -> list[str]:
+    source, target, labels = english_text(folder), folder / "target", folder / "edits"
+    text = source.read_text()
+    target.write_text(text.replace("teh", "the").replace(" a mat", " mat").replace("wich", "which"))
+    words = (str(source), str(target))
+    assert main(["edits", "dictionary", *words, "-o", str(labels), "--jobs", "1"]) == 0
+    return ["edits", "label", *words, "--dictionary", str(labels)]
 
 
 def back_translate(folder: Path) -> list[str]:
@@ -83,8 +130,13 @@ def filtered(folder: Path) -> list[str]:
 COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "back-translate": back_translate,
     "correct": correct,
+    "edits label": edits_label,
     "filter": filtered,
+    "noise": noise,
     "rerank features": rerank_features,
+    "spelling correct": spelling_correct,
+    "subwords encode": subwords_encode,
+    "tokenize": tokenize,
 }
 """Functions that write the inputs of a command to a folder. They return the command without output
 options."""
@@ -105,7 +157,7 @@ def joined(folder: Path) -> bytes:
     """Return the concatenated parts of a complete folder."""
     assert (folder / "manifest.json").exists()
     parts = sorted(folder.glob("part-*"))
-    assert len(parts) > 3
+    assert len(parts) > 2
     return b"".join(part.read_bytes() for part in parts)
 
 

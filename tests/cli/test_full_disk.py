@@ -85,7 +85,7 @@ def test_a_disk_without_any_room_is_named(
 def test_finished_parts_are_complete_and_others_resume(
     text: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noise = ["noise", text, "--method", "characters", "--jobs", "1", "-o"]
+    noise: list[str | Path] = ["noise", text, "--method", "characters", "--jobs", "1", "-o"]
     parts = [*noise, f"{small_disk}/out/", "--part-size", "256K"]
     message = refused(capsys, 1, *parts)
     assert "No space left on device. The disk of" in message

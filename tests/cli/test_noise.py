@@ -135,9 +135,9 @@ def test_bad_lines_are_reported(
     text.write_bytes(b"\n".join(good) + b"\n")
     command = ("clean", "--method", "characters", "-o", "noisy", "--jobs", "1")
     assert "clean:701" in refused(capsys, 1, "noise", *command)
-    command = (*command[:3], "-o", "parts/", "--part-size", "4K", "--jobs", "1")
-    assert "clean:701" in refused(capsys, 1, "noise", *command)
-    assert "clean:2001" in refused(capsys, 1, "noise", *command, "--shard", "2/2")
+    folder = (*command[:3], "-o", "parts/", "--part-size", "4K", "--jobs", "1")
+    assert "clean:701" in refused(capsys, 1, "noise", *folder)
+    assert "clean:2001" in refused(capsys, 1, "noise", *folder, "--shard", "2/2")
 
 
 def test_all_methods_with_their_files(text: Path) -> None:

@@ -172,7 +172,7 @@ CASES = """
 1 | short                        | m2 from-text text short --untyped -o out
 1 | short                        | score rouge text --reference short
 1 | empty                        | score rouge empty --reference empty
-1 | is a folder                  | score rouge . --reference text
+1 | cut.gz cannot be read        | score rouge . --reference text
 2 | '13b'                        | score bleu text --reference text --tokenize 13b
 2 | --baseline a                 | score bleu a=text --reference text --baseline a
 1 | short                        | score m2 short --gold gold.m2

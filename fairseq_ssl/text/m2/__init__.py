@@ -25,6 +25,7 @@ from pathlib import Path
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import check_distinct, check_read_twice
 from fairseq_ssl.io.outputs import atomic_lines
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list, read_lines
 
 __all__ = [
@@ -296,7 +297,7 @@ def m2_to_text(
     Returns:
         the `EditApplier` of each target file, with its counts
     """
-    path, source, target = Path(path), Path(source), Path(target)
+    path, source, target = as_path(path), as_path(source), as_path(target)
     check_read_twice(path)
     known = m2_annotators(path)
     if not known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -158,12 +158,12 @@ def encode_subwords_file(
         overwrite: replace an existing output
         progress: called with the number of lines done
     """
-    rewrite, file = subword_encoder(model), model_file(model)
+    file = model_file(model)
     parameters = {"model_digest": content_digest(file)}
     return rewrite_file(
         source,
         output,
-        rewrite,
+        partial(subword_encoder, model),
         Signature("subwords-encode", parameters, {"model": str(model)}),
         reads=[file],
         executor=executor,

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.filters import FilterSummary, filter_files, filter_job
-from fairseq_ssl.filters.key_files import plan_ranges
+from fairseq_ssl.filters import FilterSummary, filter_files, filter_job, key_files
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.parts import JOB, PartFolder
 from fairseq_ssl.io.text_jobs import Output
@@ -37,6 +36,9 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw.shuffle(pairs)
     for name, side in zip("st", zip(*pairs, strict=True), strict=True):
         Path(name).write_text("".join(f"{line}\n" for line in side))
+
+
+plan_ranges = key_files.plan_ranges
 
 
 def _many_ranges(paths: Sequence[Path]) -> list[range]:

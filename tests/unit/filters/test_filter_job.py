@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,14 @@ import pytest
 from fairseq_ssl import filters
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, option
+from fairseq_ssl.filters import (
+    Filter,
+    RowFilter,
+    filter_files,
+    filter_job,
+    filter_pairs,
+    option,
+)
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.jobs import Progress
@@ -111,6 +119,30 @@ def test_filter_pairs_equals_filter_files(
     assert (summary.lines, summary.kept) == (len(PAIRS), len(kept))
     assert sum(one.count for one in summary.dropped) == len(PAIRS) - len(kept)
     assert filter_files([Path("s"), Path("t")], [Path("x"), Path("y")], chain) is None
+
+
+@pytest.mark.parametrize("size", [1, 700])
+def test_masks_of_batches_mark_the_rows_that_filter_pairs_keeps(size: int) -> None:
+    chain = "identical,clean:min=2,max-length:target=4:target-unit=characters"
+    passes = pickle.loads(pickle.dumps(RowFilter(chain)))
+    kept: list[tuple[str, str]] = []
+    for start in range(0, len(PAIRS), size):
+        batch = PAIRS[start : start + size]
+        mask = passes(*zip(*batch, strict=True))
+        kept += [pair for pair, is_kept in zip(batch, mask.tolist(), strict=True) if is_kept]
+    assert kept == list(filter_pairs(PAIRS, chain))
+    assert 0 < len(kept) < len(PAIRS)
+    assert RowFilter("clean:min=2", sides=1)(["a b", "a"]).tolist() == [True, False]
+    assert RowFilter("identical")([], []).tolist() == []
+
+
+def test_masks_of_duplicates_and_of_unequal_columns_are_rejected() -> None:
+    with pytest.raises(UsageError, match="compares all rows of a corpus"):
+        RowFilter("clean,duplicates")
+    with pytest.raises(UsageError, match=r"1 columns\. Expected 2"):
+        RowFilter("identical")(["a"])
+    with pytest.raises(UsageError, match="different lengths"):
+        RowFilter("identical")(["a"], [])
 
 
 def test_monolingual_and_empty_input() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gzip
 import os
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from fairseq_ssl.io.outputs import (
     exclusive,
     write_signature,
 )
+from fairseq_ssl.io.text_files import open_bytes
 from fairseq_ssl.signature import Signature
 
 WRITER = """
@@ -228,8 +228,10 @@ def test_a_lock_replaces_only_a_lock(tmp_path: Path) -> None:
     assert lock.read_text() == "[[package]]\n"
 
 
-@pytest.mark.parametrize("name", ["deep/lines.tsv", "lines.tsv.gz"])
+@pytest.mark.parametrize("name", ["deep/lines.tsv", "lines.tsv.gz", "lines.tsv.zst"])
 def test_lines_replace_a_file_at_the_end(name: str, tmp_path: Path) -> None:
+    if name.endswith(".zst"):
+        pytest.importorskip("zstandard")
     path = tmp_path / name
     with atomic_lines(path) as file:
         file.write("a\u2028b\n")
@@ -238,8 +240,8 @@ def test_lines_replace_a_file_at_the_end(name: str, tmp_path: Path) -> None:
     writing.__enter__().write("half")
     writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert [*path.parent.iterdir()] == [path]
-    data = path.read_bytes()
-    assert (gzip.decompress(data) if name.endswith(".gz") else data) == "a\u2028b\n".encode()
+    with open_bytes(path) as saved:
+        assert saved.read() == "a\u2028b\n".encode()
 
 
 def contents(folder: Path) -> dict[str, str]:

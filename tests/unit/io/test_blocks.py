@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import blocks, text_files
 from fairseq_ssl.io.blocks import (
     Block,
     Span,
     file_blocks,
+    line_rows,
     memory_blocks,
     read_parallel,
     span_blocks,
@@ -161,3 +163,28 @@ def test_fractions_of_a_part_and_of_the_rest_of_a_file(tmp_path: Path) -> None:
     assert [block.fraction for block in span_blocks(part)] == [0.25, 0.5, 0.75, 1.0]
     rest = list(span_blocks(Span((path,), 0, (64,), None, None)))
     assert rest[-1].fraction == 1
+
+
+@given(st.lists(st.text("ab", max_size=20), max_size=12), st.integers(1, 9))
+def test_rows_of_all_shards_have_the_lines_and_their_positions(
+    texts: list[str], shards: int
+) -> None:
+    text = "\n".join(texts).encode()
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(text)
+        rows = [row for n in range(shards) for row in line_rows(file.name, (n + 1, shards))]
+    expected = [
+        {"text": line.decode(), "block": block.number, "line": number}
+        for block in memory_blocks(text)
+        for number, line in enumerate(block.raw_lines())
+    ]
+    assert rows == expected
+
+
+@pytest.mark.parametrize("name", ["text.gz", "windows"])
+def test_files_that_cannot_be_divided_have_one_shard(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"a\nb\n") if name.endswith(".gz") else b"a\r\nb\r\n")
+    assert [row["text"] for row in line_rows(path)] == ["a", "b"]
+    with pytest.raises(UsageError, match="cannot have shards"):
+        next(line_rows(path, (1, 2)))

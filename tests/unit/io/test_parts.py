@@ -80,10 +80,10 @@ SIZES = [1, 100, 10_000]
 @pytest.mark.parametrize("part_size", SIZES)
 @pytest.mark.parametrize("shards", [1, 3])
 def test_parts_are_the_text_of_one_file(folder: Path, part_size: int, shards: int) -> None:
+    is_single = part_size > len(TEXT)  # which the last shard writes
     for index in range(shards, 0, -1):
         shard = (index, shards)
         job = BothJob(folder, ("a.en", "b.de.gz"), shard=shard, part_size=part_size)
-        is_single = part_size > len(TEXT)  # which the last shard writes
         assert job.run(False) == (index == shards or not is_single)
         assert (folder / "a.en" / MANIFEST).exists() == (index == 1 or is_single)
     assert joined(folder / "a.en") == TEXT.upper()

@@ -1,12 +1,13 @@
-"""Reading of lines: line ends, byte-order marks, encodings, and errors with file and line."""
+"""Files of a text. Reading of lines: line ends, encodings, and errors with file and line."""
 
 from __future__ import annotations
 
 import codecs
-import gzip
+import importlib.util
 import io
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -14,9 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import text_files
 from fairseq_ssl.io.blocks import Span, file_blocks, read_parallel, span_blocks
+from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
+from fairseq_ssl.io.jobs import check_beside, check_distinct, check_outside
+from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     is_converted,
@@ -29,15 +33,20 @@ from fairseq_ssl.io.text_files import (
     write_parallel,
 )
 
+needs_zstandard = pytest.mark.skipif(
+    importlib.util.find_spec("zstandard") is None, reason="needs the package zstandard"
+)
+ZST = pytest.param(".zst", marks=needs_zstandard)
+SUFFIXES = ["", ".gz", ZST]
 ODD = "a\u2028b\x0bc\x0cd\x85e\rf\x1cg"
 """One line with characters that str.splitlines and universal newlines treat as line ends."""
 
 
-@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
-def test_only_a_newline_ends_a_line(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_only_a_newline_ends_a_line(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.en{suffix}"
     content = f"{ODD}\n\n  two  spaces \nlast\r\nno newline".encode()
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    path.write_bytes(compress_chunk(content, suffix))
     assert list(read_lines(path)) == [ODD, "", "  two  spaces ", "last\r", "no newline"]
 
 
@@ -57,12 +66,13 @@ def test_write_and_read_round_trip(
     assert list(read_parallel(paths)) == rows
 
 
-def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
-    paths = [tmp_path / "one.gz", tmp_path / "two.gz"]
+@pytest.mark.parametrize("suffix", [".gz", ZST])
+def test_compressed_files_are_reproducible(suffix: str, tmp_path: Path) -> None:
+    paths = [tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"]
     write_parallel(paths, [("a line", "a line")])
     first, second = (path.read_bytes() for path in paths)
     assert first == second
-    assert first[4:8] == bytes(4)  # time in the gzip header
+    assert suffix != ".gz" or first[4:8] == bytes(4)  # time in the header
     assert compress_chunk(b"a line\n", ".gz")[4:8] == bytes(4)
 
 
@@ -73,13 +83,14 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.parametrize("suffix", [".gz", ZST])
 @pytest.mark.parametrize("damaged", [0, 1])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_the_damaged_one_of_two_files_is_reported(
-    damaged: int, damage: str, tmp_path: Path
+    damaged: int, damage: str, suffix: str, tmp_path: Path
 ) -> None:
-    paths = [tmp_path / "a.gz", tmp_path / "b.gz"]
-    content = gzip.compress(os.urandom(1000).hex().encode())
+    paths = [tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"]
+    content = compress_chunk(os.urandom(1000).hex().encode(), suffix)
     for path in paths:
         path.write_bytes(content)
     path = paths[damaged]
@@ -182,16 +193,16 @@ def test_positions_are_those_of_the_converted_text(
 
 @pytest.mark.parametrize("has_mark", [False, True])
 @pytest.mark.parametrize("is_windows", [False, True])
-@pytest.mark.parametrize("name", ["f", "f.gz"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_lines_blocks_and_notice(
-    name: str, is_windows: bool, has_mark: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    suffix: str, is_windows: bool, has_mark: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Carriage returns inside lines and the number of lines do not change."""
-    path = tmp_path / name
+    path = tmp_path / f"f{suffix}"
     end = "\r\n" if is_windows else "\n"
     text = "\ufeff" * has_mark + end.join(["grün\rx", "", "b\ufeff", "c \r", "last"] * 50)
     data = text.encode()
-    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    path.write_bytes(compress_chunk(data, suffix))
     expected = ["grün\rx", "", "b\ufeff", "c \r", "last"] * 50
     assert list(read_lines(path)) == expected
     notices = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line ends (CRLF)"] * is_windows
@@ -243,3 +254,167 @@ def test_stdin_is_streamed() -> None:
         assert file.readline() == b"two\n"
         sink.close()
         assert file.read() == b"three\n"
+
+
+@pytest.fixture(params=["local", "memory"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """An empty folder on this machine, and one in a store."""
+    if request.param == "local":
+        yield tmp_path
+        return
+    fsspec = pytest.importorskip("fsspec")
+    yield as_path("memory://store/texts")
+    fsspec.filesystem("memory").store.clear()
+
+
+def write_files(folder: Path, **contents: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name.replace("_dot_", ".")).write_bytes(content)
+
+
+def write_manifest(folder: Path, **sizes: int) -> None:
+    parts = [
+        {"name": name, "lines": 1, "bytes": size, "digest": ""} for name, size in sizes.items()
+    ]
+    (folder / "manifest.json").write_text(json.dumps({"method": "noise", "parts": parts}))
+
+
+def names(path: Path) -> list[str]:
+    return [file.name for file in text_files.text_files(path)]
+
+
+def test_the_files_of_a_text(folder: Path) -> None:
+    text = folder / "news"
+    write_files(text, b=b"1\n", a=b"2\n", _SUCCESS=b"", _dot_c=b"3\n")
+    write_files(text / "deep", d=b"4\n")
+    assert names(text) == ["a", "b"]
+    assert names(text / "a") == ["a"]
+    assert names(text / "gone") == ["gone"]
+    assert names(folder / "ne*" / "[ab]") == ["a", "b"]
+    assert names(folder / "**" / "d") == ["d"]
+    assert list(read_lines(text)) == list(read_lines(folder / "ne*" / "?")) == ["2", "1"]
+    write_manifest(text, b=2, a=2)
+    assert names(text) == ["b", "a"]
+    assert list(read_lines(text)) == ["1", "2"]
+    with pytest.raises(DataError, match=r"No file matches .*/\*\.en"):
+        names(folder / "news" / "*.en")
+
+
+def test_a_name_with_wildcards(folder: Path) -> None:
+    write_files(folder, **{"a[1]": b"1\n", "a1": b"2\n"})
+    assert names(folder / "a[1]") == ["a[1]"]
+    assert names(folder / "a[12]") == ["a1"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "error"),
+    [
+        ({"a": 2, "gone": 3}, "gone does not exist, but is in the manifest"),
+        ({"a": 3}, "a has 2 bytes. Expected 3, as in the manifest"),
+    ],
+)
+def test_parts_that_differ_from_the_manifest(
+    sizes: dict[str, int], error: str, folder: Path
+) -> None:
+    write_files(folder, a=b"1\n", other=b"2\n")
+    write_manifest(folder, **sizes)
+    with pytest.raises(DataError, match=error):
+        list(read_lines(folder))
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"parts": [3]}', '{"parts": [{"name": "a"}]}'])
+def test_other_manifests(content: str, folder: Path) -> None:
+    write_files(folder, a=b"1\n")
+    (folder / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match=r"manifest\.json has no list of parts"):
+        names(folder)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/secret", 3, ["a"]])
+def test_a_manifest_cannot_name_files_outside_the_folder(name: object, folder: Path) -> None:
+    write_files(folder, secret=b"1\n")
+    write_files(folder / "text", a=b"1\n")
+    content = json.dumps({"parts": [{"name": name, "bytes": 2}]})
+    (folder / "text" / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match=r"does not exist|no list of parts"):
+        names(folder / "text")
+
+
+def test_a_folder_that_is_being_written(folder: Path) -> None:
+    write_files(folder, a=b"1\n")
+    write_files(folder / "_job", **{"job": b"{}"})
+    with pytest.raises(DataError, match="is not complete"):
+        names(folder)
+    write_manifest(folder, a=2)
+    assert names(folder) == ["a"]
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is a folder without files"):
+        names(tmp_path)
+
+
+PARTS = [b"\xef\xbb\xbfone\r\ntwo", b"", b"\xef\xbb\xbfthree\nfo", b"ur\n\n", b"\n", b"last"]
+JOINED = b"one\ntwo\nthree\nfo\nur\n\n\nlast"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_parts_are_read_as_one_text(suffix: str, folder: Path) -> None:
+    for number, part in enumerate(PARTS):
+        write_files(folder, **{f"part-{number}{suffix}": compress_chunk(part, suffix)})
+    assert list(read_lines(folder)) == JOINED.decode().split("\n")
+    with open_text(folder) as file:
+        assert is_converted(file)
+        assert file.read() == JOINED
+    for position in range(len(JOINED) + 1):
+        with open_text(folder) as file:
+            assert file.seek(position) == file.tell() == position
+            assert file.read(4) == JOINED[position : position + 4]
+    blocks = list(file_blocks(folder, folder / "part-*", size=8))
+    assert b"".join(block.data[0] for block in blocks) == JOINED
+    with open_text(folder) as file:
+        file.read(5)
+        with pytest.raises(io.UnsupportedOperation):
+            file.raw.seek(0)  # type: ignore[attr-defined]
+
+
+def test_the_part_with_an_error_is_named(folder: Path) -> None:
+    write_files(folder, a=b"one\ntwo\n", b=b"three\ncaf\xe9\n")
+    with pytest.raises(DataError, match=r"/b:2 is not valid UTF-8"):
+        list(read_lines(folder))
+
+
+def test_fingerprints_and_digests(folder: Path) -> None:
+    write_files(folder, **{"a.en": b"1\n", "b.en": b"22\n"})
+    one, other = file_fingerprint(folder / "a.en"), file_fingerprint(folder / "b.en")
+    assert file_fingerprint(folder) == file_fingerprint(folder / "*.en")
+    assert file_fingerprint(folder) == [5, max(one[1], other[1])]
+    digest = content_digest(folder)
+    assert digest == content_digest(folder / "*.en")
+    assert digest == content_digest(folder / "a.en", folder / "b.en")
+    write_files(folder, **{"b.en": b"23\n"})
+    assert content_digest(folder) != digest
+    with pytest.raises(DataError, match=r"gone does not exist"):
+        file_fingerprint(folder / "gone")
+    with pytest.raises(DataError, match="No file matches"):
+        content_digest(folder / "*.gone")
+
+
+@pytest.mark.parametrize("source", ["a.en", "*.en", "[a-c].en", ".", "a.en/part"])
+def test_an_output_that_is_an_input(source: str, folder: Path) -> None:
+    output = folder / "a.en"
+    write_files(output if source == "a.en/part" else folder, **{"b.en": b""})
+    with pytest.raises(UsageError, match=r"Choose another output"):
+        check_beside(output, [folder / source])
+    with pytest.raises(UsageError, match=r"is an input|Choose another output"):
+        check_distinct([folder / source], [output])
+    check_beside(folder / "a.de", [folder / "*.en"])
+    check_beside(folder / "deep" / "a.en", [folder / "*.en"])
+
+
+def test_an_output_folder_with_an_input(folder: Path) -> None:
+    for source in ("a.en", "*.en", "deep/*"):
+        with pytest.raises(UsageError, match="would replace the input"):
+            check_outside(folder / "out", [folder / "out" / source])
+    check_outside(folder / "out", [folder / "*.en"])

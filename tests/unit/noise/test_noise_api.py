@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import random
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import Progress
 from fairseq_ssl.io.parts import PartFolder
-from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
+from fairseq_ssl.noise import LearnerErrors, LineNoise, NoiseResources, add_noise, noise_file
 from fairseq_ssl.text.specs import RENAMED
 
 LINES = [f"the {word} sat on the mat with {word}s" for word in ("cat", "dog", "cow", "hen")] * 25
@@ -37,6 +39,44 @@ def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> 
     assert 0 < summary.changed < 800
     assert noisy.read_text().splitlines() == add_noise(LINES, method, **settings) != LINES
     assert files() is None
+
+
+@pytest.mark.parametrize(
+    "method", ["direct", "shuffle,characters:rate=0.1", "confusion", "learner", "negatives"]
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_batches_of_any_size_and_order_get_the_noise_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, size: int
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 500)
+    monkeypatch.setattr("fairseq_ssl.noise.noise_job.LINES", 30)
+    source, noisy = tmp_path / "source", tmp_path / "noisy"
+    source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    noise_file(source, noisy, method, seed=3, resources=NoiseResources(confusion_sets=SETS))
+    counts = noisy.with_name("noisy.counts")
+    resources = NoiseResources(counts if counts.exists() else None, confusion_sets=SETS)
+    noise = pickle.loads(pickle.dumps(LineNoise(method, seed=3, resources=resources)))
+    rows = list(blocks.line_rows(source))
+    assert rows[-1]["block"] > 3
+    random.Random(1).shuffle(rows)
+    for start in range(0, len(rows), size):
+        batch = rows[start : start + size]
+        columns = ([row[name] for row in batch] for name in ("text", "block", "line"))
+        for row, line in zip(batch, noise(*columns), strict=True):
+            row["noisy"] = line
+    rows.sort(key=lambda row: (row["block"], row["line"]))
+    assert [row["noisy"] for row in rows] == noisy.read_text().splitlines() != LINES
+
+
+def test_batches_without_counts_or_positions_are_rejected() -> None:
+    with pytest.raises(UsageError, match="samples words by their counts"):
+        LineNoise("direct")
+    noise = LineNoise("characters")
+    assert noise([], [], []) == []
+    with pytest.raises(DataError, match="2 lines, 1 block numbers and 2 indices"):
+        noise(["a", "b"], [0], [0, 1])
+    with pytest.raises(DataError, match="Line 2 is blank"):
+        noise(["a", ""], [0, 0], [0, 1])
 
 
 def test_word_counts_do_not_replace_other_files(tmp_path: Path) -> None:

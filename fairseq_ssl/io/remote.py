@@ -1,0 +1,305 @@
+"""Paths of object stores and remote file systems, which the package fsspec opens.
+
+Store errors of all fsspec packages become `OSError`, as those of local paths.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import shutil
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path, PosixPath
+from typing import Any
+
+from fairseq_ssl.errors import DataError, FairseqSslError, first_line, import_optional
+
+URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+READ_AHEAD = 2**22
+"""Bytes of a request while a file is read. The default of s3fs would use 50 MiB per open file."""
+OBJECT_STORES = ("abfs", "abfss", "az", "gcs", "gs", "memory", "s3", "s3a")
+"""Schemes of stores in which an object appears when it is complete."""
+TIMES = ("LastModified", "mtime", "modified", "created")
+"""Names that stores have for the modification time."""
+RETRIES = {"mode": "standard", "total_max_attempts": 10}
+"""Retries of requests to S3, unless the user's configuration of fsspec or botocore has others."""
+ATTEMPTS = "AWS_MAX_ATTEMPTS"
+"""Environment variable of botocore."""
+TRANSFERS = 10
+"""Number of attempts of s3fs to read a body, whose connections can be cut."""
+ERRORS = {
+    FileNotFoundError: errno.ENOENT,
+    PermissionError: errno.EACCES,
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+}
+
+
+def as_path(value: str | Path) -> Path:
+    """Return a path, a `RemotePath` for an URL such as ``s3://bucket/key``."""
+    if isinstance(value, RemotePath):
+        return value
+    url = URL.match(os.fspath(value))
+    if url is None:
+        return Path(value)
+    scheme, rest = url.groups()
+    if scheme == "file":
+        return Path(rest)
+    if rest[:1] in ("", "/"):
+        raise DataError(f"{value} has no bucket or host. Expected a URL such as s3://bucket/file.")
+    return RemotePath(value)
+
+
+class RemotePath(PosixPath):
+    """Path of a file or a folder that fsspec opens, written as a URL.
+
+    It can be read like a local path. It is written at once, with `write_bytes`, `write_text` or
+    `upload`, so that another process never reads a part of a file.
+    """
+
+    def __str__(self) -> str:
+        return super().__str__().replace(":", "://", 1).replace(":///", "://", 1)
+
+    def __fspath__(self) -> str:
+        """Raise DataError. Functions that need a local file call this."""
+        raise DataError(f"{self} is a URL. Expected a local path: only texts are read from URLs.")
+
+    def is_absolute(self) -> bool:
+        """Return True."""
+        return True
+
+    def absolute(self) -> RemotePath:
+        """Return the path, which is absolute."""
+        return self
+
+    def resolve(self, strict: bool = False) -> RemotePath:
+        """Return the path, which has no links."""
+        return self
+
+    def is_symlink(self) -> bool:
+        """Return False."""
+        return False
+
+    def open(
+        self,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> Any:
+        """Open the file for reading, as `Path.open` does."""
+        if mode not in ("r", "rt", "rb"):
+            raise io.UnsupportedOperation(f"{self} opens for reading only. Upload a local file.")
+        store, key = self._store()
+        with _store_errors(self):
+            file = _StoreFile(store.open(key, "rb", block_size=READ_AHEAD), self)
+        if mode == "rb" and not buffering:
+            return file
+        buffered = io.BufferedReader(file)
+        return buffered if mode == "rb" else io.TextIOWrapper(buffered, encoding, errors, newline)
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return the kind, the size and the modification time."""
+        store, key = self._store()
+        with _store_errors(self):
+            return _status(store.info(key))
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        """Return True if there is a file or a folder."""
+        return self._mode() != 0
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Return True for a file."""
+        return stat.S_ISREG(self._mode())
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Return True for a folder, or the beginning of names that continue with a slash."""
+        return stat.S_ISDIR(self._mode())
+
+    def _mode(self) -> int:
+        """Return the kind of the file or folder, 0 if it does not exist."""
+        try:
+            return self.stat().st_mode
+        except FileNotFoundError:
+            return 0
+
+    def iterdir(self) -> Generator[RemotePath, None, None]:
+        """Yield the files and the folders in a folder."""
+        yield from (self / name for name in self.list_entries())
+
+    def list_entries(self) -> dict[str, os.stat_result]:
+        """Return the status of the files and folders in a folder by name, with one request."""
+        store, key = self._store()
+        with _store_errors(self):
+            entries = store.ls(key, detail=True)
+        names = {entry["name"].rstrip("/"): entry for entry in entries}
+        names.pop(key.rstrip("/"), None)  # an empty object for the folder, in some stores
+        return {name.rpartition("/")[2]: _status(entry) for name, entry in names.items()}
+
+    def glob(self, pattern: str, **options: Any) -> Iterator[RemotePath]:  # type: ignore[override]
+        """Yield the files and the folders below this folder that match a pattern."""
+        store, key = self._store()
+        with _store_errors(self):
+            found = store.glob(f"{key.rstrip('/')}/{pattern}")
+        start = len(key.rstrip("/")) + 1
+        return (self / name[start:] for name in found)
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Do nothing. A folder exists as soon as it has a file."""
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Delete the file."""
+        store, key = self._store()
+        try:
+            with _store_errors(self):
+                store.rm_file(key)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def write_bytes(self, data: Any) -> int:
+        """Write the file at once."""
+        store, key = self._store()
+        with _store_errors(self):
+            store.pipe_file(key, bytes(data))
+        return len(data)
+
+    def write_text(
+        self,
+        data: str,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> int:
+        """Write the file at once, with Unix line ends."""
+        return self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
+
+    def _store(self) -> tuple[Any, str]:
+        """Return the file system and the path in it. fsspec caches file systems per process."""
+        fsspec = import_optional("fsspec", f"The URL {self}", "scale")
+        scheme = self.parts[0].rstrip(":")
+        with _store_errors(self):
+            options = fsspec.get_filesystem_class(scheme)._get_kwargs_from_urls(str(self))
+            is_s3 = scheme in ("s3", "s3a")
+            is_set = "config_kwargs" in fsspec.config.conf.get(scheme, {}) or ATTEMPTS in os.environ
+            if is_s3 and not is_set:
+                options["config_kwargs"] = {"retries": RETRIES}
+            # Other processes write and list the same folders.
+            store = fsspec.filesystem(scheme, **options, use_listings_cache=False)
+            if is_s3:
+                store.retries = TRANSFERS
+            return store, store._strip_protocol(str(self))
+
+
+def upload(local: Path, target: Path) -> None:
+    """Move a complete local file to its path, so that there is never a part of it.
+
+    Args:
+        local: file, on the file system of a local target
+        target: local path or URL
+    """
+    if not isinstance(target, RemotePath):
+        local.replace(target)
+        return
+    store, key = target._store()
+    with _store_errors(target):
+        if target.parts[0].rstrip(":") in OBJECT_STORES:
+            store.put_file(str(local), key)
+        else:
+            store.makedirs(key.rpartition("/")[0], exist_ok=True)
+            store.put_file(str(local), f"{key}.tmp")
+            store.mv(f"{key}.tmp", key)
+        size, expected = store.info(key)["size"], local.stat().st_size
+        if size != expected:
+            raise OSError(f"{size} of {expected} bytes were written")
+    local.unlink()
+
+
+def delete_folder(folder: Path) -> None:
+    """Delete a folder, if it exists."""
+    if not isinstance(folder, RemotePath):
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for path in folder.iterdir() if folder.is_dir() else ():
+        path.unlink(missing_ok=True)
+
+
+def list_entries(folder: Path) -> dict[str, os.stat_result]:
+    """Return the status of the files and folders in a folder by name. Skip broken links."""
+    if isinstance(folder, RemotePath):
+        return folder.list_entries()
+    return {path.name: path.stat() for path in folder.iterdir() if path.exists()}
+
+
+def list_files(folder: Path) -> dict[str, os.stat_result]:
+    """Return the status of each file in a folder by name, without subfolders."""
+    entries = list_entries(folder).items()
+    return {name: status for name, status in entries if stat.S_ISREG(status.st_mode)}
+
+
+class _StoreFile(io.RawIOBase):
+    """Reader of a file in a store that converts errors to `OSError`."""
+
+    def __init__(self, file: Any, path: RemotePath) -> None:
+        super().__init__()
+        self._file, self._path = file, path
+
+    def readable(self) -> bool:
+        """Return True, as `io.RawIOBase` requires."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True if the file is seekable."""
+        return bool(self._file.seekable())
+
+    def tell(self) -> int:
+        """Return the position."""
+        return int(self._file.tell())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position."""
+        return int(self._file.seek(offset, whence))
+
+    def readinto(self, buffer: Any) -> int:
+        """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
+        with _store_errors(self._path):
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@contextmanager
+def _store_errors(path: RemotePath) -> Iterator[None]:
+    """Convert the errors of a store to `OSError`. Each package has its own exception types."""
+    try:
+        yield
+    except FairseqSslError:
+        raise
+    except ImportError as error:
+        raise DataError(f"{path} cannot be opened: {first_line(error).rstrip('.')}.") from error
+    except Exception as error:
+        for kind, number in ERRORS.items():
+            if isinstance(error, kind):
+                raise OSError(number, os.strerror(number), str(path)) from error
+        raise OSError(errno.EIO, first_line(error), str(path)) from error
+
+
+def _status(entry: dict[str, Any]) -> os.stat_result:
+    """Return fsspec's description of a file as the result of `Path.stat`."""
+    kind = stat.S_IFDIR if entry["type"] == "directory" else stat.S_IFREG
+    time = next((entry[name] for name in TIMES if entry.get(name) is not None), 0)
+    seconds = time.timestamp() if isinstance(time, datetime) else float(time)
+    numbers = [kind, 0, 0, 0, 0, 0, entry["size"] or 0, int(seconds), int(seconds), int(seconds)]
+    return os.stat_result(numbers, {"st_mtime_ns": int(seconds * 1e9)})
