@@ -69,7 +69,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         help="for duplicates in one file or stdout: max size of the hash table, for example 500M "
         "or 4G; 10 bytes per distinct line are enough; a resize needs an eighth more; when the "
         "table is full, later lines are only compared with the lines in it; folders of parts need "
-        "no table and no limit (default: 1G)",
+        "no table (default: 1G)",
     )
 
 

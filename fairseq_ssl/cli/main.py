@@ -326,9 +326,9 @@ def _check_named(args: argparse.Namespace) -> None:
     for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, Path) and not path.name:
+            if isinstance(path, str | Path) and not Path(path).name:
                 raise UsageError(f"{flag(option)} is the folder {path}. Expected a new path in it.")
-            if path == Path("-") and value != [path]:
+            if str(path) == "-" and value != [path]:
                 raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Name a file.")
 
 

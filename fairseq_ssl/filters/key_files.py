@@ -57,7 +57,7 @@ def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
         raise DataError(f"A part has more than {MAX_ROWS:,} lines. Split it.")
     flat, per_row = keys.reshape(-1, 2), keys.shape[1]
     order, is_repeated = _sort(flat)
-    dropped = np.unique(rows[order[is_repeated] // per_row])
+    dropped = _distinct(rows[order[is_repeated] // per_row])
     order = order[~is_repeated]
     offsets = np.searchsorted(flat[order, 0] >> SHIFT, np.arange(BUCKETS + 1, dtype=np.uint64))
     yield _pack([KEYS_MAGIC, *offsets.tolist(), len(dropped)], "<u8")
@@ -106,7 +106,7 @@ def pack_dropped(key_files: Sequence[Path], buckets: range) -> bytes:
     order, is_repeated = _sort(keys)
     dropped = order[is_repeated]
     part_of = np.searchsorted(ends, dropped, side="right").astype(np.uint64)
-    places = np.unique(part_of << np.uint64(32) | rows[dropped])
+    places = _distinct(part_of << np.uint64(32) | rows[dropped])
     offsets = np.searchsorted(
         places >> np.uint64(32), np.arange(len(key_files) + 1, dtype=np.uint64)
     )
@@ -121,8 +121,8 @@ def read_rows(key_file: Path) -> NDArray[np.int64]:
         found = [_read(file, key_file, "<u4", count, RECORDS + RECORD.itemsize * keys)]
         for start in range(0, keys, WRITTEN):
             size, position = min(WRITTEN, keys - start), RECORDS + RECORD.itemsize * start
-            found.append(np.unique(_read(file, key_file, RECORD, size, position)["row"]))
-    return np.unique(np.concatenate(found)).astype(np.int64)
+            found.append(_read(file, key_file, RECORD, size, position)["row"].copy())
+    return _distinct(np.concatenate(found)).astype(np.int64)
 
 
 def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> Integers:
@@ -146,7 +146,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
                 raise _damaged(path)
             start, end = _read(file, path, "<u8", 2, 8 * (2 + part)).tolist()
             found.append(_read(file, path, "<u4", end - start, first + 4 * start))
-    return np.unique(np.concatenate(found))
+    return _distinct(np.concatenate(found))
 
 
 def _read_records(path: Path, buckets: range) -> NDArray[Any]:
@@ -204,6 +204,12 @@ def _sort(keys: Hashes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     is_repeated = np.zeros(len(keys), np.bool_)
     is_repeated[places[1:]] = (keys[some[1:]] == keys[some[:-1]]).all(axis=1)
     return order, is_repeated
+
+
+def _distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct numbers, ascending. `np.unique` of NumPy 2.4 takes ten times as long."""
+    ordered = np.sort(numbers)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 
 
 def _pack(numbers: ArrayLike, kind: str) -> bytes:

@@ -227,8 +227,8 @@ def score_pairs(
         executor: `Executor` for the blocks or parts (default: this process)
         progress: called with the number of pairs done
     """
-    pair_filter = PairFilter.read(folder, options := dict(computing or {}))
     corpus, outputs = Corpus(_path_pair(pairs)), Outputs.of(output)
+    pair_filter = PairFilter.read(folder, options := dict(computing or {}))
     half = options.get("fp16", False)
     job = _ScoreJob(corpus, outputs, executor, progress, Path(folder), pair_filter, half)
     return job.run(overwrite and not (outputs.paths and job.is_complete()))

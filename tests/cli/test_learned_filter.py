@@ -116,6 +116,18 @@ def test_folders_of_parts_have_the_pairs_of_files(
     assert f"{scores} is complete" in capsys.readouterr().err
 
 
+def test_pairs_of_several_files_equal_one(whole: None) -> None:
+    for letter in "st":
+        rows = Path(f"mono.{letter}").read_text().splitlines(keepends=True)
+        for number, part in enumerate((rows[:50], rows[50:51], rows[51:])):
+            Path(f"part.{letter}.{number}").write_text("".join(part))
+    words = ["learned-filter", "apply", "made", "part.s.?", "part.t.?", "--jobs", "1", *BEST]
+    assert main([*words, "v", "w"]) == 0
+    assert main([*words, "V/", "W/"]) == 0
+    assert joined("V") == Path("v").read_bytes() == Path("x").read_bytes()
+    assert joined("W") == Path("w").read_bytes() == Path("y").read_bytes()
+
+
 def test_shards_run_stage_by_stage(whole: None) -> None:
     for shard in ("2/3", "3/3", "1/3") * 3:
         assert main([*APPLY, *PARTS, *BEST, "X/", "Y/", "--shard", shard]) == 0

@@ -113,6 +113,34 @@ def test_damaged_files_of_a_stage_are_made_again(
     assert text("X") == Path("x").read_bytes()
 
 
+@pytest.mark.parametrize("chain", [EXACT, "encoding"])
+def test_texts_of_several_files_equal_one(chain: str) -> None:
+    """Parts are inputs, too, and duplicates are in other files."""
+    for side in "st":
+        lines = Path(side).read_text().splitlines(keepends=True)
+        for number, end in enumerate((300, 301, 1100, len(lines))):
+            start = (0, 300, 301, 1100)[number]
+            Path(f"{side}.{number}").write_text("".join(lines[start:end]))
+    expected = run(["x", "y"], chain)
+    globs = ["s.?", "t.?"]
+    assert counts(filter_files(globs, ["u", "v"], chain)) == counts(expected)
+    assert Path("v").read_bytes() == Path("y").read_bytes()
+    folders = [PartFolder(name, part_size=PART) for name in ("X", "Y")]
+    assert counts(filter_files(globs, folders, chain)) == counts(expected)
+    assert text("Y") == Path("y").read_bytes()
+    again = filter_files(["X", "Y"], ["a", "b"], chain)
+    assert again
+    assert expected
+    assert again.kept == again.lines == expected.kept
+
+
+def test_files_of_one_side_only() -> None:
+    Path("s.0").write_text("a\n")
+    Path("s.1").write_text("b\n")
+    with pytest.raises(UsageError, match="has 2 files but t has 1"):
+        filter_files(["s.?", "t"], ["x", "y"], EXACT)
+
+
 def test_sides_of_different_lengths() -> None:
     with Path("t").open("a") as file:
         file.write("more\n")
