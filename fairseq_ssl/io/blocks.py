@@ -20,6 +20,7 @@ from fairseq_ssl.io.text_files import (
     file_on_disk,
     is_converted,
     open_text,
+    raw_lines,
     read_line,
     read_lines,
     stdin_text,
@@ -167,9 +168,9 @@ def read_blocks(files: Sequence[IO[bytes]], span: Span, size: int | None = None)
         block = Block(span, number, positions, (data,), lines)
         sides = [data]
         for side in range(1, len(files)):
-            rows = [read_line(files[side], span.names[side]) for _ in range(block.count)]
-            if not rows[-1]:
-                raise _unequal(span, lines + rows.index(b""), side, 0)
+            rows = list(islice(raw_lines(files[side], span.names[side]), block.count))
+            if len(rows) < block.count:
+                raise _unequal(span, lines + len(rows), side, 0)
             sides.append(b"".join(rows))
         fraction = fraction_read(files[0], begun)
         if span.end is not None:

@@ -274,20 +274,19 @@ def utf8_error(place: str, data: bytes, start: int) -> DataError:
     )
 
 
-def read_line(file: IO[bytes], name: str) -> bytes:
-    """Read a line, with its newline. `name` is the name of the file in messages."""
-    line = file.readline(MAX_LINE_BYTES)
-    if len(line) == MAX_LINE_BYTES:
-        raise DataError(
-            f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
-        )
-    return line
-
-
 def raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """Yield the lines of a file with `read_line`."""
-    while line := read_line(file, name):
+    """Yield the lines of a file, with newlines. `name` is the name of the file in messages."""
+    while line := file.readline(MAX_LINE_BYTES):
+        if len(line) == MAX_LINE_BYTES:
+            raise DataError(
+                f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
+            )
         yield line
+
+
+def read_line(file: IO[bytes], name: str) -> bytes:
+    """Read the next line; see `raw_lines`."""
+    return next(raw_lines(file, name), b"")
 
 
 def decoded_lines(file: IO[bytes], name: str) -> Iterator[str]:
