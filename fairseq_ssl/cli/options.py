@@ -355,8 +355,6 @@ def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Outp
                 f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
                 f"--output {path}/"
             )
-    if is_device(Path(path)):  # such as a process substitution of the shell
-        return Path(path).open("wb")
     return Path(path)
 
 
@@ -370,8 +368,11 @@ def add_line_job(parser: Options, what: str) -> None:
 def line_job(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments that all jobs on lines have, from the options of `add_line_job`."""
     is_shown = args.output is None and sys.stdout.isatty()  # a bar would mix with the lines
+    output = job_output(args)
+    if isinstance(output, Path) and is_device(output):  # such as a process substitution of a shell
+        output = output.open("wb")
     return {
-        "output": job_output(args),
+        "output": output,
         "executor": job_executor(args),
         "overwrite": args.overwrite,
         "progress": silent_progress if is_shown else progress,

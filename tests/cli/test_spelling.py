@@ -34,3 +34,18 @@ def test_words_are_counted_and_corrected(folder: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "we receive a letter\n\nthe people\n"
     assert main([*words, "-o", "out"]) == 0
     assert Path("out").read_text() == "we receive a letter\n\nthe people\n"
+
+
+def test_an_output_of_another_job_is_replaced_only_if_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The counts are a part of the job, like the text."""
+    for counts, texts in (("first", ["one"]), ("second", ["one", "two.gz"])):
+        assert main(["spelling", "count", *texts, "-o", counts]) == 0
+    words = ["spelling", "correct", "text", "-o", "out", "--counts"]
+    assert main([*words, "first"]) == main([*words, "first"]) == 0
+    assert "out is complete" in capsys.readouterr().err
+    assert main([*words, "second"]) == 2
+    assert "out exists, and is not an output of this job" in capsys.readouterr().err
+    assert main([*words, "second", "--force"]) == 0
+    assert Path("out").read_text().splitlines()[0] == "we receive a letter"

@@ -51,7 +51,7 @@ def test_files_equal_pairs(tmp_path: Path) -> None:
     assert EditDictionary.read(output) == summary.dictionary == dictionary
     assert summary.insertions == sum(dictionary.counts)
     labeled = label_file(source, target, tmp_path / "labels", output)
+    assert labeled is not None
     lines = (tmp_path / "labels").read_text().splitlines()
     assert lines == [" ".join(extract(*pair, dictionary)) for pair in PAIRS]
-    assert labeled is not None
     assert (labeled.coverage.pairs, labeled.coverage.incomparable) == (3, 0)
