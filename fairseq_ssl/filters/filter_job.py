@@ -51,7 +51,7 @@ from fairseq_ssl.io.parts import (
     record_file,
     stage_file,
 )
-from fairseq_ssl.io.text_files import check_strings, line_list, open_bytes, path_list, read_json
+from fairseq_ssl.io.text_files import line_list, open_bytes, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.signature import Signature
 
@@ -164,7 +164,7 @@ def _row(pair: object, number: int, sides: int = 0) -> tuple[str, ...]:
     row: tuple[Any, ...] = (pair,)
     if not isinstance(pair, str):
         row = tuple(pair) if isinstance(pair, Iterable) else row
-        check_strings(row, f"pair {number}")
+        line_list(row, f"pair {number}")
     if sides and len(row) != sides:
         raise UsageError(
             f"Pair {number} has {len(row)} sides but pair 1 has {sides}. All pairs must have the "

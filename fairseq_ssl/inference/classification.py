@@ -385,7 +385,7 @@ def label_split(
     with job.locked():
         if overwrite:
             job.delete()
-        if job.manifest() is not None:
+        if job.is_complete():
             logger.warning("%s is complete, written by an earlier run of this job", job.first)
             return None
         starts = range(0, len(dataset), part_size)

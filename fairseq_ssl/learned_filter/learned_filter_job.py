@@ -24,7 +24,6 @@ from fairseq_ssl.io.fingerprints import content_digest, data_params, file_finger
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
 from fairseq_ssl.io.parts import (
-    MANIFEST,
     BlockFunction,
     BlockResult,
     JobFolder,
@@ -33,7 +32,7 @@ from fairseq_ssl.io.parts import (
     stage_file,
 )
 from fairseq_ssl.io.remote import as_path
-from fairseq_ssl.io.text_files import path_list, read_json
+from fairseq_ssl.io.text_files import MANIFEST, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.io.parts import JOB, MANIFEST
+from fairseq_ssl.io.text_files import JOB, MANIFEST
 from tests.cli.rewriting import refused
 from tests.ray_clusters import cluster
 

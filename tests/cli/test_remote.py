@@ -133,7 +133,7 @@ def test_uploads(size: int, store: ObjectStore, tmp_path: Path) -> None:
         local.write_bytes(data)
         upload(local, folder / f"part-{number}")
     assert (folder / "part-5").read_bytes() == data
-    (folder / "manifest.json").write_text("{}")
+    (folder / "manifest.json").write_bytes(b"{}")
     assert (folder / "manifest.json").read_text() == "{}"
     assert len(list_files(folder)) == 7
     (folder / "part-0").unlink()
