@@ -75,7 +75,8 @@ class Outputs:
 
         A string that ends with ``/``, the URL of a store, and a `PartFolder` are folders of parts.
         """
-        paths, kinds = [], set()
+        paths: list[Path] = []
+        kinds: set[PartFolder | None] = set()
         for output in outputs:
             if not isinstance(output, str | Path | PartFolder):
                 if len(outputs) == 1 and hasattr(output, "write"):
