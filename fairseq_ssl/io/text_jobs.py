@@ -393,7 +393,17 @@ def rewrite_file(
         progress: called with the number of lines done
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
-    job = _LineJob(corpus, outputs, executor, progress, build, signature, reads)
+    job = _LineJob(corpus, outputs, executor, progress, reads)
+    for path in reads:
+        check_read_twice(path)
+    job.name, job.method, job.rewrite = signature.method, signature, build()
+    job.params = {
+        **signature.parameters,
+        "input": str(corpus),
+        "input_is": corpus.fingerprint,
+        "output": str(outputs.paths[0] if outputs.paths else None),
+        "version": signature.version,
+    }
     if not job.run(overwrite):
         return None
     return LineSummary(job.signature(), outputs.paths, job.totals["lines"])
@@ -403,28 +413,9 @@ class _LineJob(TextJob):
     """The job of `rewrite_file`."""
 
     may_be_empty = True
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        build: Callable[[], LineFunction],
-        method: Signature,
-        reads: Sequence[Path],
-    ) -> None:
-        super().__init__(corpus, outputs, executor, progress, reads)
-        for path in reads:
-            check_read_twice(path)
-        self.name, self.method, self.rewrite = method.method, method, build()
-        self.params = {
-            **method.parameters,
-            "input": str(corpus),
-            "input_is": corpus.fingerprint,
-            "output": str(outputs.paths[0] if outputs.paths else None),
-            "version": method.version,
-        }
+    method: Signature
+    """Name and parameters of the function."""
+    rewrite: LineFunction
 
     def signature(self) -> Signature:
         """Return the signature of the output, with the number of lines."""
