@@ -153,6 +153,9 @@ class RemotePath(PosixPath):
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Do nothing. A folder exists as soon as it has a file."""
 
+    def rmdir(self) -> None:
+        """Do nothing. A folder does not exist without files."""
+
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the file."""
         store, key = self._store()

@@ -27,7 +27,6 @@ from fairseq_ssl.io.jobs import (
     Progress,
     ProgressFactory,
     check_distinct,
-    check_outside,
     check_read_twice,
     file_or_stream,
     is_complete,
@@ -35,6 +34,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.parts import (
+    MANIFEST,
     BlockFunction,
     BlockMapper,
     BlockResult,
@@ -170,10 +170,7 @@ class TextJob(ABC):
             reads: other files that the job reads, which the outputs must not replace
         """
         inputs = [*corpus.paths, *map(optional_path, reads)]
-        if outputs.folders is None:
-            check_distinct(inputs, outputs.paths)
-        for folder in outputs.paths if outputs.folders else ():
-            check_outside(folder, inputs)
+        check_distinct(inputs, outputs.paths)
         self.corpus, self.outputs, self.progress = corpus, outputs, progress
         self.executor = executor or LocalExecutor(1)
         self.tally = Tally()
@@ -216,7 +213,7 @@ class TextJob(ABC):
         """Raise DataError if the counts of the blocks until now show a wrong text."""
 
     def run(self, overwrite: bool) -> bool:
-        """Write the outputs. Return False if they are already complete."""
+        """Write the outputs. Return False if they were complete, or other shards must end first."""
         if self.outputs.folders is not None:
             return self._run_folders(self.outputs.folders, overwrite)
         return run_job(
@@ -290,24 +287,26 @@ class TextJob(ABC):
         size = own.part_size or self.part_size
         folder = self._job_folder(own)
         with folder.locked():
-            if overwrite:
-                folder.delete()
-            manifest = folder.manifest()
+            manifest = folder.manifest(overwrite)
             if manifest is not None:
-                return self._check_folders(folder, manifest)
+                self._check_folders(folder, manifest)
+                return False
             try:
-                self._make_parts(folder, size)
-            except OutputError as error:
-                raise OutputError(f"{error} Run the same job again to resume it.") from None
+                return self._make_parts(folder, size)
+            except (DataError, FileNotFoundError) as error:
+                if (folder.first / MANIFEST).exists():  # another shard has ended the job
+                    return False
+                if isinstance(error, OutputError):
+                    raise OutputError(f"{error} Run the same job again to resume it.") from None
+                raise
             finally:
                 folder.discard_plan()
-        return True
 
-    def _make_parts(self, folder: JobFolder, size: int) -> None:
+    def _make_parts(self, folder: JobFolder, size: int) -> bool:
         spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
         results = self.part_results(folder, spans)
         if results is None:
-            return
+            return False
         writer = PartWriter(results, folder.folders)
         report, begin = self.progress(self.name, self.unit), time.monotonic()
         made = folder.run_stage("part", spans, writer, self.executor)
@@ -316,21 +315,22 @@ class TextJob(ABC):
             self._add(record["counts"], record["examples"], report, fraction, begin)
         records = folder.records("part", len(spans))
         if records is None:
-            return
+            return False
         self.tally, written = Tally(), list(records)
         for record in written:
             self.tally.add(record["counts"], record["examples"])
         self.check_end()
         folder.finish(self.signature(), written)
+        return True
 
-    def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> bool:
-        """Make parts again that do not match the manifest. Return False if all of them match."""
+    def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> None:
+        """Make parts again that do not match the manifest."""
         records = folder.manifest_records()
         fits = list(self.executor.imap(partial(matches, folder.folders), records))
         wrong = [index for index, fit in enumerate(fits) if not fit]
         if not wrong:
             logger.warning("%s is complete, written by an earlier run of this job", folder.first)
-            return False
+            return
         size = manifest["part_size"]
         spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
         results = self.part_results(folder, spans)
@@ -340,7 +340,6 @@ class TextJob(ABC):
             writer = PartWriter(results, folder.folders)
             again = folder.make_items("part", spans, wrong, writer, self.executor)
             folder.replace_parts(dict(zip(wrong, again, strict=True)))
-        return True
 
 
 @dataclass(frozen=True)
@@ -364,7 +363,7 @@ def rewrite_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Rewrite each line of a text. Return None if the output is already complete.
+    """Rewrite each line of a text. Return None if this run does not complete the output.
 
     Args:
         source: text; None for stdin
