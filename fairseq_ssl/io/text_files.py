@@ -244,8 +244,8 @@ class _ChunkReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read up to `len(buffer)` bytes, 0 only at the end."""
-        while not self._ready and (data := next(self._chunks, None)) is not None:
-            self._ready = memoryview(data)
+        while not self._ready and (chunk := next(self._chunks, None)) is not None:
+            self._ready = memoryview(chunk)
         data, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
         buffer[: len(data)] = data
         self._position += len(data)

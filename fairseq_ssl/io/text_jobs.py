@@ -75,21 +75,23 @@ class Outputs:
 
         A string that ends with ``/``, the URL of a store, and a `PartFolder` are folders of parts.
         """
-        stream = outputs[0]
-        if len(outputs) == 1 and not isinstance(stream, str | Path | PartFolder):
-            if not hasattr(stream, "write"):
-                raise TypeError(f"Expected a path or a binary stream for `output`, not {stream!r}.")
-            return cls(stream=stream)
-        paths, kinds = [], set()
+        paths: list[Path] = []
+        kinds: set[PartFolder | None] = set()
         for output in outputs:
-            folder = output if isinstance(output, PartFolder) else None
-            if folder is None and is_folder(output):
-                folder = PartFolder(output)
-            path = as_path(output if folder is None else folder.path)
-            if folder is None and not path.name:
-                raise UsageError(f"`output` is the folder {path}. Expected a new path in it.")
-            paths.append(path)
-            kinds.add(folder and replace(folder, path=""))
+            if not isinstance(output, str | Path | PartFolder):
+                if len(outputs) == 1 and hasattr(output, "write"):
+                    return cls(stream=output)
+                raise TypeError(f"Expected a path or a binary stream for `output`, not {output!r}.")
+            if not isinstance(output, PartFolder) and is_folder(output):
+                output = PartFolder(output)
+            if isinstance(output, PartFolder):
+                paths.append(as_path(output.path))
+                kinds.add(replace(output, path=""))
+                continue
+            paths.append(as_path(output))
+            kinds.add(None)
+            if not paths[-1].name:
+                raise UsageError(f"`output` is the folder {output}. Expected a new path in it.")
         if len(kinds) > 1:
             raise UsageError(
                 "Expected folders of parts for all outputs, with the same shard and part size, or "
