@@ -37,7 +37,6 @@ from fairseq_ssl.io.outputs import (
     output_error,
 )
 from fairseq_ssl.io.parts import (
-    MANIFEST,
     BlockFunction,
     BlockResult,
     JobFolder,
@@ -48,7 +47,7 @@ from fairseq_ssl.io.parts import (
     map_blocks,
 )
 from fairseq_ssl.io.remote import URL, RemotePath, as_path
-from fairseq_ssl.io.text_files import compress_chunk, optional_path
+from fairseq_ssl.io.text_files import MANIFEST, compress_chunk, optional_path
 from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
