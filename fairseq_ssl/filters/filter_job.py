@@ -216,8 +216,7 @@ def filter_files(
     if memory is not None and (chain.duplicates is None or targets.folders):
         raise UsageError("`memory` is for the filter duplicates with a file or stdout as output.")
     job = _FilterJob(corpus, targets, executor, progress, chain, memory)
-    is_written = job.run(overwrite)
-    return job.summary() if is_written and job.totals["lines"] else None
+    return job.summary() if job.run(overwrite) else None
 
 
 class _FilterJob(TextJob):

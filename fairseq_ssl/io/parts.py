@@ -66,7 +66,7 @@ class PartFolder:
 class Tally:
     """Counts of a text, and examples of its lines, which are merged in the order of the text."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The first examples of each kind, as JSON types. ``line`` is the number of the line."""
@@ -258,6 +258,13 @@ def record_file(stage: str, index: int) -> str:
     return f"{stage_file(stage, index)}.json"
 
 
+def _delete_parts(folder: Path) -> None:
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for path in folder.glob("part-*"):
+        path.unlink()
+    delete_folder(folder / JOB)
+
+
 class JobFolder:
     """The folders of parts that a job writes, one for each output, and its unfinished stages.
 
@@ -285,11 +292,18 @@ class JobFolder:
         with exclusive(self.first.with_name(f"{self.first.name}{end}")):
             yield
 
-    def is_complete(self) -> bool:
+    def is_complete(self, overwrite: bool = False) -> bool:
         """Return True if the first folder has a manifest.
 
         Raise UsageError if a folder was written by another job, or by another program.
+
+        Args:
+            overwrite: delete the parts of earlier jobs
         """
+        if overwrite and self.shard != (1, 1):
+            raise UsageError(
+                f"`overwrite` would delete the parts of other shards. Delete {self.first} instead."
+            )
         is_complete = False
         for folder in self.folders:
             if folder.is_file():
@@ -302,6 +316,9 @@ class JobFolder:
                         "folder."
                     )
                 continue
+            if overwrite:
+                _delete_parts(folder)
+                continue
             stored = read_json(folder / name)
             if not isinstance(stored, dict):
                 raise DataError(f"{folder / name} is not a {name}. {AGAIN}")
@@ -312,20 +329,6 @@ class JobFolder:
                 )
             is_complete |= name == MANIFEST and folder == self.first
         return is_complete
-
-    def delete(self) -> None:
-        """Delete the parts of earlier jobs."""
-        if self.shard != (1, 1):
-            raise UsageError(
-                f"`overwrite` would delete the parts of other shards. Delete {self.first} instead."
-            )
-        for folder in self.folders:
-            names = [folder / MANIFEST, folder / JOB / PLAN]
-            if any(path.exists() for path in names):
-                names[0].unlink(missing_ok=True)
-                for path in folder.glob("part-*"):
-                    path.unlink()
-                delete_folder(folder / JOB)
 
     def discard_plan(self) -> None:
         """Delete the plan if no item is finished, so that other settings can follow."""

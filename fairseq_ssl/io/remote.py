@@ -135,6 +135,9 @@ class RemotePath(PosixPath):
         start = len(key.rstrip("/")) + 1
         return (self / name[start:] for name in found)
 
+    def rmdir(self) -> None:
+        """Do nothing. A folder does not exist without files."""
+
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the file."""
         store, key = self._store()

@@ -25,7 +25,6 @@ from fairseq_ssl.io.jobs import (
     Progress,
     ProgressFactory,
     check_distinct,
-    check_outside,
     check_read_twice,
     silent_progress,
 )
@@ -48,7 +47,7 @@ from fairseq_ssl.io.parts import (
     map_blocks,
 )
 from fairseq_ssl.io.remote import URL, RemotePath, as_path
-from fairseq_ssl.io.text_files import compress_chunk, optional_path
+from fairseq_ssl.io.text_files import MANIFEST, compress_chunk, optional_path
 from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
@@ -165,10 +164,7 @@ class TextJob(ABC):
             reads: other files that the job reads, which the outputs must not replace
         """
         inputs = [*corpus.paths, *map(optional_path, reads)]
-        if outputs.folders is None:
-            check_distinct(inputs, outputs.paths)
-        for folder in outputs.paths if outputs.folders else ():
-            check_outside(folder, inputs)
+        check_distinct(inputs, outputs.paths)
         self.corpus, self.outputs, self.progress = corpus, outputs, progress
         self.executor = executor or LocalExecutor(1)
         self.tally = Tally()
@@ -211,7 +207,7 @@ class TextJob(ABC):
         """Raise DataError if the counts of the blocks until now show a wrong text."""
 
     def run(self, overwrite: bool) -> bool:
-        """Write the outputs. Return False if they are already complete."""
+        """Write the outputs. Return False if they were complete, or other shards must end first."""
         if self.outputs.folders is not None:
             return self._run_folders(self.outputs.folders, overwrite)
         if (stream := self.outputs.stream) is not None:
@@ -320,43 +316,46 @@ class TextJob(ABC):
         size = own.part_size or self.part_size
         folder = self._job_folder(own)
         with folder.locked():
-            if overwrite:
-                folder.delete()
-            wrong = folder.wrong_parts(self.executor) if folder.is_complete() else None
+            is_complete = folder.is_complete(overwrite)
+            wrong = folder.wrong_parts(self.executor) if is_complete else None
             if wrong == []:
                 logger.warning(COMPLETE, folder.first)
                 return False
             try:
-                self._make_parts(folder, size, wrong)
-            except OutputError as error:
-                raise OutputError(f"{error} {RESUME}") from None
+                return self._make_parts(folder, size, wrong)
+            except (DataError, FileNotFoundError) as error:
+                if not is_complete and (folder.first / MANIFEST).exists():
+                    return False  # another shard has ended the job
+                if isinstance(error, OutputError):
+                    raise OutputError(f"{error} {RESUME}") from None
+                raise
             finally:
                 folder.discard_plan()
-        return True
 
-    def _make_parts(self, folder: JobFolder, size: int, wrong: list[int] | None) -> None:
+    def _make_parts(self, folder: JobFolder, size: int, wrong: list[int] | None) -> bool:
         """Write the parts of this shard or, in a complete folder, those that are wrong."""
         spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
         results = self.part_results(folder, spans)
         if results is None:
-            return
+            return False
         writer = PartWriter(results, folder.folders)
         made = folder.run_stage("part", spans, writer, self.executor, wrong)
         if wrong is not None:
             folder.replace_parts(dict(zip(wrong, made, strict=True)))
-            return
+            return False
         report, begin = self.progress(self.name, self.unit), time.monotonic()
         for done, record in enumerate(made, 1):
             fraction = done * folder.shard[1] / len(spans)
             self._add(record["counts"], record["examples"], report, fraction, begin)
         records = folder.records("part", len(spans))
         if records is None:
-            return
+            return False
         self.tally, written = Tally(), list(records)
         for record in written:
             self.tally.add(record["counts"], record["examples"])
         self.check_end()
         folder.finish(self.signature(), written)
+        return True
 
 
 @dataclass(frozen=True)
@@ -380,7 +379,7 @@ def rewrite_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Rewrite each line of a text. Return None if the output is already complete.
+    """Rewrite each line of a text. Return None if this run does not complete the output.
 
     Args:
         source: text; None for stdin

@@ -214,7 +214,7 @@ def score_pairs(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> bool:
-    """Score the pairs of a corpus. Return False if the output is already complete.
+    """Score the pairs of a corpus.
 
     Scores above 0 mean clean pairs. Interrupted runs resume.
 
@@ -319,7 +319,7 @@ def keep_best(
         logger.warning(f"`keep` is a percentage: {keep:g} keeps {keep:g} % of the pairs")
     corpus, targets = Corpus(_path_pair(pairs)), Outputs.of(*outputs)
     job = _KeepJob(corpus, targets, executor, progress, as_path(scores), keep)
-    if not job.run(overwrite) or not job.totals["lines"]:
+    if not job.run(overwrite):
         return None
     return KeptSummary(job.selection.pairs, job.selection.kept, job.selection.threshold)
 
