@@ -21,10 +21,10 @@ def file_fingerprint(path: str | Path) -> list[int]:
     """
     path = as_path(path)
     with reading_errors(path):
-        is_folder = path.is_dir()
-        stats = (
-            list_files(path).values() if is_folder else [file.stat() for file in text_files(path)]
-        )
+        if path.is_dir():
+            stats = list(list_files(path).values())
+        else:
+            stats = [file.stat() for file in text_files(path)]
     times = (stat.st_mtime_ns for stat in stats)
     return [sum(stat.st_size for stat in stats), max(times, default=0)]
 
