@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,11 +42,13 @@ class UpperJob(TextJob):
     name = "upper"
 
     def __init__(self, source: Path, output: Output, seed: int = 1) -> None:
-        corpus = Corpus((source,), 32)
-        super().__init__(corpus, Outputs.of(output), None, self._progress)
-        self.params = {"seed": seed, "input_is": corpus.fingerprint}
+        self.seed = seed
+        super().__init__(Corpus((source,), 32), Outputs.of(output), None, self._progress)
         self.shares: list[float | None] = []
         self.stop: BaseException | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        return {"seed": self.seed, "input_is": self.corpus.fingerprint}
 
     def _progress(self, task: str, unit: str, total: int | None = None) -> Progress:
         return lambda count, share=None, note="": self.shares.append(share)
