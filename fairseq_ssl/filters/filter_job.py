@@ -368,7 +368,8 @@ def _keep_rows(
     key_file = folder / stage_file("keys", index)
     passed = read_rows(key_file)
     dropped = read_dropped(index, key_file, duplicates)
-    is_new = np.isin(passed, dropped, assume_unique=True, invert=True)
+    is_new = np.ones(len(passed), np.bool_)
+    is_new[np.searchsorted(passed, dropped)] = False
     for block in span_blocks(span, size):
         own = slice(*np.searchsorted(passed, (block.first, block.first + block.count)))
         rows = passed[own] - block.first

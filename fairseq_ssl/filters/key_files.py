@@ -54,7 +54,7 @@ def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
         raise DataError(f"A part has more than {MAX_ROWS:,} lines. Split it.")
     flat, per_row = keys.reshape(-1, 2), keys.shape[1]
     order, is_repeated = _sort(flat)
-    dropped = np.unique(rows[order[is_repeated] // per_row])
+    dropped = _distinct(rows[order[is_repeated] // per_row])
     order = order[~is_repeated]
     records = np.zeros(len(order) + len(dropped), RECORD)
     records["key"][: len(order)] = flat[order]
@@ -89,13 +89,13 @@ def pack_dropped(key_files: Sequence[Path], buckets: range) -> Iterator[bytes]:
     order, is_repeated = _sort(keys)
     dropped = order[is_repeated]
     part_of = np.searchsorted(ends, dropped, side="right").astype(np.uint64)
-    places = np.unique(part_of << np.uint64(32) | rows[dropped])
+    places = _distinct(part_of << np.uint64(32) | rows[dropped])
     yield from _pack_groups(places.astype("<u4"), places >> np.uint64(32), len(key_files))
 
 
 def read_rows(key_file: Path) -> NDArray[np.int64]:
     """Return the rows of a key file, ascending."""
-    return np.unique(_read_groups(key_file, RECORD, range(BUCKETS + 1))["row"]).astype(np.int64)
+    return _distinct(_read_groups(key_file, RECORD, range(BUCKETS + 1))["row"]).astype(np.int64)
 
 
 def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> Integers:
@@ -108,7 +108,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
     """
     in_part = _read_groups(key_file, RECORD, range(BUCKETS, BUCKETS + 1))["row"]
     others = (_read_groups(path, "<u4", range(part, part + 1)) for path in dropped_files)
-    return np.unique(np.concatenate([in_part, *others]))
+    return _distinct(np.concatenate([in_part, *others]))
 
 
 def _pack_groups(records: NDArray[Any], groups: Hashes, count: int) -> Iterator[bytes]:
@@ -159,6 +159,12 @@ def _equals_previous(keys: Hashes) -> NDArray[np.bool_]:
     is_equal = np.zeros(keys.shape, np.bool_)
     np.equal(keys[1:], keys[:-1], out=is_equal[1:])
     return is_equal
+
+
+def _distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct numbers, ascending. `np.unique` of NumPy 2.4 takes ten times as long."""
+    ordered = np.sort(numbers)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 
 
 def _damaged(path: Path) -> DataError:

@@ -288,8 +288,9 @@ class JobFolder:
         if isinstance(self.first, RemotePath):  # runs of the same job write the same bytes
             yield
             return
-        name = "{}.{}-of-{}".format(self.first.name, *self.shard)
-        with exclusive(self.first.with_name(name)):
+        index, total = self.shard
+        end = f".{index}-of-{total}" * (total > 1)
+        with exclusive(self.first.with_name(f"{self.first.name}{end}")):
             yield
 
     def manifest(self) -> dict[str, Any] | None:

@@ -272,7 +272,7 @@ class TextJob(ABC):
     ) -> None:
         self.tally.add(counts, examples)
         self.seconds = time.monotonic() - begin
-        report(counts["lines"], fraction or None, self.note())
+        report(counts.get("lines", 0), fraction or None, self.note())
         self.check()
 
     def check_end(self) -> None:
