@@ -40,20 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = "text, one sentence per line; .gz or .zst by suffix; - for stdin (default: stdin)"
     options.add_path(parser, "source", source, "SOURCE", nargs="?")
     options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
-    parser.add_argument(
-        "-o",
-        "--output",
-        nargs="+",
-        metavar="FILE",
-        help="kept lines, one file for each side; .gz or .zst by suffix; with / at the end, "
-        "folders of parts, written in parallel; an interrupted run resumes when the same command "
-        "is run again (default: stdout for monolingual text)",
-    )
+    options.add_job_output(parser, "kept lines, one output for each side", nargs="+")
     _add_filters(parser)
     size = (
         "input of a part, decompressed; a compressed file is one part (default: 64M, or 16M with "
+        "duplicates:near)"
     )
-    size += "duplicates:near)"
     options.add_execution(parser.add_argument_group("parallelism"), part_size=size)
     options.add_overwrite(parser)
 

@@ -307,7 +307,8 @@ def label_file(
 
     Edits without a label in the dictionary are ignored, as in the paper. The line of a pair that is
     too long and too different to align is empty. The output does not depend on the executor, on
-    parts and on shards. Interrupted runs resume. Return None if the output is already complete.
+    parts and on shards. Interrupted runs resume. Return None if this run does not complete the
+    output.
 
     Args:
         source: text to correct

@@ -49,7 +49,7 @@ from fairseq_ssl.io.parts import (
     record_file,
     stage_file,
 )
-from fairseq_ssl.io.text_files import check_strings, line_list, open_bytes, path_list, read_json
+from fairseq_ssl.io.text_files import line_list, open_bytes, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.signature import Signature
 
@@ -153,7 +153,7 @@ def _row(pair: object, number: int, sides: int = 0) -> tuple[str, ...]:
     row: tuple[Any, ...] = (pair,)
     if not isinstance(pair, str):
         row = tuple(pair) if isinstance(pair, Iterable) else row
-        check_strings(row, f"pair {number}")
+        line_list(row, f"pair {number}")
     if sides and len(row) != sides:
         raise UsageError(
             f"Pair {number} has {len(row)} sides but pair 1 has {sides}. All pairs must have the "
@@ -200,7 +200,7 @@ def filter_files(
     corpus, targets = Corpus(sources or (None,)), Outputs.of(*written)
     chain = build_filters(filters, sides)
     job = _FilterJob(corpus, targets, executor, progress, chain)
-    if not job.run(overwrite) or not job.totals["lines"]:
+    if not job.run(overwrite):
         return None
     counts = job.totals["lines"], job.totals["kept"]
     return FilterSummary(job.signature(), targets.paths, *counts, tuple(job.dropped()))

@@ -271,7 +271,7 @@ def back_translate_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> BackTranslationSummary | None:
-    """Translate a text. Return None if an earlier run has completed the outputs.
+    """Translate a text. Return None if this run does not complete the output.
 
     The translations do not depend on the executor, on parts and on shards. An interrupted run
     resumes.

@@ -483,7 +483,7 @@ def correct_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> CorrectionSummary | None:
-    """Correct a text. Return None if an earlier run has completed the output.
+    """Correct a text. Return None if this run does not complete the output.
 
     The corrections do not depend on the executor, on parts and on shards. An interrupted run
     resumes.

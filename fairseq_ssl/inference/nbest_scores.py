@@ -70,7 +70,7 @@ def score_nbest_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NBestScoresSummary | None:
-    """Add a model's scores to an n-best list. Return None if an earlier run has completed it.
+    """Add a model's scores to an n-best list. Return None if this run does not complete it.
 
     An interrupted run resumes. Call `fairseq_ssl.register` first.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -54,14 +55,14 @@ def _digest_of(*files: tuple[Any, ...]) -> str:
     return checksum(*(path for path, *_ in files))[:16]
 
 
-def checksum(*paths: Path) -> str:
-    """Return the SHA-256 checksum of the concatenated contents of files."""
-    digest = hashlib.sha256()
+def checksum(*paths: Path, new: Callable[[], Any] = hashlib.sha256) -> str:
+    """Return a checksum, by default SHA-256, of the concatenated contents of files."""
+    digest = new()
     for path in paths:
         with path.open("rb") as file:
             while block := file.read(2**20):
                 digest.update(block)
-    return digest.hexdigest()
+    return str(digest.hexdigest())
 
 
 def data_params(folder: str | Path | None) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from fairseq_ssl.io.fingerprints import content_digest, data_params, file_finger
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
 from fairseq_ssl.io.parts import (
-    MANIFEST,
     BlockFunction,
     BlockResult,
     JobFolder,
@@ -33,7 +32,7 @@ from fairseq_ssl.io.parts import (
     stage_file,
 )
 from fairseq_ssl.io.remote import as_path
-from fairseq_ssl.io.text_files import open_bytes, path_list, read_json
+from fairseq_ssl.io.text_files import MANIFEST, open_bytes, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
@@ -215,7 +214,7 @@ def score_pairs(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> bool:
-    """Score the pairs of a corpus. Return False if the output is already complete.
+    """Score the pairs of a corpus.
 
     Scores above 0 mean clean pairs. Interrupted runs resume.
 
@@ -315,7 +314,7 @@ def keep_best(
     corpus, targets = Corpus(_path_pair(pairs)), Outputs.of(*outputs)
     workers = executor if targets.folders else None
     job = _KeepJob(corpus, targets, workers, progress, as_path(scores), keep)
-    if not job.run(overwrite) or not job.totals["lines"]:
+    if not job.run(overwrite):
         return None
     return KeptSummary(job.selection.pairs, job.selection.kept, job.selection.threshold)
 

@@ -23,6 +23,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done, write_signature
+from fairseq_ssl.io.remote import RemotePath
 from fairseq_ssl.io.text_files import SURROGATE, join_lines, optional_path
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.noise.batch import Random
@@ -243,7 +244,7 @@ def noise_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Add noise to a text. Return None if the outputs are already complete.
+    """Add noise to a text. Return None if this run does not complete the output.
 
     The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
 
@@ -279,8 +280,9 @@ class _NoiseJob(TextJob):
     def __post_init__(self, workers: Executor | None) -> None:
         super().__post_init__(workers)
         self.kept_counts: Path | None = None
-        if self.outputs.paths and self.resources.counts is None and _needs(self.method, "unigrams"):
-            noisy = self.outputs.paths[0]
+        noisy = self.outputs.paths[0] if self.outputs.paths else None
+        is_counted = self.resources.counts is None and _needs(self.method, "unigrams")
+        if is_counted and noisy is not None and not isinstance(noisy, RemotePath):
             self.kept_counts = noisy.with_name(f"{noisy.name}.counts")
             check_distinct([*self.corpus.paths, *self.reads()], [noisy, self.kept_counts])
 
@@ -314,7 +316,8 @@ class _NoiseJob(TextJob):
     def _counts(self) -> Mapping[str, int]:
         """Return the word counts of the resources, or of the text.
 
-        Counts of the text are saved, so that other shards and seeds do not count it again.
+        Counts of the text are saved next to a local output, so that other shards do not count it
+        again.
         """
         given, path, kept = self.resources.given_counts(), self.corpus.texts[0], self.kept_counts
         if given is not None:

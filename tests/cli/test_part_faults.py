@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.io.parts import JOB, MANIFEST
+from fairseq_ssl.io.text_files import JOB, MANIFEST
 from tests.cli.rewriting import refused
 from tests.ray_clusters import cluster
 
@@ -37,7 +37,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def noisy() -> bytes:
-    """Return the text of the folder, which has nothing but its parts and the manifest."""
+    """Return the text of the folder, which has only its parts and the manifest."""
     parts = json.loads(Path("noisy", MANIFEST).read_text())["parts"]
     names = [part["name"] for part in parts]
     assert sorted(path.name for path in Path("noisy").iterdir()) == sorted([*names, MANIFEST])

@@ -13,7 +13,8 @@ import pytest
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters import FilterSummary, filter_files, filter_job, key_files
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.parts import JOB, PartFolder
+from fairseq_ssl.io.parts import PartFolder
+from fairseq_ssl.io.text_files import JOB
 from fairseq_ssl.io.text_jobs import Output
 
 EXACT = "clean:max=3,identical,duplicates"
