@@ -141,7 +141,7 @@ def _read(
     return np.frombuffer(file.read(count * kind.itemsize), kind)
 
 
-def _sort(keys: Hashes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _sort(keys: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the order of the keys, and which of them, in this order, are equal to an earlier key.
 
     Equal keys stay in their order.
@@ -151,7 +151,7 @@ def _sort(keys: Hashes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     if (is_equal[:, 0] & ~is_equal[:, 1]).any():  # hardly ever, and takes three times as long
         order = np.lexsort((keys[:, 1], keys[:, 0]))
         is_equal = _equals_previous(keys[order])
-    return order, is_equal.all(axis=1)
+    return order, np.asarray(is_equal.all(axis=1))
 
 
 def _equals_previous(keys: Hashes) -> NDArray[np.bool_]:

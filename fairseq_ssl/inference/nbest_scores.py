@@ -92,8 +92,8 @@ def score_nbest_file(
     check_positive("block", block)
     files = {
         "source": optional_path(source),
-        "source_subwords": source_subwords and model_file(source_subwords),
-        "subwords": subwords and model_file(subwords),
+        "source_subwords": model_file(source_subwords) if source_subwords else None,
+        "subwords": model_file(subwords) if subwords else None,
         "unigrams": optional_path(config.unigrams),
     }
     corpus, outputs = Corpus((optional_path(nbest),), block * 1024), Outputs.of(output)
