@@ -18,7 +18,7 @@ from fairseq_ssl.io.text_jobs import Output
 EXAMPLES = """\
   fairseq-ssl filter raw.en raw.de --filter langid:source=en:target=de,clean -o good.en good.de
   fairseq-ssl filter raw.en.gz raw.ja.gz --filter encoding --filter langid:source=en:target=ja \\
-      --filter max-length,duplicates --memory 4G -o good.en.gz good.ja.gz
+      --filter max-length,duplicates -o good.en.gz good.ja.gz
   fairseq-ssl filter raw.en raw.de --config filters.yaml -o good.en good.de --jobs 8
   fairseq-ssl filter raw.en raw.de --filter clean,duplicates -o good.en/ good.de/ --executor ray
   zcat news.en.gz | fairseq-ssl filter --filter langid:source=en,duplicates > news.en
@@ -62,15 +62,6 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "that passes all other filters",
     )
     options.add_path(chosen, "--config", "YAML file with a list of filters, see below")
-    group.add_argument(
-        "--memory",
-        type=options.size,
-        metavar="SIZE",
-        help="for duplicates in one file or stdout: max size of the hash table, for example 500M "
-        "or 4G; 10 bytes per distinct line are enough; a resize needs an eighth more; when the "
-        "table is full, later lines are only compared with the lines in it; folders of parts need "
-        "no table (default: 1G)",
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -87,7 +78,6 @@ def run(args: argparse.Namespace) -> None:
         [path for path in paths if str(path) != STDIN],
         _outputs(args),
         filters,
-        memory=args.memory,
         executor=options.job_executor(args),
         overwrite=args.overwrite,
         progress=progress,

@@ -12,11 +12,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
+from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, OutputError, UsageError
 from fairseq_ssl.io.blocks import Block, Span
 from fairseq_ssl.io.corpus import Corpus
@@ -125,52 +126,59 @@ def _compressed(result: BlockResult, suffixes: Sequence[str]) -> BlockResult:
     return replace(result, outputs=tuple(map(compress_chunk, result.outputs, suffixes)))
 
 
+@dataclass
 class TextJob(ABC):
     """A job that maps the blocks of a corpus with a function that depends on nothing else.
 
-    Subclasses set `params` and define `signature` and `prepare`.
+    Subclasses are dataclasses: their fields are what the function depends on.
     """
 
-    name: str
-    """Name of the task in progress reports."""
-    unit: str = "lines"
-    may_be_empty: bool = False
+    corpus: Corpus
+    """Text to read."""
+    outputs: Outputs
+    """Files, folders of parts, or a stream."""
+    workers: InitVar[Executor | None]
+    """Executor of the blocks or parts (None: this process)."""
+    progress: ProgressFactory
+    """Called with the number of lines done."""
+
+    unit: ClassVar[str] = "lines"
+    may_be_empty: ClassVar[bool] = False
     """True to accept a text without lines."""
-    part_size: int = 2**26
-    """Default size of the input of a part in bytes."""
-    params: dict[str, Any]
-    """Parameters that determine the content of the outputs, as JSON types."""
-    in_order: Callable[[BlockResult], BlockResult] | None = None
-    """Function of the results of all blocks in order, which runs in the calling process.
 
-    A job with such a function defines `part_results` with stages for folders of parts.
-    """
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        reads: Iterable[str | Path | None] = (),
-    ) -> None:
-        """Describe a job.
-
-        Args:
-            corpus: text to read
-            outputs: where to write
-            executor: executor of the blocks or parts (None: this process)
-            progress: called with the number of lines done
-            reads: other files that the job reads, which the outputs must not replace
-        """
-        inputs = [*corpus.paths, *map(optional_path, reads)]
-        check_distinct(inputs, outputs.paths)
-        self.corpus, self.outputs, self.progress = corpus, outputs, progress
-        self.executor = executor or LocalExecutor(1)
+    def __post_init__(self, workers: Executor | None) -> None:
+        inputs = [*self.corpus.paths, *map(optional_path, self.reads())]
+        check_distinct(inputs, self.outputs.paths)
+        self.executor = workers or LocalExecutor(1)
+        self.params = {**self.parameters(), "version": __version__}
+        """Parameters that determine the content of the outputs."""
         self.tally = Tally()
         """Counts and examples of all blocks, including those of interrupted runs."""
         self.seconds = 0.0
         """Time of the job, including interrupted runs."""
+        self.in_order: Callable[[BlockResult], BlockResult] | None = None
+        """Function of the results of all blocks in order, which runs in the calling process.
+
+        A job with such a function defines `part_results` with stages for folders of parts.
+        """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the task in progress reports."""
+
+    @property
+    def part_size(self) -> int:
+        """Default size of the input of a part in bytes."""
+        return 2**26
+
+    def reads(self) -> Iterable[str | Path | None]:
+        """Return the other files that the job reads, which the outputs must not replace."""
+        return ()
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that determine the content of the outputs, as JSON types."""
 
     @property
     def totals(self) -> Counter[str]:
@@ -392,37 +400,47 @@ def rewrite_file(
         progress: called with the number of lines done
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
-    job = _LineJob(corpus, outputs, executor, progress, reads)
-    for path in reads:
-        check_read_twice(path)
-    job.name, job.method, job.rewrite = signature.method, signature, build()
-    job.params = {
-        **signature.parameters,
-        "input": str(corpus),
-        "input_is": corpus.fingerprint,
-        "output": str(outputs.paths[0] if outputs.paths else None),
-        "version": signature.version,
-    }
+    job = _LineJob(corpus, outputs, executor, progress, build, signature, reads)
     if not job.run(overwrite):
         return None
     return LineSummary(job.signature(), outputs.paths, job.totals["lines"])
 
 
+@dataclass
 class _LineJob(TextJob):
     """The job of `rewrite_file`."""
 
-    may_be_empty = True
+    build: Callable[[], LineFunction]
     method: Signature
-    """Name and parameters of the function."""
-    rewrite: LineFunction
+    files: Sequence[Path]
+    may_be_empty = True
+
+    def __post_init__(self, workers: Executor | None) -> None:
+        super().__post_init__(workers)
+        for path in self.files:
+            check_read_twice(path)
+        self.rewrite = self.build()
+
+    @property
+    def name(self) -> str:
+        return self.method.method
+
+    def reads(self) -> Sequence[Path]:
+        return self.files
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            **self.method.parameters,
+            "input": str(self.corpus),
+            "input_is": self.corpus.fingerprint,
+            "output": str(self.outputs.paths[0] if self.outputs.paths else None),
+        }
 
     def signature(self) -> Signature:
-        """Return the signature of the output, with the number of lines."""
         details = {**self.method.details, **self.params, "lines": self.totals["lines"]}
         return Signature(self.method.method, self.method.parameters, details)
 
     def prepare(self) -> BlockFunction:
-        """Return the function of a block."""
         return partial(_rewrite_block, self.rewrite)
 
 

@@ -42,7 +42,9 @@ class BothJob(TextJob):
         outputs = [PartFolder(folder / name, **how) for name in names]
         corpus = Corpus((folder / "left", folder / "right"), 32)
         super().__init__(corpus, Outputs.of(*outputs), LocalExecutor(1), silent_progress)
-        self.params = {"seed": seed, "input_is": corpus.fingerprint}
+
+    def parameters(self) -> dict[str, Any]:
+        return {"seed": self.seed, "input_is": self.corpus.fingerprint}
 
     def prepare(self) -> BlockFunction:
         return both

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,11 +40,13 @@ class UpperJob(TextJob):
     name = "upper"
 
     def __init__(self, source: Path, output: Output, seed: int = 1) -> None:
-        corpus = Corpus((source,), 32)
-        super().__init__(corpus, Outputs.of(output), None, self._progress)
-        self.params = {"seed": seed, "input_is": corpus.fingerprint}
+        self.seed = seed
+        super().__init__(Corpus((source,), 32), Outputs.of(output), None, self._progress)
         self.shares: list[float | None] = []
         self.stop: BaseException | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        return {"seed": self.seed, "input_is": self.corpus.fingerprint}
 
     def _progress(self, task: str, unit: str, total: int | None = None) -> Progress:
         return lambda count, share=None, note="": self.shares.append(share)
@@ -194,11 +197,12 @@ def test_progress_of_a_resumed_job_counts_from_its_start(name: str, tmp_path: Pa
     assert found[-1].fraction == 1
 
 
-def test_an_output_without_lines_is_a_gzip_file(source: Path, output: Path) -> None:
+def test_an_output_without_lines_is_a_gzip_file(
+    source: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source.write_text("")
     path = output.with_suffix(".gz")
-    job = UpperJob(source, path)
-    job.may_be_empty = True
-    assert job.write()
+    monkeypatch.setattr(UpperJob, "may_be_empty", True)
+    assert UpperJob(source, path).write()
     assert path.read_bytes()[:2] == b"\x1f\x8b"
     assert gzip.decompress(path.read_bytes()) == b""
