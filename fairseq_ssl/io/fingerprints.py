@@ -8,10 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import is_device
 from fairseq_ssl.io.remote import as_path, list_files
-from fairseq_ssl.io.text_files import text_files
+from fairseq_ssl.io.text_files import reading_errors, text_files
 
 
 def file_fingerprint(path: str | Path) -> list[int]:
@@ -21,15 +20,11 @@ def file_fingerprint(path: str | Path) -> list[int]:
     skipped.
     """
     path = as_path(path)
-    try:
+    with reading_errors(path):
         if path.is_dir():
             stats = list(list_files(path).values())
         else:
             stats = [file.stat() for file in text_files(path)]
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     times = (stat.st_mtime_ns for stat in stats)
     return [sum(stat.st_size for stat in stats), max(times, default=0)]
 

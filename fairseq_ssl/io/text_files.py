@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO, TypeVar, cast
 
 from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.remote import CheckedFile, RemotePath, as_path, list_entries
+from fairseq_ssl.io.remote import CheckedFile, as_path, list_entries
 from fairseq_ssl.signature import plain_number
 
 OTHER_MARKS = {
@@ -474,7 +474,7 @@ def _reading_error(error: Exception, path: Path) -> str:
         return f"{path} is a folder. Expected a file."
     if isinstance(error, PermissionError):
         return f"{path} cannot be read: permission denied."
-    if isinstance(path, RemotePath) and isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and error.strerror:
         return f"{path} cannot be read: {error.strerror.rstrip('.')}."
     return f"{path} cannot be read: {error}. Copy the file again."
 

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -217,6 +218,17 @@ def test_lines_blocks_and_notice(
     rows = list(file_blocks(path, path, size=100))
     assert rows[-1].fraction == 1
     assert [line for row in rows for line in row.lines(1)] == expected
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_first_line_that_is_longer_than_a_buffer(suffix: str, tmp_path: Path) -> None:
+    """It is read twice: it determines the conversion."""
+    text = random.Random(1).randbytes(2**17).hex()
+    path = tmp_path / f"f{suffix}"
+    path.write_bytes(compress_chunk(f"{text}\nlast\n".encode(), suffix))
+    assert list(read_lines(path)) == [text, "last"]
+    with open_text(path) as file:
+        assert not is_converted(file)
 
 
 @pytest.mark.parametrize(
