@@ -383,7 +383,7 @@ def label_split(
     signature = Signature("classify-label", parameters, params)
     job = JobFolder([Path(parts.path)], params, shard)
     with job.locked():
-        if job.manifest(overwrite) is not None:
+        if job.is_complete(overwrite):
             logger.warning("%s is complete, written by an earlier run of this job", job.first)
             return None
         starts = range(0, len(dataset), part_size)

@@ -1,1 +1,23 @@
-"""Text files, JSON, atomic and resumable outputs, blocks of lines, executors and jobs."""
+"""Texts of one or more files, outputs, executors and jobs.
+
+A text is a file, a quoted glob or a folder, on this machine or in a store that fsspec opens. Jobs
+such as `noise.noise_file` write a file or, as `PartFolder`, a folder of parts.
+
+>>> from fairseq_ssl.io import LocalExecutor
+>>> list(LocalExecutor(1).imap(str.upper, ["a", "b"]))
+['A', 'B']
+"""
+
+from fairseq_ssl.io.blocks import line_rows
+from fairseq_ssl.io.executors import Executor, LocalExecutor, RayExecutor
+from fairseq_ssl.io.parts import PartFolder
+from fairseq_ssl.io.text_files import read_lines
+
+__all__ = [
+    "Executor",
+    "LocalExecutor",
+    "PartFolder",
+    "RayExecutor",
+    "line_rows",
+    "read_lines",
+]

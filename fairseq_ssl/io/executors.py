@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 import warnings
@@ -222,6 +223,8 @@ def _call(item: Any) -> Any:
         raise
 
 
+CONNECT = 10
+"""Max seconds until the machine of an address answers."""
 RETRIES = 20
 """Max number of retries of an item whose machine is lost."""
 
@@ -274,16 +277,22 @@ class RayExecutor:
 
     def _connected(self) -> Any:
         ray = import_optional("ray", "Running on a Ray cluster", "ray")
+        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         try:
             if not ray.is_initialized():
-                address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+                _check_port(address)
                 own = {"include_dashboard": False} if address == "local" else {}
                 ray.init(address, log_to_driver=False, configure_logging=False, **own)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise DataError(
-                f"The Ray cluster at {self.address} cannot be reached: {error}"
-            ) from None
+        except (OSError, ValueError, RuntimeError) as error:
+            raise DataError(f"The Ray cluster at {address} cannot be reached: {error}") from None
         return ray
+
+
+def _check_port(address: str) -> None:
+    """Raise OSError if nothing answers at an address HOST:PORT, for which Ray waits minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), timeout=CONNECT).close()
 
 
 def _call_remote(version: str, folder: str, sent: bytes, item: Any) -> Any:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fairseq_ssl.text.tokenization import moses_detokenizer as moses_detokenizer
     from fairseq_ssl.text.tokenization import moses_tokenizer as moses_tokenizer
     from fairseq_ssl.text.tokenization import tokenize_file as tokenize_file
-    from fairseq_ssl.text.tokenization import train_truecaser as train_truecaser
     from fairseq_ssl.text.tokenization import truecaser as truecaser
     from fairseq_ssl.text.vocabulary import read_counts as read_counts
 
@@ -44,7 +43,6 @@ MODULES = {
     "read_m2": "m2",
     "subword_encoder": "subwords.model",
     "tokenize_file": "tokenization",
-    "train_truecaser": "tokenization",
     "truecaser": "tokenization",
 }
 """Module of each public name. Modules are imported on use, so that commands start faster."""

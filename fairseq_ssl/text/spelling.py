@@ -285,7 +285,7 @@ def correct_spelling_file(
         output,
         partial(_line_corrector, counts),
         Signature("spelling-correct", parameters, {"counts": str(counts)}),
-        reads=[Path(counts)],
+        reads=[as_path(counts)],
         executor=executor,
         overwrite=overwrite,
         progress=progress,

@@ -20,7 +20,8 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import RayExecutor
 from fairseq_ssl.io.outputs import exclusive
-from fairseq_ssl.io.parts import JOB, MANIFEST, JobFolder
+from fairseq_ssl.io.parts import JobFolder
+from fairseq_ssl.io.text_files import JOB, MANIFEST
 from tests.cli.killing import KillOnce, contents, kill_driver, kill_worker, run_killed, wrap_work
 from tests.cli.rewriting import refused
 from tests.cli.test_full_disk import small_disk

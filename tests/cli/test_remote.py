@@ -14,9 +14,8 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.parts import JOB, MANIFEST
 from fairseq_ssl.io.remote import as_path, list_files, upload
-from fairseq_ssl.io.text_files import compress_chunk, open_text
+from fairseq_ssl.io.text_files import JOB, MANIFEST, compress_chunk, open_text
 from tests.cli.rewriting import refused, shown
 from tests.cli.test_learned_filter import FIT, VECTORS, here
 from tests.conftest import ROOT
@@ -309,7 +308,7 @@ def test_uploads(size: int, store: ObjectStore, tmp_path: Path) -> None:
         local.write_bytes(data)
         upload(local, folder / f"part-{number}")
     assert (folder / "part-5").read_bytes() == data
-    (folder / "manifest.json").write_text("{}")
+    (folder / "manifest.json").write_bytes(b"{}")
     assert (folder / "manifest.json").read_text() == "{}"
     assert len(list_files(folder)) == 7
     (folder / "part-0").unlink()

@@ -17,7 +17,8 @@ from fairseq_ssl.io.blocks import Block
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import silent_progress
-from fairseq_ssl.io.parts import JOB, MANIFEST, BlockFunction, BlockResult, PartFolder
+from fairseq_ssl.io.parts import BlockFunction, BlockResult, PartFolder
+from fairseq_ssl.io.text_files import JOB, MANIFEST
 from fairseq_ssl.io.text_jobs import Outputs, TextJob
 from fairseq_ssl.signature import Signature
 from tests.unit.io.test_text_jobs import TEXT, upper
@@ -41,7 +42,9 @@ class BothJob(TextJob):
         outputs = [PartFolder(folder / name, **how) for name in names]
         corpus = Corpus((folder / "left", folder / "right"), 32)
         super().__init__(corpus, Outputs.of(*outputs), LocalExecutor(1), silent_progress)
-        self.params = {"seed": seed, "input_is": corpus.fingerprint}
+
+    def parameters(self) -> dict[str, Any]:
+        return {"seed": self.seed, "input_is": self.corpus.fingerprint}
 
     def prepare(self) -> BlockFunction:
         return both
