@@ -332,7 +332,7 @@ class TextJob(ABC):
             try:
                 return self._make_parts(folder, size, wrong)
             except (DataError, FileNotFoundError) as error:
-                if not is_complete and (folder.first / MANIFEST).exists():  # another shard has ended
+                if not is_complete and (folder.first / MANIFEST).exists():  # by another shard
                     logger.warning(COMPLETE, folder.first)
                     return False
                 if isinstance(error, OutputError):

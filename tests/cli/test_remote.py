@@ -98,7 +98,7 @@ def test_score_of_texts_in_a_store(
         ("s3://corpora/gone", "does not exist"),
         ("s3://corpora/gone/*.en", "No file matches"),
         ("s3://nothing/text", "does not exist"),
-        ("s3://forbidden/text", "Permission denied"),
+        ("s3://forbidden/text", "permission denied"),
     ],
 )
 def test_wrong_addresses(
