@@ -70,7 +70,7 @@ def filter_block(chain: FilterChain, block: Block) -> BlockResult:
         is_valid = False
     rows = BlockRows(block, is_valid)
     left, dropped = filter_rows(chain, rows)
-    result = _kept_rows(rows, left)
+    result = rows.select(left)
     result.counts.update({str(index): drop.count for index, drop in enumerate(dropped)})
     examples = {str(index): list(map(asdict, drop.examples)) for index, drop in enumerate(dropped)}
     keys = None
@@ -87,16 +87,6 @@ class RowKeys:
     """Indices of the rows in the block."""
     keys: Hashes
     """Result of `DuplicateFilter.keys`."""
-
-
-def select_rows(block: Block, indices: Indices) -> BlockResult:
-    """Return the rows of a block at these indices, and their count as ``kept``."""
-    return _kept_rows(BlockRows(block, True), indices)
-
-
-def _kept_rows(rows: BlockRows, indices: Indices) -> BlockResult:
-    counts = Counter({"lines": len(rows), "kept": len(indices)})
-    return BlockResult(rows.kept_lines(indices), counts)
 
 
 def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> BlockResult:
@@ -128,15 +118,10 @@ class BlockRows:
     """The rows of a block, split into lines and measured only if a filter needs it."""
 
     block: Block
-    is_valid: bool
+    is_valid: bool = True
     """False if a side is not valid UTF-8."""
 
     def __len__(self) -> int:
-        return self.count
-
-    @cached_property
-    def count(self) -> int:
-        """Number of rows."""
         return self.block.count
 
     @cached_property
@@ -160,11 +145,13 @@ class BlockRows:
         """Return the rows at these indices as bytes."""
         return list(zip(*self._raw_sides(indices), strict=True))
 
-    def kept_lines(self, indices: Indices) -> tuple[bytes, ...]:
-        """Return the lines of each side at these indices, including newlines."""
+    def select(self, indices: Indices) -> BlockResult:
+        """Return the lines of each side at these indices, and their number as ``kept``."""
         if len(indices) == len(self):
-            return tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
-        return tuple(map(_join_lines, self._raw_sides(indices)))
+            outputs = tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
+        else:
+            outputs = tuple(map(_join_lines, self._raw_sides(indices)))
+        return BlockResult(outputs, Counter({"lines": len(self), "kept": len(indices)}))
 
     def _raw_sides(self, indices: Indices) -> list[list[bytes]]:
         if len(indices) == len(self):

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.block_filter import (
+    BlockRows,
     DropCount,
     DroppedRow,
     drop_rows,
     filter_block,
     filter_rows,
     hash_block,
-    select_rows,
 )
 from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
 from fairseq_ssl.filters.deduplication import DuplicateFilter, HashSet, encode_line
@@ -373,4 +373,4 @@ def _keep_rows(
     for block in span_blocks(span, size):
         own = slice(*np.searchsorted(passed, (block.first, block.first + block.count)))
         rows = passed[own] - block.first
-        yield drop_rows(select_rows(block, rows), rows, is_new[own], kind)
+        yield drop_rows(BlockRows(block).select(rows), rows, is_new[own], kind)

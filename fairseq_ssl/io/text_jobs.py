@@ -332,8 +332,9 @@ class TextJob(ABC):
             try:
                 return self._make_parts(folder, size, wrong)
             except (DataError, FileNotFoundError) as error:
-                if not is_complete and (folder.first / MANIFEST).exists():
-                    return False  # another shard has ended the job
+                if not is_complete and (folder.first / MANIFEST).exists():  # by another shard
+                    logger.warning(COMPLETE, folder.first)
+                    return False
                 if isinstance(error, OutputError):
                     raise OutputError(f"{error} {RESUME}") from None
                 raise
@@ -400,6 +401,8 @@ def rewrite_file(
         progress: called with the number of lines done
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
+    for path in reads:
+        check_read_twice(path)
     job = _LineJob(corpus, outputs, executor, progress, build, signature, reads)
     if not job.run(overwrite):
         return None
@@ -414,12 +417,6 @@ class _LineJob(TextJob):
     method: Signature
     files: Sequence[Path]
     may_be_empty = True
-
-    def __post_init__(self, workers: Executor | None) -> None:
-        super().__post_init__(workers)
-        for path in self.files:
-            check_read_twice(path)
-        self.rewrite = self.build()
 
     @property
     def name(self) -> str:
@@ -441,7 +438,7 @@ class _LineJob(TextJob):
         return Signature(self.method.method, self.method.parameters, details)
 
     def prepare(self) -> BlockFunction:
-        return partial(_rewrite_block, self.rewrite)
+        return partial(_rewrite_block, self.build())
 
 
 def _rewrite_block(rewrite: LineFunction, block: Block) -> BlockResult:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.filters.block_filter import select_rows
+from fairseq_ssl.filters.block_filter import BlockRows
 from fairseq_ssl.inference.scorers import scorer_loader
 from fairseq_ssl.io.blocks import Span, file_blocks, read_parallel, span_blocks, unequal_lines
 from fairseq_ssl.io.corpus import Corpus
@@ -397,7 +397,7 @@ class _KeepJob(TextJob):
         is_kept = self.is_kept[start : start + count]
         if len(is_kept) < count:
             raise unequal_lines(self.scores, len(self.is_kept), self.corpus.names[0])
-        return select_rows(result.keys, np.flatnonzero(is_kept))
+        return BlockRows(result.keys).select(np.flatnonzero(is_kept))
 
     def check_end(self) -> None:
         """Raise DataError if there are more scores than pairs."""
@@ -461,7 +461,7 @@ def _keep_pairs(
     lines = 0
     for block in span_blocks(span, size):
         lines = block.first + block.count
-        yield select_rows(block, np.flatnonzero(is_kept[block.first : lines]))
+        yield BlockRows(block).select(np.flatnonzero(is_kept[block.first : lines]))
     if lines != len(is_kept):
         raise DataError(
             f"Part {index} has {lines} pairs, but {len(is_kept)} scores. Score the pairs again."

@@ -77,12 +77,12 @@ class KillOnce:
         return self.work(item)
 
 
-def kill_in(executor: Any, stage: str, index: int, kill: Callable[[], None], flag: Path) -> None:
-    """Let an executor class kill in a stage."""
+def wrap_work(executor: Any, wrap: Callable[[Any], Any]) -> None:
+    """Replace each function that an executor class maps by `wrap` of the function."""
     original = executor.imap
 
     def imap(self: Any, work: Any, items: Any) -> Any:
-        return original(self, KillOnce(work, stage, index, kill, flag), items)
+        return original(self, wrap(work), items)
 
     executor.imap = imap
 
@@ -97,8 +97,9 @@ def run_killed(
     run = (
         "from pathlib import Path; from fairseq_ssl.cli.main import main; "
         "from fairseq_ssl.io import blocks; from fairseq_ssl.io.executors import LocalExecutor; "
-        "from tests.cli.killing import kill_driver, kill_in, kill_worker; "
-        f"kill_in(LocalExecutor, {stage!r}, {index}, {kill.__name__}, Path('killed')); {setup}; "
+        f"from tests.cli.killing import KillOnce, kill_driver, kill_worker, wrap_work; {setup}; "
+        f"kill = lambda work: KillOnce(work, {stage!r}, {index}, {kill.__name__}, Path('killed')); "
+        "wrap_work(LocalExecutor, kill); "
         f"raise SystemExit(main({[*words, '--jobs', '2']}))"
     )
     Path("killed").unlink(missing_ok=True)
