@@ -48,7 +48,7 @@ from fairseq_ssl.learned_filter.pair_filter import (
     noise_pairs,
     score_block,
 )
-from fairseq_ssl.learned_filter.selection import Scores, Selection, read_scores, select_best
+from fairseq_ssl.learned_filter.score_selection import Scores, Selection, read_scores, select_best
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 

@@ -49,7 +49,7 @@ def write(folder: Path, pairs: list[tuple[str, str]], end: str) -> tuple[Path, P
 
 
 def content(found: list[Block]) -> list[object]:
-    """Return what must not depend on how a text is split."""
+    """Return the values that must not depend on how a text is split."""
     return [(block.number, block.starts, block.data, block.place(0)) for block in found]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairseq_ssl.learned_filter.selection import select_best
+from fairseq_ssl.learned_filter.score_selection import select_best
 
 
 @pytest.mark.parametrize("seed", range(20))
