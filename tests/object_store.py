@@ -21,7 +21,8 @@ class Proxy(ThreadingHTTPServer):
     """Server that forwards each request, on a connection of its own.
 
     The answer of every third request is 503. Of every fifth connection, the body of the request or
-    of the answer ends in the middle. The bucket ``forbidden`` cannot be read.
+    of the answer ends in the middle. The bucket ``forbidden`` cannot be read, and
+    ``readonly`` cannot be written.
     """
 
     daemon_threads = True
@@ -32,6 +33,8 @@ class Proxy(ThreadingHTTPServer):
         self.numbers = itertools.count(1)
         self.busy, self.cut = 0, 0
         """Numbers of requests that failed in either way."""
+        self.written: dict[str, set[bytes]] = {}
+        """All contents that each object has had."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -52,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         elif number % 3 == 0:
             self.server.busy += 1
             self.answer(503, {}, b"")
-        elif self.path.startswith("/forbidden"):
+        elif self.path.startswith(("/forbidden", "/readonly")[: 1 + (self.command == "PUT")]):
             self.answer(403, {"Content-Type": "application/xml"}, FORBIDDEN)
         else:
             connection = http.client.HTTPConnection(*self.server.store)
@@ -60,6 +63,8 @@ class Handler(BaseHTTPRequestHandler):
             answer = connection.getresponse()
             data = answer.read()
             connection.close()
+            if self.command == "PUT":
+                self.server.written.setdefault(self.path, set()).add(body)
             self.answer(answer.status, dict(answer.headers), data, is_cut)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815
@@ -83,11 +88,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class ObjectStore:
-    """A store with the bucket ``corpora``."""
+    """A store with the buckets ``corpora`` and ``readonly``."""
 
     def __init__(self, address: str, proxy: Proxy) -> None:
         self.address, self.proxy = address, proxy
         self.put("corpora")
+        self.put("readonly")
 
     def put(self, key: str, data: bytes = b"") -> str:
         """Write an object without the proxy. Return its URL."""

@@ -52,7 +52,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_data(model)
     add_options(model, DecodingConfig, ["compute_type"])
     add_options(parser.add_argument_group("search"), DecodingConfig, SEARCH)
-    _add_work(parser)
+    work = parser.add_argument_group("parallelism")
+    work.add_argument(
+        "--engine",
+        type=_engine,
+        choices=tuple(DECODERS),
+        default="fairseq",
+        help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling "
+        "(default: %(default)s)",
+    )
+    options.add_device(work)
     options.add_overwrite(parser)
 
 
@@ -77,19 +86,6 @@ def run(args: argparse.Namespace) -> None:
     )
     if summary:
         _print(summary)
-
-
-def _add_work(parser: argparse.ArgumentParser) -> None:
-    work = parser.add_argument_group("parallelism")
-    work.add_argument(
-        "--engine",
-        type=_engine,
-        choices=tuple(DECODERS),
-        default="fairseq",
-        help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling "
-        "(default: %(default)s)",
-    )
-    options.add_device(work)
 
 
 def _engine(word: str) -> str:

@@ -17,14 +17,8 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``confusion-sets`` to the parser."""
-    options.add_path(
-        parser,
-        "texts",
-        "tokenized text, .gz or .zst by suffix; words of two or more letters and without digits "
-        "get a confusion set",
-        "TEXT",
-        nargs="+",
-    )
+    what = "tokenized text; words of two or more letters and without digits get a confusion set"
+    options.add_texts(parser, "texts", what)
     options.add_output(
         parser, "confusion sets, one per line: word, tab, confusable words; .gz or .zst by suffix"
     )

@@ -147,10 +147,11 @@ def _dictionary(args: argparse.Namespace) -> None:
         f"{_percent(sum(dictionary.counts), insertions)} of them, "
         f"{_percent(counts.too_long, insertions)} longer than {config.max_ngram}"
     )
+    skipped = f"; {counts.incomparable} pairs skipped, too long and too different"
     print_lines(
         f"{counts.pairs} pairs, {insertions} insertions{covered if insertions else ''}; "
         f"{len(dictionary.transforms.table)} transforms, {len(dictionary.labels)} labels"
-        f"{_incomparable(counts.incomparable)}",
+        f"{skipped if counts.incomparable else ''}",
         summary.signature,
         f"wrote {args.output}",
     )
@@ -189,7 +190,3 @@ def _tune(args: argparse.Namespace) -> None:
 
 def _percent(part: int, whole: int) -> str:
     return f"{part / whole if whole else 1:.1%}"
-
-
-def _incomparable(pairs: int) -> str:
-    return f"; {pairs} pairs skipped, too long and too different" if pairs else ""

@@ -18,7 +18,7 @@ from fairseq_ssl.io.text_jobs import Output
 EXAMPLES = """\
   fairseq-ssl filter raw.en raw.de --filter langid:source=en:target=de,clean -o good.en good.de
   fairseq-ssl filter raw.en.gz raw.ja.gz --filter encoding --filter langid:source=en:target=ja \\
-      --filter max-length,duplicates --memory 4G -o good.en.gz good.ja.gz
+      --filter max-length,duplicates -o good.en.gz good.ja.gz
   fairseq-ssl filter raw.en raw.de --config filters.yaml -o good.en good.de --jobs 8
   fairseq-ssl filter raw.en raw.de --filter clean,duplicates -o good.en/ good.de/ --executor ray
   zcat news.en.gz | fairseq-ssl filter --filter langid:source=en,duplicates > news.en
@@ -40,20 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = "text, one sentence per line; .gz or .zst by suffix; - for stdin (default: stdin)"
     options.add_path(parser, "source", source, "SOURCE", nargs="?")
     options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
-    parser.add_argument(
-        "-o",
-        "--output",
-        nargs="+",
-        metavar="FILE",
-        help="kept lines, one file for each side; .gz or .zst by suffix; with / at the end, "
-        "folders of parts, written in parallel; an interrupted run resumes when the same command "
-        "is run again (default: stdout for monolingual text)",
-    )
+    options.add_job_output(parser, "kept lines, one output for each side", nargs="+")
     _add_filters(parser)
     size = (
         "input of a part, decompressed; a compressed file is one part (default: 64M, or 16M with "
+        "duplicates:near)"
     )
-    size += "duplicates:near)"
     options.add_execution(parser.add_argument_group("parallelism"), part_size=size)
     options.add_overwrite(parser)
 
@@ -70,15 +62,6 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "that passes all other filters",
     )
     options.add_path(chosen, "--config", "YAML file with a list of filters, see below")
-    group.add_argument(
-        "--memory",
-        type=options.size,
-        metavar="SIZE",
-        help="for duplicates in one file or stdout: max size of the hash table, for example 500M "
-        "or 4G; 10 bytes per distinct line are enough; a resize needs an eighth more; when the "
-        "table is full, later lines are only compared with the lines in it; folders of parts need "
-        "no table (default: 1G)",
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -95,7 +78,6 @@ def run(args: argparse.Namespace) -> None:
         [path for path in paths if str(path) != STDIN],
         _outputs(args),
         filters,
-        memory=args.memory,
         executor=options.job_executor(args),
         overwrite=args.overwrite,
         progress=progress,

@@ -12,8 +12,8 @@ from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
-from fairseq_ssl.io.parts import MANIFEST
 from fairseq_ssl.io.remote import as_path
+from fairseq_ssl.io.text_files import MANIFEST
 from fairseq_ssl.io.text_jobs import is_folder
 from fairseq_ssl.options import add_options, number, passed
 
@@ -73,15 +73,8 @@ def _add_apply(steps: Steps) -> None:
         metavar="R",
         help="percentage of pairs to keep, r in the thesis, above 0, up to 100",
     )
-    apply.add_argument(
-        "-o",
-        "--output",
-        nargs=2,
-        required=True,
-        metavar=BOTH,
-        help="kept pairs in the order of the input; .gz or .zst by suffix; with / at the end, "
-        "folders of parts, written in parallel",
-    )
+    what = "kept pairs in the order of the input"
+    options.add_job_output(apply, what, nargs=2, required=True, metavar=BOTH)
     apply.add_argument(
         "--scores",
         metavar="FILE",

@@ -56,13 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
     options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
-    options.add_path(
-        step,
-        "reference",
-        "corrected text, line by line; several files are several annotators; .gz or .zst by suffix",
-        "REFERENCE",
-        nargs="+",
-    )
+    what = "corrected text, line by line; several files are several annotators"
+    options.add_texts(step, "reference", what)
     options.add_output_or_stdout(step, "M2 file; .gz or .zst by suffix")
     add_pipeline(step, "use a blank pipeline: no types by ERRANT")
     options.add_line_jobs(step)

@@ -70,6 +70,7 @@ MOVED = {
     "correct --engine": "--model FOLDER, of fairseq-ssl export",
     "detokenize": "postprocess",
     "edits stats": "edits label",
+    "filter --memory": "a folder of parts as output, such as -o OUT/, to need less memory",
     "filter learned": "learned-filter",
     "learned-filter fit --reverse": "the target as SOURCE and the source as TARGET",
     "length-bleu": "analyze length-bleu",

@@ -22,12 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``noise`` to the parser."""
     options.add_input(parser, "clean text, tokens separated by spaces")
     options.add_job_output(parser, "noisy text, line by line")
-    _add_noise(parser)
-    options.add_execution(parser.add_argument_group("parallelism"))
-    options.add_overwrite(parser)
-
-
-def _add_noise(parser: argparse.ArgumentParser) -> None:
     noise = parser.add_argument_group("noise", f"methods and their options:\n{describe_noises()}")
     noise.add_argument(
         "--method",
@@ -37,6 +31,8 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
     )
     options.add_seed(noise)
     add_options(noise, NoiseResources)
+    options.add_execution(parser.add_argument_group("parallelism"))
+    options.add_overwrite(parser)
 
 
 def run(args: argparse.Namespace) -> None:

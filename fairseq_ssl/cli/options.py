@@ -89,16 +89,24 @@ def add_output_or_stdout(parser: Options, what: str = "output; .gz or .zst by su
     )
 
 
-def add_job_output(parser: Options, what: str, name: str = "--output") -> None:
-    """Add an output of a job that resumes. Its value is None for stdout."""
-    usual = " (default: stdout)" if name == "--output" else ""
+def add_job_output(parser: Options, what: str, name: str = "--output", **more: Any) -> None:
+    """Add an output of a job that resumes. Its value is None for stdout, a list with `nargs`.
+
+    Args:
+        parser: parser, or a group of its options
+        what: help text of the content
+        name: name of the option
+        more: arguments of `argparse.ArgumentParser.add_argument`
+    """
+    is_main = name == "--output"
+    usual = " (default: stdout)" if is_main and "required" not in more else ""
     parser.add_argument(
-        *(["-o"] if name == "--output" else []),
+        *(["-o"] if is_main else []),
         name,
-        type=_word_or_stream if name == "--output" else str,
-        metavar="FILE",
+        type=str if more or not is_main else _word_or_stream,
         help=f"{what}; .gz or .zst by suffix; with / at the end, a folder of parts, written in "
         f"parallel; an interrupted run resumes when the same command is run again{usual}",
+        **{"metavar": "FILE", **more},
     )
 
 
@@ -179,6 +187,12 @@ def add_files(parser: Options, **help: str) -> None:
     """Add required positional input files: names of arguments and their help texts."""
     for name, what in help.items():
         add_path(parser, name, f"{what}; .gz or .zst by suffix", name.upper())
+
+
+def add_texts(parser: Options, name: str, what: str) -> None:
+    """Add a required positional list of input texts."""
+    metavar = name.upper().removesuffix("S")
+    add_path(parser, name, f"{what}; .gz or .zst by suffix", metavar, nargs="+")
 
 
 def add_path(

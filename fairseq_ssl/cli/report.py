@@ -27,10 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the same NAME are seeds of a system",
     )
     options.add_output(parser, "page, such as report.html")
-    _add_sentences(parser)
-
-
-def _add_sentences(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sentences")
     group.add_argument(
         "--test-set",

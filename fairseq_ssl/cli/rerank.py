@@ -1,102 +1,38 @@
-"""``fairseq-ssl rerank``: merge n-best lists, tune and apply weights, post-ensembles."""
+"""``fairseq-ssl rerank``: merge, score and rerank n-best lists, tune weights, post-ensembles."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fairseq_ssl.cli import options, rerank_features, rerank_tune
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.inference.nbest_scores import score_nbest_file
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.options import add_options, passed
-from fairseq_ssl.rerank import VectorTraining, post_ensemble, train_vectors
+from fairseq_ssl.rerank import (
+    NBest,
+    TuningConfig,
+    VectorTraining,
+    WeightSearch,
+    analyze,
+    post_ensemble,
+    train_vectors,
+    tune,
+)
 from fairseq_ssl.rerank.nbest import MergedLines, parse_list
-from fairseq_ssl.rerank.weights import apply_to_lines, check_weights
+from fairseq_ssl.rerank.weights import apply_to_lines, check_weights, parse_weights
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import Detokenization, moses_detokenizer
-
-
-def add_post_ensemble(steps: Steps) -> None:
-    """Add the subcommand ``post-ensemble`` and its arguments."""
-    step = steps.add(
-        "post-ensemble",
-        "select the output of each sentence that is most similar to the outputs of all systems "
-        "(Kobayashi, 2018); ties go to the first system",
-        _post_ensemble,
-    )
-    options.add_path(
-        step,
-        "outputs",
-        "outputs of two or more systems, one sentence per line; .gz or .zst by suffix",
-        "OUTPUT",
-        nargs="+",
-    )
-    options.add_path(
-        step,
-        "--vectors",
-        "word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
-        ".bin, which composes vectors of unknown words from character n-grams",
-        required=True,
-    )
-    add_options(step, VectorTraining, ["tokenize"])
-    options.add_output_or_stdout(step)
-
-
-@options.one_writer
-def _post_ensemble(args: argparse.Namespace) -> None:
-    options.check_output(args.output, args.vectors, *args.outputs)
-    tokenize = VectorTraining(**passed(args, VectorTraining)).tokenize
-    chosen = post_ensemble(args.outputs, args.vectors, tokenize=tokenize, progress=progress)
-    parameters = {
-        "kernel": "cosine",
-        "tokenize": tokenize,
-        "vectors_digest": content_digest(args.vectors),
-        "systems": len(args.outputs),
-    }
-    files = {"vectors": str(args.vectors), "outputs": list(map(str, args.outputs))}
-    options.write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters, files))
-    counts = Counter(chosen.systems)
-    taken = ", ".join(f"{path} {counts[index]}" for index, path in enumerate(args.outputs))
-    known = "all outputs are equal"
-    if chosen.words:
-        known = f"{chosen.known / chosen.words:.1%} of the words in differing lines have a vector"
-    print_lines(f"selected: {taken}; {known}")
-
-
-def add_vectors(steps: Steps) -> None:
-    """Add the subcommand ``vectors`` and its arguments."""
-    step = steps.add(
-        "vectors",
-        "train skip-gram word vectors as in fastText, and write word counts to OUTPUT.counts",
-        _vectors,
-    )
-    options.add_path(
-        step,
-        "text",
-        "tokenized text, one sentence per line; .gz or .zst by suffix",
-        "TEXT",
-        nargs="+",
-    )
-    options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
-    add_options(step, VectorTraining)
-
-
-@options.one_writer
-def _vectors(args: argparse.Namespace) -> None:
-    if Path("-") in args.text:
-        raise UsageError("The text cannot be stdin, since it is read several times. Name a file.")
-    options.check_output(args.output, *args.text)
-    training = VectorTraining(**passed(args, VectorTraining))
-    signature = train_vectors(args.text, args.output, training, progress)
-    words = signature.parameters["words"]
-    print_lines(signature, f"wrote {words} vectors to {args.output}")
-
 
 EXAMPLES = """\
   fairseq-generate data-bin ... --nbest 10 > l2r.txt
@@ -115,17 +51,28 @@ EXAMPLES = """\
   fairseq-ssl rerank apply test.nbest --weight l2r=1 --weight r2l=1 > test.de
   fairseq-ssl rerank vectors news.tok.ja.gz -o news.vec
   fairseq-ssl rerank post-ensemble a.ja b.ja c.ja --vectors news.vec > test.ja"""
+KINDS = {
+    TRANSLATION: "translation model: natural log P(candidate | source), with </s>, divided by "
+    "length ** lenpen as in fairseq-generate",
+    LANGUAGE_MODEL: "model of fairseq's task language_modeling: log P / length with </s>, named "
+    "NAME, and SLOR without </s>, named NAME-slor",
+    MASKED_MODEL: "model of fairseq's task masked_lm, or Hugging Face folder of a BERT or RoBERTa, "
+    "which tokenizes text itself: sum of log P of each masked token divided by the length, named "
+    "NAME, and PenLP, named NAME-penlp",
+}
+"""Help texts of the kinds of models."""
+FIGURES = (".pdf", ".png", ".svg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``rerank`` and their arguments to the parser."""
     steps = Steps(parser)
     _add_merge(steps)
-    rerank_features.add_features(steps)
-    rerank_tune.add_tune(steps)
+    _add_features(steps)
+    _add_tune(steps)
     _add_apply(steps)
-    add_post_ensemble(steps)
-    add_vectors(steps)
+    _add_post_ensemble(steps)
+    _add_vectors(steps)
 
 
 def _add_merge(steps: Steps) -> None:
@@ -196,13 +143,170 @@ def _named_lists(words: Sequence[str]) -> dict[str, Path]:
     return lists
 
 
+def _add_features(steps: Steps) -> None:
+    """Add the subcommand ``features`` of ``rerank`` and its arguments."""
+    parser = steps.add(
+        "features",
+        "add a model's score of each candidate to an n-best list; run one command per model in "
+        "parallel, and join the lists with merge",
+        _features,
+    )
+    options.add_path(
+        parser,
+        "nbest_list",
+        "n-best list, output of rerank merge; .gz or .zst by suffix; - for stdin",
+        "LIST",
+    )
+    options.add_job_output(parser, "n-best list with the scores")
+    _add_models(parser)
+    names = ("name", "reverse", "right_to_left", "lenpen", "unigrams")
+    add_options(parser.add_argument_group("scores"), ScoringConfig, names)
+    work = parser.add_argument_group("parallelism")
+    options.add_device(work)
+    add_options(work, ScoringConfig, ["fp16"])
+    options.add_overwrite(parser)
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    models = parser.add_argument_group("model, several checkpoints for an ensemble")
+    kinds = models.add_mutually_exclusive_group(required=True)
+    for kind, what in KINDS.items():
+        options.add_path(kinds, f"--{kind}", what, "CHECKPOINT", nargs="+")
+    options.add_data(models)
+    text = parser.add_argument_group("text")
+    options.add_path(
+        text,
+        "--source",
+        "for --translation: source sentences, with index 0 for the first in the list",
+    )
+    options.add_path(
+        text,
+        "--subwords",
+        "subword model of the text, of fairseq-ssl subwords, or two models, of the sources "
+        "and of the candidates (default: tokens separated by spaces)",
+        "MODEL",
+        nargs="+",
+    )
+
+
+def _features(args: argparse.Namespace) -> None:
+    path = None if str(args.nbest_list) == options.STDIN else args.nbest_list
+    config = _config(args)
+    subwords = args.subwords or [None]
+    if len(subwords) > 1 + (config.kind == TRANSLATION):
+        raise UsageError("--subwords has too many models. Expected one, or two with --translation.")
+    summary = score_nbest_file(
+        path,
+        options.job_output(args),
+        config,
+        source=args.source,
+        source_subwords=subwords[0] if args.source else None,
+        subwords=subwords[-1],
+        executor=options.model_executor(args),
+        overwrite=args.overwrite,
+        progress=progress,
+    )
+    if summary:
+        speed = summary.candidates / max(summary.seconds, 1e-9)
+        print_lines(
+            f"{' and '.join(summary.names)}: {summary.candidates} candidates, {speed:.1f}/s"
+        )
+        if summary.cut:
+            print_lines(f"{summary.cut} were longer than the model's maximum, and truncated")
+        print_lines(summary.signature)
+
+
+def _config(args: argparse.Namespace) -> ScoringConfig:
+    models = {kind: getattr(args, kind.replace("-", "_")) for kind in KINDS}
+    kind = next(kind for kind in KINDS if models[kind])
+    if args.source and kind != TRANSLATION:
+        raise UsageError("--source needs --translation.")
+    return ScoringConfig(
+        kind=kind,
+        models=tuple(path.resolve() for path in models[kind]),
+        data_dir=args.data_dir,
+        languages=(args.source_lang, args.target_lang),
+        max_tokens=options.batch_tokens(args),
+        device=options.chosen_device(args),
+        threads=1,
+        **passed(args, ScoringConfig),
+    )
+
+
+def _add_nbest(parser: argparse.ArgumentParser) -> None:
+    """Add the positional argument of the n-best list, ``nbest_list``."""
+    options.add_path(
+        parser,
+        "nbest_list",
+        "n-best list, output of rerank merge, with all scores of all candidates; .gz or .zst by "
+        "suffix; - for stdin",
+        "LIST",
+    )
+
+
+def _add_tune(steps: Steps) -> None:
+    """Add the subcommand ``tune`` and its arguments."""
+    tune = steps.add(
+        "tune",
+        "tune weights between 0 and 1 on a development set (thesis, eq. 5.2)",
+        _tune,
+    )
+    _add_nbest(tune)
+    options.add_references(tune)
+    add_options(tune, TuningConfig, ["metric", "tokenize", "subwords", "moses", "features"])
+    add_options(tune, WeightSearch, ["method", "step"])
+    options.add_jobs(tune)
+    add_options(tune, TuningConfig, ["folds"])
+    options.add_output_or_stdout(tune, "weights as JSON")
+    options.add_path(
+        tune,
+        "--report",
+        "table with the scores of the first, random and oracle candidates (exact per "
+        "sentence, a lower bound per corpus), and the scores with and without each feature",
+    )
+    options.add_path(tune, "--figure", "figure of the features; .pdf, .png or .svg by suffix")
+
+
+@options.one_writer
+def _tune(args: argparse.Namespace) -> None:
+    for output in (args.output, args.report, args.figure):
+        options.check_output(output, args.nbest_list, *args.reference)
+    if args.figure and args.figure.suffix not in FIGURES:
+        raise UsageError(f"--figure is {args.figure}. Expected a suffix of .pdf, .png or .svg.")
+    config = TuningConfig(**passed(args, TuningConfig))
+    search = WeightSearch(**passed(args, WeightSearch), executor=options.local_executor(args))
+    if "step" in args and search.method == "mert":
+        raise UsageError("--step needs --method grid.")
+    nbest = NBest.parse(options.input_lines(args.nbest_list), str(args.nbest_list))
+    tuned = tune(nbest, args.reference, config, search=search, progress=progress)
+    text = json.dumps(tuned.content(), indent=2, ensure_ascii=False)
+    if args.output is None:
+        print(text)
+    else:
+        with atomic_lines(args.output) as file:
+            file.write(f"{text}\n")
+    print_lines(*(f"{name}: {score:.2f}" for name, score in tuned.scores.items()), tuned)
+    if not (args.report or args.figure):
+        return
+    analysis = analyze(
+        *(nbest, args.reference, tuned.weights, config), search=search, progress=progress
+    )
+    if args.report:
+        with atomic_lines(args.report) as file:
+            file.writelines(f"{line}\n" for line in analysis.table())
+    if args.figure:
+        from fairseq_ssl.analysis.figures import draw_features
+
+        draw_features(analysis, config.metric, args.figure)
+
+
 def _add_apply(steps: Steps) -> None:
     apply = steps.add(
         "apply",
         "select the candidate of each sentence with the highest weighted sum (thesis, eq. 5.1)",
         _apply,
     )
-    rerank_tune.add_nbest(apply)
+    _add_nbest(apply)
     options.add_path(apply, "--weights", "output of rerank tune")
     apply.add_argument(
         "--weight",
@@ -225,7 +329,8 @@ def _apply(args: argparse.Namespace) -> None:
     if (args.weights is None) == (args.weight is None):
         raise UsageError("Pass either --weights or --weight.")
     if args.weights:
-        weights = rerank_tune.weights_of_file(args.weights)
+        text = "\n".join(options.input_lines(args.weights))
+        weights = parse_weights(text, str(args.weights))
     else:
         weights = check_weights(_parse_weights(args.weight), "--weight")
     name = str(args.nbest_list)
@@ -249,3 +354,67 @@ def _parse_weights(words: Sequence[str]) -> dict[str, float]:
             raise UsageError(f"--weight {name} is given twice.")
         weights[name] = weight
     return weights
+
+
+def _add_post_ensemble(steps: Steps) -> None:
+    """Add the subcommand ``post-ensemble`` and its arguments."""
+    step = steps.add(
+        "post-ensemble",
+        "select the output of each sentence that is most similar to the outputs of all systems "
+        "(Kobayashi, 2018); ties go to the first system",
+        _post_ensemble,
+    )
+    options.add_texts(step, "outputs", "outputs of two or more systems, one sentence per line")
+    options.add_path(
+        step,
+        "--vectors",
+        "word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
+        ".bin, which composes vectors of unknown words from character n-grams",
+        required=True,
+    )
+    add_options(step, VectorTraining, ["tokenize"])
+    options.add_output_or_stdout(step)
+
+
+@options.one_writer
+def _post_ensemble(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.vectors, *args.outputs)
+    tokenize = VectorTraining(**passed(args, VectorTraining)).tokenize
+    chosen = post_ensemble(args.outputs, args.vectors, tokenize=tokenize, progress=progress)
+    parameters = {
+        "kernel": "cosine",
+        "tokenize": tokenize,
+        "vectors_digest": content_digest(args.vectors),
+        "systems": len(args.outputs),
+    }
+    files = {"vectors": str(args.vectors), "outputs": list(map(str, args.outputs))}
+    options.write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters, files))
+    counts = Counter(chosen.systems)
+    taken = ", ".join(f"{path} {counts[index]}" for index, path in enumerate(args.outputs))
+    known = "all outputs are equal"
+    if chosen.words:
+        known = f"{chosen.known / chosen.words:.1%} of the words in differing lines have a vector"
+    print_lines(f"selected: {taken}; {known}")
+
+
+def _add_vectors(steps: Steps) -> None:
+    """Add the subcommand ``vectors`` and its arguments."""
+    step = steps.add(
+        "vectors",
+        "train skip-gram word vectors as in fastText, and write word counts to OUTPUT.counts",
+        _vectors,
+    )
+    options.add_texts(step, "text", "tokenized text, one sentence per line")
+    options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
+    add_options(step, VectorTraining)
+
+
+@options.one_writer
+def _vectors(args: argparse.Namespace) -> None:
+    if Path("-") in args.text:
+        raise UsageError("The text cannot be stdin, since it is read several times. Name a file.")
+    options.check_output(args.output, *args.text)
+    training = VectorTraining(**passed(args, VectorTraining))
+    signature = train_vectors(args.text, args.output, training, progress)
+    words = signature.parameters["words"]
+    print_lines(signature, f"wrote {words} vectors to {args.output}")

@@ -19,13 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``spelling`` and their arguments to the parser."""
     steps = Steps(parser)
     step = steps.add("count", "count the words and the pairs of words of correct text", _count)
-    options.add_path(
-        step,
-        "texts",
-        "correct English text, tokenized; millions of words; .gz or .zst by suffix",
-        "TEXT",
-        nargs="+",
-    )
+    options.add_texts(step, "texts", "correct English text, tokenized; millions of words")
     options.add_output(step, "the counts; .gz or .zst by suffix")
     options.add_replace(step)
     step = steps.add(

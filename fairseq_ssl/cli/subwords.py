@@ -51,14 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_train(steps: Steps) -> None:
     train = steps.add("train", "train a subword model", _train)
-    options.add_path(
-        train,
-        "text",
-        "training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, "
-        "5.2.1; .gz or .zst by suffix; - for stdin",
-        "TEXT",
-        nargs="+",
+    what = (
+        "training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, 5.2.1; "
+        "- for stdin"
     )
+    options.add_texts(train, "text", what)
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
     add_options(train, SubwordTraining, ["kind", "size", "character_coverage", "model_type"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl._version import __version__
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
@@ -308,7 +307,8 @@ def label_file(
 
     Edits without a label in the dictionary are ignored, as in the paper. The line of a pair that is
     too long and too different to align is empty. The output does not depend on the executor, on
-    parts and on shards. Interrupted runs resume. Return None if the output is already complete.
+    parts and on shards. Interrupted runs resume. Return None if this run does not complete the
+    output.
 
     Args:
         source: text to correct
@@ -327,35 +327,34 @@ def label_file(
     return EditLabelSummary(job.signature(), outputs.paths, Coverage.of(job.totals))
 
 
+@dataclass
 class _LabelJob(TextJob):
     """The job of `label_file`."""
 
-    name = "edits"
-    unit = "pairs"
+    path: Path
+    """File of the dictionary."""
+    name, unit = "edits", "pairs"
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        dictionary: Path,
-    ) -> None:
-        super().__init__(corpus, outputs, executor, progress, [dictionary])
-        self.dictionary = EditDictionary.read(dictionary)
-        source, target = corpus.names
-        self.params = {
+    def reads(self) -> list[Path]:
+        return [self.path]
+
+    @cached_property
+    def dictionary(self) -> EditDictionary:
+        """The dictionary of the labels."""
+        return EditDictionary.read(self.path)
+
+    def parameters(self) -> dict[str, Any]:
+        source, target = self.corpus.names
+        return {
             "source": source,
             "target": target,
-            "input_is": corpus.fingerprint,
-            "output": str(outputs.paths[0] if outputs.paths else None),
-            "dictionary": str(dictionary),
+            "input_is": self.corpus.fingerprint,
+            "output": str(self.outputs.paths[0] if self.outputs.paths else None),
+            "dictionary": str(self.path),
             "fingerprint": self.dictionary.fingerprint,
-            "version": __version__,
         }
 
     def signature(self) -> Signature:
-        """Return the signature of the labels, with their coverage."""
         coverage = Coverage.of(self.totals)
         parameters = {
             "fingerprint": self.dictionary.fingerprint,
@@ -366,5 +365,4 @@ class _LabelJob(TextJob):
         return Signature("edits-label", parameters, details)
 
     def prepare(self) -> BlockFunction:
-        """Return the function of a block."""
         return partial(_label_block, self.dictionary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -16,7 +15,6 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters.block_filter import (
     DropCount,
@@ -28,7 +26,7 @@ from fairseq_ssl.filters.block_filter import (
     select_rows,
 )
 from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
-from fairseq_ssl.filters.deduplication import BoundedHashSet, encode_line, memory_for
+from fairseq_ssl.filters.deduplication import DuplicateFilter, HashSet, encode_line
 from fairseq_ssl.filters.key_files import (
     pack_dropped,
     pack_keys,
@@ -51,16 +49,13 @@ from fairseq_ssl.io.parts import (
     record_file,
     stage_file,
 )
-from fairseq_ssl.io.text_files import check_strings, line_list, open_bytes, path_list, read_json
+from fairseq_ssl.io.text_files import line_list, open_bytes, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.signature import Signature
 
-MEMORY = 2**30
-"""Default size of the hash table of ``duplicates``, in bytes."""
 BATCH = 1000
 """Number of pairs per batch in `filter_pairs`."""
 Pair = TypeVar("Pair", bound=Sequence[str])
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,16 +72,13 @@ class FilterSummary:
     """Counts and examples of dropped rows, by filter."""
 
 
-def filter_pairs(
-    pairs: Iterable[Pair], filters: FilterRequest, *, memory: int = MEMORY
-) -> Iterator[Pair]:
+def filter_pairs(pairs: Iterable[Pair], filters: FilterRequest) -> Iterator[Pair]:
     """Yield the pairs, or the lines, that pass all filters.
 
     Args:
         pairs: pairs of a source and a target line, or lines of monolingual text
         filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
             `Filter` objects
-        memory: max size of the hash table of ``duplicates``, in bytes
 
     >>> list(filter_pairs([("a b", "c d"), ("a", "a"), ("a b", "c d")], "identical,duplicates"))
     [('a b', 'c d')]
@@ -101,19 +93,16 @@ def filter_pairs(
     if sides not in (1, 2):
         raise UsageError(f"Pair 1 has {sides} sides. Expected a source and a target.")
     chain = build_filters(filters, sides)
-    return _filter_batches(chained(first, iterator), chain, memory, sides)
+    return _filter_batches(chained(first, iterator), chain, sides)
 
 
-def _filter_batches(
-    pairs: Iterator[Pair], chain: FilterChain, memory: int, sides: int
-) -> Iterator[Pair]:
-    seen = BoundedHashSet(memory) if chain.duplicates else None
-    count = 0
+def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, sides: int) -> Iterator[Pair]:
+    seen, count = HashSet(), 0
     while batch := list(islice(pairs, BATCH)):
         rows = [_row(pair, number, sides) for number, pair in enumerate(batch, count + 1)]
         count += len(rows)
         kept, _ = filter_rows(chain, rows)
-        if seen is not None and chain.duplicates and len(kept):
+        if chain.duplicates and len(kept):
             texts = [tuple(map(encode_line, rows[row])) for row in kept]
             kept = kept[seen.add_rows(chain.duplicates.keys(texts))]
         yield from (batch[row] for row in kept.tolist())
@@ -164,7 +153,7 @@ def _row(pair: object, number: int, sides: int = 0) -> tuple[str, ...]:
     row: tuple[Any, ...] = (pair,)
     if not isinstance(pair, str):
         row = tuple(pair) if isinstance(pair, Iterable) else row
-        check_strings(row, f"pair {number}")
+        line_list(row, f"pair {number}")
     if sides and len(row) != sides:
         raise UsageError(
             f"Pair {number} has {len(row)} sides but pair 1 has {sides}. All pairs must have the "
@@ -178,7 +167,6 @@ def filter_files(
     outputs: Sequence[Output] | IO[bytes],
     filters: FilterRequest,
     *,
-    memory: int | None = None,
     executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
@@ -193,8 +181,6 @@ def filter_files(
         outputs: one file or folder of parts per input, or a binary stream for monolingual text
         filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
             `Filter` objects
-        memory: max size of the hash table of ``duplicates``, in bytes (default: 2**30); folders of
-            parts need no table
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace existing outputs
         progress: called with the number of lines done
@@ -213,13 +199,14 @@ def filter_files(
         )
     corpus, targets = Corpus(sources or (None,)), Outputs.of(*written)
     chain = build_filters(filters, sides)
-    if memory is not None and (chain.duplicates is None or targets.folders):
-        raise UsageError("`memory` is for the filter duplicates with a file or stdout as output.")
-    job = _FilterJob(corpus, targets, executor, progress, chain, memory)
-    is_written = job.run(overwrite)
-    return job.summary() if is_written and job.totals["lines"] else None
+    job = _FilterJob(corpus, targets, executor, progress, chain)
+    if not job.run(overwrite):
+        return None
+    counts = job.totals["lines"], job.totals["kept"]
+    return FilterSummary(job.signature(), targets.paths, *counts, tuple(job.dropped()))
 
 
+@dataclass
 class _FilterJob(TextJob):
     """The job of `filter_files`.
 
@@ -231,44 +218,38 @@ class _FilterJob(TextJob):
     3. ``part``: the rows of the key file of a part that are in no file of the second stage.
     """
 
+    chain: FilterChain
     name = "filter"
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        chain: FilterChain,
-        memory: int | None,
-    ) -> None:
-        super().__init__(corpus, outputs, executor, progress)
-        memory = MEMORY if memory is None else memory
-        self.chain = chain
-        if chain.duplicates is not None and chain.duplicates.near:
-            self.part_size = 2**24  # a line has several keys, which are in memory
-        self.seen: BoundedHashSet | None = None
-        if chain.duplicates is not None and outputs.folders is None:
-            self.seen = BoundedHashSet(memory)
+    def __post_init__(self, workers: Executor | None) -> None:
+        super().__post_init__(workers)
+        self.seen = HashSet()
+        if self.chain.duplicates is not None and self.outputs.folders is None:
             self.in_order = self._drop_duplicates
-        self.params = {
-            "filters": list(chain.names),
-            "inputs": list(corpus.names),
-            "inputs_are": [file_fingerprint(path) for path in corpus.paths],
-            "outputs": list(map(str, outputs.paths)),
+
+    @property
+    def part_size(self) -> int:
+        """Default size of the input of a part in bytes, smaller with `near`.
+
+        A line has several keys then, which are in memory.
+        """
+        return 2**24 if self.chain.duplicates and self.chain.duplicates.near else 2**26
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "filters": list(self.chain.names),
+            "inputs": list(self.corpus.names),
+            "inputs_are": [file_fingerprint(path) for path in self.corpus.paths],
+            "outputs": list(map(str, self.outputs.paths)),
             "examples": EXAMPLES,
-            "memory": memory if self.seen is not None else None,
-            "version": __version__,
-            **({"filter_sources": chain.sources} if chain.sources else {}),
+            **({"filter_sources": self.chain.sources} if self.chain.sources else {}),
         }
 
     def signature(self) -> Signature:
-        """Return the signature of the outputs, with all parameters, counts and examples."""
         rows, kept = self.totals["lines"], self.totals["kept"]
         parameters = {"filters": ",".join(self.chain.names), "lines": rows, "kept": kept}
-        for name, usual in (("memory", MEMORY), ("filter_sources", None)):
-            if self.params.get(name) != usual:
-                parameters[name] = self.params[name]
+        if self.chain.sources:
+            parameters["filter_sources"] = self.chain.sources
         dropped = [
             {
                 "filter": drop.filter,
@@ -276,11 +257,12 @@ class _FilterJob(TextJob):
                 "share": round(drop.count / rows, 6),
                 "examples": [asdict(example) for example in drop.examples],
             }
-            for drop in self._dropped()
+            for drop in self.dropped()
         ]
         return Signature("filter", parameters, self.params | {"dropped": dropped})
 
-    def _dropped(self) -> list[DropCount]:
+    def dropped(self) -> list[DropCount]:
+        """Return the counts and examples of dropped rows, by filter."""
         counts = []
         for index, name in enumerate(self.chain.names):
             found = self.tally.examples.get(str(index), ())
@@ -288,28 +270,10 @@ class _FilterJob(TextJob):
             counts.append(DropCount(name, self.totals[str(index)], tuple(rows)))
         return counts
 
-    def summary(self) -> FilterSummary:
-        """Return the result of `filter_files`. Warn if the hash table was full."""
-        if self.seen is not None and self.seen.rejected:
-            enough = -(-memory_for(self.seen.count + self.seen.rejected) // 2**20)
-            logger.warning(
-                "warning: the hash table was full after %s different hashes. Later lines were "
-                "compared only with these. Set `memory` to %sM or more to compare all lines.",
-                self.seen.count,
-                enough,
-            )
-        return FilterSummary(
-            self.signature(),
-            self.outputs.paths,
-            self.totals["lines"],
-            self.totals["kept"],
-            tuple(self._dropped()),
-        )
-
     def prepare(self) -> BlockFunction:
-        """Return the function of a block. Restore the hash table of an interrupted run."""
+        """Return the function of a block. Restore the keys of an interrupted run."""
         work = partial(filter_block, self.chain)
-        if self.seen is None or self.chain.duplicates is None or not self.totals["lines"]:
+        if self.chain.duplicates is None or not self.totals["lines"]:
             return work
         if self.chain.duplicates.near:  # the keys of dropped rows, too
             lines = 0
@@ -338,76 +302,75 @@ class _FilterJob(TextJob):
         return str(len(self.chain.names) - 1)
 
     def _drop_duplicates(self, result: BlockResult) -> BlockResult:
-        assert self.seen is not None
         is_new = self.seen.add_rows(result.keys.keys)
         return drop_rows(result, result.keys.rows, is_new, self._kind)
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
         """Return the function of a part, after the stages that find the duplicates."""
-        size = self.corpus.block_size
-        if self.chain.duplicates is None:
+        duplicates, size = self.chain.duplicates, self.corpus.block_size
+        if duplicates is None:
             return super().part_results(folder, spans)
-        if not self.run_stage(folder, "keys", spans, _KeyStage(self.chain, size)):
-            return None
         keys = [folder.first / stage_file("keys", index) for index in range(len(spans))]
+        pack = partial(_pack_part, self.chain, duplicates, size)
+        if not self.run_stage(folder, "keys", spans, pack):
+            return None
         ranges = plan_ranges(keys)
-        if not self.run_stage(folder, "duplicates", ranges, _DuplicateStage(tuple(keys))):
+        if not self.run_stage(folder, "duplicates", ranges, partial(_pack_duplicates, keys)):
             return None
         found = [folder.first / stage_file("duplicates", index) for index in range(len(ranges))]
-        return _KeptRows(folder.first, tuple(found), self._kind, size)
+        return partial(_keep_rows, folder.first, found, self._kind, size)
 
 
-@dataclass(frozen=True)
-class _KeyStage:
-    """Picklable function that yields the key file of a part."""
-
-    chain: FilterChain
-    block_size: int | None
-
-    def __call__(self, index: int, span: Span) -> Iterator[BlockResult]:
-        assert self.chain.duplicates is not None
-        rows, keys = [np.arange(0)], [self.chain.duplicates.keys([])]
-        for block in span_blocks(span, self.block_size):
-            result = filter_block(self.chain, block)
-            rows.append(result.keys.rows + block.first)
-            keys.append(result.keys.keys)
-            yield replace(result, outputs=(b"",))
-        for data in pack_keys(np.concatenate(keys), np.concatenate(rows)):
-            yield BlockResult((data,), Counter())
+def _pack_part(
+    chain: FilterChain, duplicates: DuplicateFilter, size: int | None, index: int, span: Span
+) -> Iterator[BlockResult]:
+    """Yield the key file of a part."""
+    rows, keys = [np.arange(0)], [duplicates.keys([])]
+    for block in span_blocks(span, size):
+        result = filter_block(chain, block)
+        rows.append(result.keys.rows + block.first)
+        keys.append(result.keys.keys)
+        yield replace(result, outputs=(b"",))
+    for data in pack_keys(np.concatenate(keys), np.concatenate(rows)):
+        yield BlockResult((data,), Counter())
 
 
-@dataclass(frozen=True)
-class _DuplicateStage:
-    """Picklable function that yields the file of the duplicates in a range of keys."""
-
-    key_files: tuple[Path, ...]
-
-    def __call__(self, index: int, buckets: range) -> Iterator[BlockResult]:
-        yield BlockResult((pack_dropped(self.key_files, buckets),), Counter())
+def _pack_duplicates(
+    key_files: Sequence[Path], index: int, buckets: range
+) -> Iterator[BlockResult]:
+    """Yield the file of the duplicates in a range of keys."""
+    for data in pack_dropped(key_files, buckets):
+        yield BlockResult((data,), Counter())
 
 
-@dataclass(frozen=True)
-class _KeptRows:
-    """Picklable function that yields the rows of a part that are not duplicates."""
+def _keep_rows(
+    folder: Path,
+    duplicates: Sequence[Path],
+    kind: str,
+    size: int | None,
+    index: int,
+    span: Span,
+) -> Iterator[BlockResult]:
+    """Yield the rows of a part that are not duplicates.
 
-    folder: Path
-    duplicates: tuple[Path, ...]
-    """Files of the stage ``duplicates``."""
-    kind: str
-    """Name of the counts and examples of duplicates."""
-    block_size: int | None
-
-    def __call__(self, index: int, span: Span) -> Iterator[BlockResult]:
-        record = read_json(self.folder / record_file("keys", index))
-        # The lines and the kept rows are counted below.
-        counts = Counter({**record["counts"], "lines": 0, "kept": 0})
-        yield BlockResult((b"",) * len(span.paths), counts, record["examples"])
-        key_file = self.folder / stage_file("keys", index)
-        passed = read_rows(key_file)
-        dropped = read_dropped(index, key_file, self.duplicates)
-        is_new = np.ones(len(passed), np.bool_)
-        is_new[np.searchsorted(passed, dropped)] = False
-        for block in span_blocks(span, self.block_size):
-            own = slice(*np.searchsorted(passed, (block.first, block.first + block.count)))
-            rows = passed[own] - block.first
-            yield drop_rows(select_rows(block, rows), rows, is_new[own], self.kind)
+    Args:
+        folder: folder of the job
+        duplicates: files of the stage ``duplicates``
+        kind: name of the counts and examples of duplicates
+        size: block size in bytes
+        index: index of the part
+        span: lines of the part
+    """
+    record = read_json(folder / record_file("keys", index))
+    # The lines and the kept rows are counted below.
+    counts = Counter({**record["counts"], "lines": 0, "kept": 0})
+    yield BlockResult((b"",) * len(span.paths), counts, record["examples"])
+    key_file = folder / stage_file("keys", index)
+    passed = read_rows(key_file)
+    dropped = read_dropped(index, key_file, duplicates)
+    is_new = np.ones(len(passed), np.bool_)
+    is_new[np.searchsorted(passed, dropped)] = False
+    for block in span_blocks(span, size):
+        own = slice(*np.searchsorted(passed, (block.first, block.first + block.count)))
+        rows = passed[own] - block.first
+        yield drop_rows(select_rows(block, rows), rows, is_new[own], kind)

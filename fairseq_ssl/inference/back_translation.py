@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import UsageError, check_choice, check_positive
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
 from fairseq_ssl.inference.loading import ConfiguredModel, model_params
@@ -272,7 +271,7 @@ def back_translate_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> BackTranslationSummary | None:
-    """Translate a text. Return None if an earlier run has completed the outputs.
+    """Translate a text. Return None if this run does not complete the output.
 
     The translations do not depend on the executor, on parts and on shards. An interrupted run
     resumes.
@@ -325,39 +324,37 @@ def _prepare(config: DecodingConfig, engine: str) -> DecodingConfig:
     return replace(config, model=tuple(Path(path).resolve() for path in config.model))
 
 
+@dataclass
 class _BackTranslationJob(TextJob):
     """The job of `back_translate_file`."""
 
+    config: DecodingConfig
+    engine: str
     name, unit = "back-translate", "sentences"
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        config: DecodingConfig,
-        engine: str,
-    ) -> None:
-        super().__init__(corpus, outputs, executor, progress)
-        self.part_size = PART_BLOCKS * (corpus.block_size or BLOCK_SIZE)
-        self.config, self.engine = config, engine
-        self.columns = (OUTPUT, SOURCE_OUTPUT)[: max(1, len(outputs.paths))]
-        paths = zip(self.columns, outputs.paths, strict=False)  # a stream has no path
-        self.params = {"engine": engine, **model_params(config, "model")}
-        if model := config.fluency_boost_lm:
-            self.params["fluency_boost_lm"] = [str(model), *file_fingerprint(model)]
-            self.params["fluency_boost_data"] = data_params(config.fluency_boost_data)
-        self.params |= {
-            "input": str(corpus),
-            "input_is": corpus.fingerprint,
-            "block": corpus.block_size,
+    @property
+    def part_size(self) -> int:
+        return PART_BLOCKS * (self.corpus.block_size or BLOCK_SIZE)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        return (OUTPUT, SOURCE_OUTPUT)[: max(1, len(self.outputs.paths))]
+
+    def parameters(self) -> dict[str, Any]:
+        parameters = {"engine": self.engine, **model_params(self.config, "model")}
+        if model := self.config.fluency_boost_lm:
+            parameters["fluency_boost_lm"] = [str(model), *file_fingerprint(model)]
+            parameters["fluency_boost_data"] = data_params(self.config.fluency_boost_data)
+        paths = zip(self.columns, self.outputs.paths, strict=False)  # a stream has no path
+        return parameters | {
+            "input": str(self.corpus),
+            "input_is": self.corpus.fingerprint,
+            "block": self.corpus.block_size,
             "outputs": {name: str(path) for name, path in paths},
-            "version": __version__,
         }
 
     def signature(self) -> Signature:
-        """Return a signature with the parameters of the outputs and the counts of all lines."""
         names = ("engine", *SIGNED, "dictionaries")
         parameters = {name: self.params[name] for name in names}
         parameters |= changed_options(self.config, *SIGNED, *UNSIGNED)

@@ -347,7 +347,7 @@ def label_split(
 ) -> LabelSummary | None:
     """Write the class probabilities of a split, as teacher labels for imitators.
 
-    Return None if an earlier run has completed the output. An interrupted run resumes.
+    Return None if this run does not complete the output. An interrupted run resumes.
 
     Args:
         model: checkpoint of an expert, alone or with imitators.
@@ -383,9 +383,7 @@ def label_split(
     signature = Signature("classify-label", parameters, params)
     job = JobFolder([Path(parts.path)], params, shard)
     with job.locked():
-        if overwrite:
-            job.delete()
-        if job.manifest() is not None:
+        if job.is_complete(overwrite):
             logger.warning("%s is complete, written by an earlier run of this job", job.first)
             return None
         starts = range(0, len(dataset), part_size)
@@ -401,8 +399,9 @@ def label_split(
             lines += record["files"][0]["lines"]
             report(record["files"][0]["lines"], done * shard[1] / len(items))
         records = job.records("part", len(items))
-        if records is not None:
-            job.finish(signature, list(records))
+        if records is None:
+            return None
+        job.finish(signature, list(records))
     return LabelSummary(signature, job.first, lines)
 
 

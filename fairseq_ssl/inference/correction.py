@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fairseq_ssl._version import __version__
 from fairseq_ssl.checkpoints.ensembles import require_checkpoints
 from fairseq_ssl.checkpoints.onnx_folder import is_onnx_folder, read_onnx_config
 from fairseq_ssl.edits.alignment import token_edits
@@ -484,7 +483,7 @@ def correct_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> CorrectionSummary | None:
-    """Correct a text. Return None if an earlier run has completed the output.
+    """Correct a text. Return None if this run does not complete the output.
 
     The corrections do not depend on the executor, on parts and on shards. An interrupted run
     resumes.
@@ -512,40 +511,32 @@ def correct_file(
     return CorrectionSummary(job.signature(), **counts, seconds=job.seconds)
 
 
+@dataclass
 class _CorrectionJob(TextJob):
     """The job of `correct_file`."""
 
+    config: CorrectionConfig
+    format_line: LineFormatter
+    format_name: str
     name = "correct"
     may_be_empty = True
     part_size = 2**20
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        config: CorrectionConfig,
-        format_line: LineFormatter,
-        format_name: str,
-    ) -> None:
-        super().__init__(corpus, outputs, executor, progress)
-        self.config, self.format_line, self.format_name = config, format_line, format_name
-        self.params = loading.model_params(config, "models") | {
-            **asdict(config.search),
-            "tokenizer": config.chosen_tokenizer,
-            "format": format_name,
-            "input": str(corpus),
-            "input_is": corpus.fingerprint,
-            "block": corpus.block_size,
-            "version": __version__,
+    def parameters(self) -> dict[str, Any]:
+        parameters = loading.model_params(self.config, "models") | {
+            **asdict(self.config.search),
+            "tokenizer": self.config.chosen_tokenizer,
+            "format": self.format_name,
+            "input": str(self.corpus),
+            "input_is": self.corpus.fingerprint,
+            "block": self.corpus.block_size,
         }
         for name in ("spelling", "encoder"):
-            if path := getattr(config, name):
-                self.params[name] = [str(path), *file_fingerprint(path)]
+            if path := getattr(self.config, name):
+                parameters[name] = [str(path), *file_fingerprint(path)]
+        return parameters
 
     def signature(self) -> Signature:
-        """Return a signature with the parameters of the output and the counts of all lines."""
         own = self.config
         parameters: dict[str, Any] = {
             "engine": "onnx" if own.is_onnx else "torch",
@@ -565,7 +556,6 @@ class _CorrectionJob(TextJob):
         return Signature("correct", parameters, self.params | self.totals)
 
     def prepare(self) -> BlockCorrector:
-        """Return the function of a block."""
         _corrector.cache_clear()  # an earlier call could have loaded a file that changed
         own = self.config
         files = fingerprints(*own.models, own.spelling, own.encoder, own.data_dir)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.inference.loading import model_params
 from fairseq_ssl.inference.scorers import ScorerLoader, scorer_loader, with_name
@@ -70,7 +70,7 @@ def score_nbest_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NBestScoresSummary | None:
-    """Add a model's scores to an n-best list. Return None if an earlier run has completed it.
+    """Add a model's scores to an n-best list. Return None if this run does not complete it.
 
     An interrupted run resumes. Call `fairseq_ssl.register` first.
 
@@ -91,10 +91,10 @@ def score_nbest_file(
         raise UsageError("`translation` needs `source`, the file of source sentences.")
     check_positive("block", block)
     files = {
-        "source": source,
-        "source_subwords": source_subwords and model_file(source_subwords),
-        "subwords": subwords and model_file(subwords),
-        "unigrams": config.unigrams,
+        "source": optional_path(source),
+        "source_subwords": model_file(source_subwords) if source_subwords else None,
+        "subwords": model_file(subwords) if subwords else None,
+        "unigrams": optional_path(config.unigrams),
     }
     corpus, outputs = Corpus((optional_path(nbest),), block * 1024), Outputs.of(output)
     job = _NBestJob(corpus, outputs, executor, progress, with_name(config), files)
@@ -104,36 +104,29 @@ def score_nbest_file(
     return NBestScoresSummary(job.signature(), job.config.names, *counts, job.seconds)
 
 
+@dataclass
 class _NBestJob(TextJob):
     """The job of `score_nbest_file`."""
 
+    config: ScoringConfig
+    files: Mapping[str, Path | None]
     name, unit = "rerank features", "candidates"
     part_size = 2**20
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        config: ScoringConfig,
-        files: Mapping[str, str | Path | None],
-    ) -> None:
-        super().__init__(corpus, outputs, executor, progress, files.values())
-        self.config = config
-        self.files = {name: optional_path(path) for name, path in files.items()}
-        read = {"list": corpus.texts[0], **self.files}.items()
-        self.params = {
-            **model_params(config, "models"),
+    def reads(self) -> Iterable[Path | None]:
+        return self.files.values()
+
+    def parameters(self) -> dict[str, Any]:
+        read = {"list": self.corpus.texts[0], **self.files}.items()
+        return {
+            **model_params(self.config, "models"),
             **{name: path and str(path) for name, path in read},
             **{f"{name}_is": path and file_fingerprint(path) for name, path in read},
-            "output": str(outputs.paths[0] if outputs.paths else None),
-            "block": corpus.block_size,
-            "version": __version__,
+            "output": str(self.outputs.paths[0] if self.outputs.paths else None),
+            "block": self.corpus.block_size,
         }
 
     def signature(self) -> Signature:
-        """Return a signature with the parameters of the output and the counts of all candidates."""
         config = self.config
         left_out = ("kind", "name", "models", "data_dir", "unigrams", "device", "threads")
         parameters = {"kind": config.kind, "models": len(config.models), "name": config.name}
@@ -150,7 +143,6 @@ class _NBestJob(TextJob):
         return Signature("rerank-features", parameters, self.params | counts)
 
     def prepare(self) -> NBestScorer:
-        """Return the function of a block."""
         _scorer.cache_clear()  # an earlier call could have loaded a file that changed
         if self.files["source"] is not None:
             with open_text(self.files["source"]):

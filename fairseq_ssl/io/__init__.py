@@ -11,7 +11,7 @@ such as `noise.noise_file` write a file or, as `PartFolder`, a folder of parts.
 from fairseq_ssl.io.blocks import line_rows
 from fairseq_ssl.io.executors import Executor, LocalExecutor, RayExecutor
 from fairseq_ssl.io.parts import PartFolder
-from fairseq_ssl.io.text_files import read_lines, text_files
+from fairseq_ssl.io.text_files import read_lines
 
 __all__ = [
     "Executor",
@@ -20,5 +20,4 @@ __all__ = [
     "RayExecutor",
     "line_rows",
     "read_lines",
-    "text_files",
 ]

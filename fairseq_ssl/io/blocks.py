@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import os
 import stat
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +20,7 @@ from fairseq_ssl.io.text_files import (
     file_on_disk,
     is_converted,
     open_text,
+    raw_lines,
     read_line,
     read_lines,
     stdin_text,
@@ -29,8 +29,6 @@ from fairseq_ssl.io.text_files import (
 
 BLOCK_SIZE = 2**18
 """Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
-CHUNK = 2**22
-"""Size in bytes of the parts of a file in which lines are counted."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +168,9 @@ def read_blocks(files: Sequence[IO[bytes]], span: Span, size: int | None = None)
         block = Block(span, number, positions, (data,), lines)
         sides = [data]
         for side in range(1, len(files)):
-            rows = [read_line(files[side], span.names[side]) for _ in range(block.count)]
-            if not rows[-1]:
-                raise _unequal(span, lines + rows.index(b""), side, 0)
+            rows = list(islice(raw_lines(files[side], span.names[side]), block.count))
+            if len(rows) < block.count:
+                raise _unequal(span, lines + len(rows), side, 0)
             sides.append(b"".join(rows))
         fraction = fraction_read(files[0], begun)
         if span.end is not None:
@@ -222,57 +220,35 @@ def fraction_read(file: Any, begun: float = 0.0) -> float:
 def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     """Split the files of a span into spans of about `part` bytes of the first file.
 
-    A single file is not read. Of parallel files, the lines are counted.
+    A single file is not read. Of parallel files, the lines are counted. Compressed files, and files
+    whose text is converted, are not split.
 
     Args:
-        span: whole files that can be read from any offset
+        span: whole files
         part: size of a span in bytes, which is rounded to blocks
         size: block size in bytes (default: `BLOCK_SIZE`)
     """
     size = size or BLOCK_SIZE
     part = max(part // size, 1) * size
-    path = span.paths[0]
-    assert path is not None
-    if len(span.paths) == 1:
-        bounds = range(0, max(path.stat().st_size, 1), part)
+    paths = [path for path in span.paths if path is not None and is_splittable(path)]
+    if len(paths) < len(span.paths):
+        return [span]
+    if len(paths) == 1:
+        bounds = range(0, max(paths[0].stat().st_size, 1), part)
         starts: list[tuple[int, ...]] = [(bound,) for bound in bounds]
         numbers: list[int | None] = [0, *(None for _ in starts[1:])]
     else:
-        starts, numbers = _line_starts(span, part)
-        if not starts:  # empty files
-            return [span]
+        starts, numbers, last = [(0,) * len(paths)], [0], 0
+        for block in span_blocks(span, size):
+            if (index := block.starts[0] // part) > last:
+                starts.append(block.starts)
+                numbers.append(block.first)
+                last = index
     ends = [*(offsets[0] for offsets in starts[1:]), None]
     return [
         Span(span.paths, span.file, offsets, end, before)
         for offsets, end, before in zip(starts, ends, numbers, strict=True)
     ]
-
-
-def _line_starts(span: Span, part: int) -> tuple[list[tuple[int, ...]], list[int | None]]:
-    """Return the offsets of the first line of each part in each file, and its index."""
-    paths = [path for path in span.paths if path is not None]
-    first, lines = [0], [0]
-    for block in file_blocks(paths[0], size=part):
-        first.append(block.ends[0])
-        lines.append(lines[-1] + block.count)
-    columns = [first[:-1], *(_offsets(path, lines[:-1]) for path in paths[1:])]
-    starts = list(zip(*columns, strict=False))  # too few lines are an error of the reader
-    return starts, list(lines[: len(starts)])
-
-
-def _offsets(path: str | Path, lines: Sequence[int]) -> list[int]:
-    """Return the offset of each line of a file. `lines` are sorted indices from 0."""
-    offsets: list[int] = []
-    before = 0
-    for block in file_blocks(path, size=CHUNK):
-        first = len(offsets)
-        last = bisect_left(lines, before + block.count, first)
-        if last > first:
-            sizes = (len(line) + 1 for line in block.raw_lines())
-            starts = list(accumulate(sizes, initial=block.starts[0]))
-            offsets += [starts[line - before] for line in lines[first:last]]
-        before += block.count
-    return offsets
 
 
 def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.io.blocks import Block, Span, is_splittable, span_blocks, split_files
+from fairseq_ssl.io.blocks import Block, Span, span_blocks, split_files
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.fingerprints import file_fingerprint
 from fairseq_ssl.io.text_files import text_files
@@ -63,15 +63,9 @@ class Corpus:
         return [Span(files, number) for number, files in enumerate(zip(*sides, strict=True))]
 
     def parts(self, part: int, executor: Executor) -> list[Span]:
-        """Return spans of about `part` bytes.
-
-        Compressed files, and files whose text is converted, are not split.
-        """
-        return [
-            span
-            for spans in executor.imap(partial(_split, part, self.block_size), self.spans())
-            for span in spans
-        ]
+        """Return spans of about `part` bytes; see `split_files`."""
+        split = partial(split_files, part=part, size=self.block_size)
+        return [span for spans in executor.imap(split, self.spans()) for span in spans]
 
     def blocks(self, after: Span | None = None) -> Iterator[Block]:
         """Yield all blocks, or those of the rest of a file from `after` on."""
@@ -80,8 +74,3 @@ class Corpus:
                 yield from span_blocks(span, self.block_size)
             elif span.file == after.file:
                 yield from span_blocks(after, self.block_size)
-
-
-def _split(part: int, size: int | None, span: Span) -> list[Span]:
-    is_split = all(path is not None and is_splittable(path) for path in span.paths)
-    return split_files(span, part, size) if is_split else [span]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.outputs import is_device
 from fairseq_ssl.io.remote import as_path, list_files
-from fairseq_ssl.io.text_files import text_files
+from fairseq_ssl.io.text_files import reading_errors, text_files
 
 
 def file_fingerprint(path: str | Path) -> list[int]:
@@ -20,15 +20,11 @@ def file_fingerprint(path: str | Path) -> list[int]:
     skipped.
     """
     path = as_path(path)
-    try:
+    with reading_errors(path):
         if path.is_dir():
             stats = list(list_files(path).values())
         else:
             stats = [file.stat() for file in text_files(path)]
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     times = (stat.st_mtime_ns for stat in stats)
     return [sum(stat.st_size for stat in stats), max(times, default=0)]
 
@@ -54,14 +50,14 @@ def _digest_of(*files: tuple[Any, ...]) -> str:
     return checksum(*(path for path, *_ in files))[:16]
 
 
-def checksum(*paths: Path) -> str:
-    """Return the SHA-256 checksum of the concatenated contents of files."""
-    digest = hashlib.sha256()
+def checksum(*paths: Path, new: Callable[[], Any] = hashlib.sha256) -> str:
+    """Return a checksum, by default SHA-256, of the concatenated contents of files."""
+    digest = new()
     for path in paths:
         with path.open("rb") as file:
             while block := file.read(2**20):
                 digest.update(block)
-    return digest.hexdigest()
+    return str(digest.hexdigest())
 
 
 def data_params(folder: str | Path | None) -> dict[str, Any]:

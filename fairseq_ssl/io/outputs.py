@@ -431,8 +431,10 @@ def complete(paths: Sequence[Path]) -> None:
 
 
 def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
-    """Return True if the files exist and the signature of the first one matches `task`."""
+    """Return True if a run has completed the files, and their signature matches `task`."""
     with suppress(OSError, ValueError):
+        if journal(paths[0]).exists():
+            return False
         stored = parse_json(signature_path(paths[0]).read_text("utf-8"))
         values = json.loads(json_text(task))
         same = isinstance(stored, dict) and all(stored.get(key) == values[key] for key in values)

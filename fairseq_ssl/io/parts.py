@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +19,13 @@ from typing import IO, Any
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.blocks import Block, Span, span_blocks
 from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.fingerprints import checksum
 from fairseq_ssl.io.outputs import AGAIN, difference, exclusive, write_errors
 from fairseq_ssl.io.remote import RemotePath, as_path, delete_folder, upload
 from fairseq_ssl.io.text_files import (
     COMPRESSIONS,
+    JOB,
+    MANIFEST,
     compress_chunk,
     json_text,
     read_json,
@@ -30,9 +34,6 @@ from fairseq_ssl.signature import Signature
 
 logger = logging.getLogger(__name__)
 
-MANIFEST = "manifest.json"
-JOB = "_job"
-"""Subfolder of an unfinished folder, with the plan and the records of finished parts."""
 PLAN = "job.json"
 EXAMPLES = 3
 """Max number of examples of a kind."""
@@ -65,7 +66,7 @@ class PartFolder:
 class Tally:
     """Counts of a text, and examples of its lines, which are merged in the order of the text."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The first examples of each kind, as JSON types. ``line`` is the number of the line."""
@@ -101,7 +102,10 @@ class BlockResult:
 
 
 BlockFunction = Callable[[Block], BlockResult]
-"""Picklable function of a block, which depends on nothing but the block."""
+"""Picklable function of a block, whose result depends only on the block."""
+
+
+part_digest = partial(hashlib.blake2b, digest_size=16)
 
 
 class PartFile:
@@ -110,7 +114,7 @@ class PartFile:
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file, self._name = file, name
         self._suffix = Path(name).suffix
-        self._digest = hashlib.blake2b(digest_size=16)
+        self._digest = part_digest()
         self.bytes = self.lines = 0
 
     def write(self, data: bytes) -> None:
@@ -176,15 +180,10 @@ def part_file(folder: Path, name: str) -> Iterator[PartFile]:
 def matches(folders: Sequence[Path], record: Record) -> bool:
     """Return True if the files of a record exist and have its sizes and digests."""
     for folder, file in zip(folders, record["files"], strict=False):  # some stages write one file
-        digest, size = hashlib.blake2b(digest_size=16), 0
-        try:
-            with (folder / file["name"]).open("rb") as opened:
-                while data := opened.read(2**20):
-                    digest.update(data)
-                    size += len(data)
-        except FileNotFoundError:
+        path = folder / file["name"]
+        if not path.is_file() or path.stat().st_size != file["bytes"]:
             return False
-        if (size, digest.hexdigest()) != (file["bytes"], file["digest"]):
+        if checksum(path, new=part_digest) != file["digest"]:
             return False
     return True
 
@@ -194,16 +193,11 @@ PartResults = Callable[[int, Any], Iterator[BlockResult]]
 the results of its blocks."""
 
 
-@dataclass(frozen=True)
-class BlockMapper:
-    """A function of blocks as a function of parts."""
-
-    function: BlockFunction
-    block_size: int | None
-
-    def __call__(self, index: int, span: Span) -> Iterator[BlockResult]:
-        """Yield the result of each block of a part."""
-        return map(self.function, span_blocks(span, self.block_size))
+def map_blocks(
+    function: BlockFunction, block_size: int | None, index: int, span: Span
+) -> Iterator[BlockResult]:
+    """Yield the result of each block of a part."""
+    return map(function, span_blocks(span, block_size))
 
 
 @dataclass(frozen=True)
@@ -236,24 +230,22 @@ class PartWriter:
         return f"part-{index:05d}{''.join(suffixes)}"
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    """Picklable function that makes an item of a stage unless its record matches its files."""
-
-    make: Callable[[int, Any], Record]
-    folders: tuple[Path, ...]
-    stage: str
-
-    def __call__(self, numbered: tuple[int, Any]) -> Record:
-        index, item = numbered
-        name = record_file(self.stage, index)
-        with suppress(DataError, LookupError, TypeError):
-            record: Record = read_json(self.folders[0] / name)
-            if matches(self.folders, record):
-                return record
-        record = self.make(index, item)
-        write_json(record, self.folders[0], name)
-        return record
+def _make_recorded(
+    make: Callable[[int, Any], Record],
+    folders: Sequence[Path],
+    stage: str,
+    numbered: tuple[int, Any],
+) -> Record:
+    """Make an item of a stage, unless its record matches its files. Return the record."""
+    index, item = numbered
+    name = record_file(stage, index)
+    with suppress(DataError, LookupError, TypeError):
+        record: Record = read_json(folders[0] / name)
+        if matches(folders, record):
+            return record
+    record = make(index, item)
+    write_json(record, folders[0], name)
+    return record
 
 
 def stage_file(stage: str, index: int) -> str:
@@ -264,6 +256,13 @@ def stage_file(stage: str, index: int) -> str:
 def record_file(stage: str, index: int) -> str:
     """Return the name of the record of an item of a stage."""
     return f"{stage_file(stage, index)}.json"
+
+
+def _delete_parts(folder: Path) -> None:
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for path in folder.glob("part-*"):
+        path.unlink()
+    delete_folder(folder / JOB)
 
 
 class JobFolder:
@@ -288,16 +287,24 @@ class JobFolder:
         if isinstance(self.first, RemotePath):  # runs of the same job write the same bytes
             yield
             return
-        name = "{}.{}-of-{}".format(self.first.name, *self.shard)
-        with exclusive(self.first.with_name(name)):
+        index, total = self.shard
+        end = f".{index}-of-{total}" * (total > 1)
+        with exclusive(self.first.with_name(f"{self.first.name}{end}")):
             yield
 
-    def manifest(self) -> dict[str, Any] | None:
-        """Return the manifest of the first folder, None if the job is not complete.
+    def is_complete(self, overwrite: bool = False) -> bool:
+        """Return True if the first folder has a manifest.
 
         Raise UsageError if a folder was written by another job, or by another program.
+
+        Args:
+            overwrite: delete the parts of earlier jobs
         """
-        content = None
+        if overwrite and self.shard != (1, 1):
+            raise UsageError(
+                f"`overwrite` would delete the parts of other shards. Delete {self.first} instead."
+            )
+        is_complete = False
         for folder in self.folders:
             if folder.is_file():
                 raise UsageError(f"{folder} is a file. Delete it, or choose another folder.")
@@ -309,6 +316,9 @@ class JobFolder:
                         "folder."
                     )
                 continue
+            if overwrite:
+                _delete_parts(folder)
+                continue
             stored = read_json(folder / name)
             if not isinstance(stored, dict):
                 raise DataError(f"{folder / name} is not a {name}. {AGAIN}")
@@ -317,23 +327,8 @@ class JobFolder:
                     f"{folder} was written with different settings or another input: "
                     f"{difference(stored, self.params)}. {AGAIN}"
                 )
-            if name == MANIFEST and folder == self.first:
-                content = stored
-        return content
-
-    def delete(self) -> None:
-        """Delete the parts of earlier jobs."""
-        if self.shard != (1, 1):
-            raise UsageError(
-                f"`overwrite` would delete the parts of other shards. Delete {self.first} instead."
-            )
-        for folder in self.folders:
-            names = [folder / MANIFEST, folder / JOB / PLAN]
-            if any(path.exists() for path in names):
-                names[0].unlink(missing_ok=True)
-                for path in folder.glob("part-*"):
-                    path.unlink()
-                delete_folder(folder / JOB)
+            is_complete |= name == MANIFEST and folder == self.first
+        return is_complete
 
     def discard_plan(self) -> None:
         """Delete the plan if no item is finished, so that other settings can follow."""
@@ -367,33 +362,25 @@ class JobFolder:
         items: Sequence[Any],
         make: Callable[[int, Any], Record],
         executor: Executor,
+        indices: Iterable[int] | None = None,
     ) -> Iterator[Record]:
-        """Make the items of this shard. Yield their records in order.
+        """Make items of a stage. Yield their records in order.
 
         Args:
             stage: name of the stage
             items: all items of the stage
             make: picklable function from the index and the item to its record
             executor: executor of the items
+            indices: indices of the items to make (default: those of this shard)
         """
-        return self.make_items(stage, items, self.share(len(items)), make, executor)
+        indices = self.share(len(items)) if indices is None else indices
+        work = partial(_make_recorded, make, self.folders, stage)
+        return executor.imap(work, ((index, items[index]) for index in indices))
 
     def share(self, count: int) -> range:
         """Return the indices of the items of this shard."""
         index, total = self.shard
         return range(count * (index - 1) // total, count * index // total)
-
-    def make_items(
-        self,
-        stage: str,
-        items: Sequence[Any],
-        indices: Iterable[int],
-        make: Callable[[int, Any], Record],
-        executor: Executor,
-    ) -> Iterator[Record]:
-        """Make the items with these indices, as `run_stage` does."""
-        numbered = ((index, items[index]) for index in indices)
-        return executor.imap(_Recorded(make, self.folders, stage), numbered)
 
     def records(self, stage: str, count: int) -> Iterator[Record] | None:
         """Return the records of all items of a stage; None, with a message, if some are missing."""
@@ -409,10 +396,16 @@ class JobFolder:
         )
         return None
 
-    def manifest_records(self) -> list[Record]:
-        """Return the records of the parts in the manifests."""
+    def wrong_parts(self, executor: Executor) -> list[int]:
+        """Return the indices of the parts that do not match the manifests."""
         sides = [read_json(folder / MANIFEST)["parts"] for folder in self.folders]
-        return [{"files": files} for files in zip(*sides, strict=True)]
+        records = [{"files": files} for files in zip(*sides, strict=True)]
+        fits = executor.imap(partial(matches, self.folders), records)
+        wrong = [index for index, fit in enumerate(fits) if not fit]
+        if wrong:
+            names = ", ".join(records[index]["files"][0]["name"] for index in wrong)
+            logger.warning("%s: writing again, without a match: %s", self.first, names)
+        return wrong
 
     def replace_parts(self, again: Mapping[int, Record]) -> None:
         """Write the manifests with the records of parts that were made again."""

@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path, PosixPath
 from typing import Any
 
@@ -58,8 +59,8 @@ def as_path(value: str | Path) -> Path:
 class RemotePath(PosixPath):
     """Path of a file or a folder that fsspec opens, written as a URL.
 
-    It can be read like a local path. It is written at once, with `write_bytes`, `write_text` or
-    `upload`, so that another process never reads a part of a file.
+    It can be read like a local path. It is written at once, with `write_bytes` or `upload`, so
+    that another process never reads a part of a file.
     """
 
     def __str__(self) -> str:
@@ -69,10 +70,6 @@ class RemotePath(PosixPath):
         """Raise DataError. Functions that need a local file call this."""
         raise DataError(f"{self} is a URL. Expected a local path: only texts are read from URLs.")
 
-    def is_absolute(self) -> bool:
-        """Return True."""
-        return True
-
     def absolute(self) -> RemotePath:
         """Return the path, which is absolute."""
         return self
@@ -80,10 +77,6 @@ class RemotePath(PosixPath):
     def resolve(self, strict: bool = False) -> RemotePath:
         """Return the path, which has no links."""
         return self
-
-    def is_symlink(self) -> bool:
-        """Return False."""
-        return False
 
     def open(
         self,
@@ -98,7 +91,8 @@ class RemotePath(PosixPath):
             raise io.UnsupportedOperation(f"{self} opens for reading only. Upload a local file.")
         store, key = self._store()
         with _store_errors(self):
-            file = _StoreFile(store.open(key, "rb", block_size=READ_AHEAD), self)
+            opened = store.open(key, "rb", block_size=READ_AHEAD)
+        file = CheckedFile(opened, partial(_store_errors, self))
         if mode == "rb" and not buffering:
             return file
         buffered = io.BufferedReader(file)
@@ -131,16 +125,7 @@ class RemotePath(PosixPath):
 
     def iterdir(self) -> Generator[RemotePath, None, None]:
         """Yield the files and the folders in a folder."""
-        yield from (self / name for name in self.list_entries())
-
-    def list_entries(self) -> dict[str, os.stat_result]:
-        """Return the status of the files and folders in a folder by name, with one request."""
-        store, key = self._store()
-        with _store_errors(self):
-            entries = store.ls(key, detail=True)
-        names = {entry["name"].rstrip("/"): entry for entry in entries}
-        names.pop(key.rstrip("/"), None)  # an empty object for the folder, in some stores
-        return {name.rpartition("/")[2]: _status(entry) for name, entry in names.items()}
+        yield from (self / name for name in list_entries(self))
 
     def glob(self, pattern: str, **options: Any) -> Iterator[RemotePath]:  # type: ignore[override]
         """Yield the files and the folders below this folder that match a pattern."""
@@ -150,8 +135,8 @@ class RemotePath(PosixPath):
         start = len(key.rstrip("/")) + 1
         return (self / name[start:] for name in found)
 
-    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Do nothing. A folder exists as soon as it has a file."""
+    def rmdir(self) -> None:
+        """Do nothing. A folder does not exist without files."""
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the file."""
@@ -169,16 +154,6 @@ class RemotePath(PosixPath):
         with _store_errors(self):
             store.pipe_file(key, bytes(data))
         return len(data)
-
-    def write_text(
-        self,
-        data: str,
-        encoding: str | None = None,
-        errors: str | None = None,
-        newline: str | None = None,
-    ) -> int:
-        """Write the file at once, with Unix line ends."""
-        return self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
 
     def _store(self) -> tuple[Any, str]:
         """Return the file system and the path in it. fsspec caches file systems per process."""
@@ -232,9 +207,14 @@ def delete_folder(folder: Path) -> None:
 
 def list_entries(folder: Path) -> dict[str, os.stat_result]:
     """Return the status of the files and folders in a folder by name. Skip broken links."""
-    if isinstance(folder, RemotePath):
-        return folder.list_entries()
-    return {path.name: path.stat() for path in folder.iterdir() if path.exists()}
+    if not isinstance(folder, RemotePath):
+        return {path.name: path.stat() for path in folder.iterdir() if path.exists()}
+    store, key = folder._store()
+    with _store_errors(folder):
+        entries = store.ls(key, detail=True)
+    names = {entry["name"].rstrip("/"): entry for entry in entries}
+    names.pop(key.rstrip("/"), None)  # an empty object for the folder, in some stores
+    return {name.rpartition("/")[2]: _status(entry) for name, entry in names.items()}
 
 
 def list_files(folder: Path) -> dict[str, os.stat_result]:
@@ -243,12 +223,18 @@ def list_files(folder: Path) -> dict[str, os.stat_result]:
     return {name: status for name, status in entries if stat.S_ISREG(status.st_mode)}
 
 
-class _StoreFile(io.RawIOBase):
-    """Reader of a file in a store that converts errors to `OSError`."""
+class CheckedFile(io.RawIOBase):
+    """Reader that converts errors of its own file, not those of its caller.
 
-    def __init__(self, file: Any, path: RemotePath) -> None:
+    Args:
+        fileobj: binary file
+        errors: returns a context manager that converts errors
+    """
+
+    def __init__(self, fileobj: Any, errors: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__()
-        self._file, self._path = file, path
+        self.fileobj, self._errors = fileobj, errors
+        self._read = getattr(fileobj, "read1", fileobj.read)  # at most one read of a pipe
 
     def readable(self) -> bool:
         """Return True, as `io.RawIOBase` requires."""
@@ -256,27 +242,28 @@ class _StoreFile(io.RawIOBase):
 
     def seekable(self) -> bool:
         """Return True if the file is seekable."""
-        return bool(self._file.seekable())
+        return bool(self.fileobj.seekable())
 
     def tell(self) -> int:
         """Return the position."""
-        return int(self._file.tell())
+        return int(self.fileobj.tell())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position."""
-        return int(self._file.seek(offset, whence))
+        with self._errors():
+            return int(self.fileobj.seek(offset, whence))
 
     def readinto(self, buffer: Any) -> int:
         """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
-        with _store_errors(self._path):
-            data = self._file.read(len(buffer))
+        with self._errors():
+            data = self._read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
         """Close the file."""
         if not self.closed:
-            self._file.close()
+            self.fileobj.close()
         super().close()
 
 

@@ -15,15 +15,16 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO, TypeVar, cast
 
 from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.remote import RemotePath, as_path, list_entries
+from fairseq_ssl.io.remote import CheckedFile, as_path, list_entries
 from fairseq_ssl.signature import plain_number
 
 OTHER_MARKS = {
@@ -38,14 +39,17 @@ MAX_DOCUMENT_BYTES = 2**28
 """Max size in bytes of a JSON or YAML file, which is parsed as a whole."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 BUFFER = 2**16
-"""Buffer size of the conversion in bytes."""
+"""Buffer size of readers in bytes."""
+ZSTD_INPUT = 2**12
+"""Bytes of a .zst file that are decompressed at a time, to at most 2**27 bytes."""
 MANIFEST = "manifest.json"
 """Name of the file that lists the parts of a complete folder."""
-UNFINISHED = "_job"
-"""Name of the subfolder of a folder whose parts are being written."""
+JOB = "_job"
+"""Name of the subfolder of an unfinished folder, with the plan and the records of its parts."""
 WILDCARD = re.compile("[*?[]")
 
 Item = TypeVar("Item")
+ByteChunks = Generator[bytes, None, None]
 log = logging.getLogger(__name__)
 
 
@@ -77,12 +81,6 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
     for name, value in list(vars(config).items()):
         if isinstance(value, Real):
             object.__setattr__(config, name, plain_number(value))
-
-
-def check_strings(lines: Iterable[object], name: str) -> None:
-    """Raise TypeError unless all lines are strings. `name` is the name of the text in messages."""
-    for _ in checked_lines(lines, name):
-        pass
 
 
 def checked_lines(lines: Iterable[object], name: str) -> Iterator[str]:
@@ -160,50 +158,84 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
     elif start is not None:
         file.seek(start)
         return file
-    conversion = _Conversion(file, head.removeprefix(codecs.BOM_UTF8), is_windows)
+    chunks = _converted_chunks(file, head.removeprefix(codecs.BOM_UTF8), is_windows)
+    return _buffered(_ChunkReader(chunks, file))
+
+
+def _converted_chunks(file: Any, data: bytes, is_windows: bool) -> ByteChunks:
+    """Yield the first line, `data`, and the rest of a file, with Unix line ends if `is_windows`."""
+    while data:
+        if is_windows and data.endswith(b"\r"):  # the next byte can be LF
+            data += file.readline(MAX_LINE_BYTES)
+        yield data.replace(b"\r\n", b"\n") if is_windows else data
+        data = file.read1(BUFFER)
+
+
+def _joined_chunks(paths: Iterable[Path]) -> ByteChunks:
+    """Yield the bytes of several files. The last line of a file always ends, if another follows."""
+    last = b"\n"
+    for path in paths:
+        with open_bytes(path) as file:
+            text: Any = unix_text(file, str(path))
+            if last != b"\n":
+                last = b"\n"
+                yield last
+            while data := text.read1(BUFFER):
+                last = data[-1:]
+                yield data
+
+
+def _buffered(file: io.RawIOBase) -> IO[bytes]:
     # A subclass of BufferedReader would be slow to iterate over.
-    return cast("IO[bytes]", io.BufferedReader(conversion, BUFFER))
+    return cast("IO[bytes]", io.BufferedReader(file, BUFFER))
 
 
 def is_converted(file: Any) -> bool:
     """Return True if the bytes of a text are not those of one file."""
-    return isinstance(getattr(file, "raw", None), _ForwardReader)
+    return isinstance(getattr(file, "raw", None), _ChunkReader)
 
 
 def file_on_disk(file: Any) -> Any:
     """Return the file below a converted or compressed text, for its position on disk."""
-    while isinstance(raw := getattr(file, "raw", None), _Conversion | _CheckedFile):
-        file = raw.file
-    return getattr(file, "fileobj", file)
+    while below := getattr(file, "raw", None) or getattr(file, "fileobj", None):
+        file = below
+    return file
 
 
-class _ForwardReader(io.RawIOBase):
-    """Reader of bytes that subclasses return block by block. It seeks forward only."""
+class _ChunkReader(io.RawIOBase):
+    """Reader of the bytes that a generator yields, with positions in them.
 
-    def __init__(self) -> None:
+    Args:
+        chunks: the bytes
+        fileobj: file from which the generator reads
+        again: returns a generator of the bytes from the beginning (None: seek forward only)
+    """
+
+    def __init__(
+        self, chunks: ByteChunks, fileobj: Any = None, again: Callable[[], ByteChunks] | None = None
+    ) -> None:
         super().__init__()
+        self._chunks, self.fileobj, self._again = chunks, fileobj, again
         self._ready = memoryview(b"")
         """Bytes that have not been read."""
         self._position = 0
-
-    def next_bytes(self, size: int) -> bytes:
-        """Return the next bytes, about `size`, and none only at the end of the text."""
-        raise NotImplementedError
 
     def readable(self) -> bool:
         """Return True, as `io.RawIOBase` requires."""
         return True
 
     def seekable(self) -> bool:
-        """Return True, because the reader can seek forward."""
-        return True
+        """Return True if `seek` can work."""
+        return self._again is None or bool(self.fileobj.seekable())
 
     def tell(self) -> int:
-        """Return the position in the text."""
+        """Return the position in the bytes."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Skip the text before an offset."""
+        """Skip the bytes before an offset. Start again if the offset has been read."""
+        if offset < self._position and self._again is not None:
+            self._chunks, self._ready, self._position = self._again(), memoryview(b""), 0
         if whence != io.SEEK_SET or offset < self._position:
             raise io.UnsupportedOperation("This text can seek forward only.")
         while self._position < offset and self.read(min(BUFFER, offset - self._position)):
@@ -211,71 +243,13 @@ class _ForwardReader(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Read up to `len(buffer)` bytes, 0 only at the end of the text."""
-        if not self._ready:
-            self._ready = memoryview(self.next_bytes(len(buffer)))
+        """Read up to `len(buffer)` bytes, 0 only at the end."""
+        while not self._ready and (chunk := next(self._chunks, None)) is not None:
+            self._ready = memoryview(chunk)
         data, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)
-
-
-class _Conversion(_ForwardReader):
-    """Reader of the rest of a text with Unix line ends. Each block is converted when it is read.
-
-    Args:
-        file: binary file, of which the first line has been read
-        head: first line without a byte-order mark
-        is_windows: replace CR LF by LF
-    """
-
-    def __init__(self, file: IO[bytes], head: bytes, is_windows: bool) -> None:
-        super().__init__()
-        self.file: Any = file
-        self._is_windows = is_windows
-        self._ready = memoryview(self._convert(head))
-
-    def next_bytes(self, size: int) -> bytes:
-        """Return the next bytes of the file, converted."""
-        return self._convert(self.file.read1(size))
-
-    def _convert(self, data: bytes) -> bytes:
-        if not self._is_windows:
-            return data
-        if data.endswith(b"\r"):  # the next byte can be LF
-            data += self.file.readline(MAX_LINE_BYTES)
-        return data.replace(b"\r\n", b"\n")
-
-
-class _JoinedText(_ForwardReader):
-    """Reader of several files as one text. The last line of a file always ends."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        super().__init__()
-        self._paths = iter(paths)
-        self._stack = ExitStack()
-        self._file: Any = io.BytesIO()
-        self._last = b"\n"
-
-    def next_bytes(self, size: int) -> bytes:
-        """Return bytes of the current file, or of the next one at its end."""
-        while not (data := self._file.read1(size)):
-            self._stack.close()
-            path = next(self._paths, None)
-            if path is None:
-                self._file = io.BytesIO()
-                return b""
-            self._file = unix_text(self._stack.enter_context(open_bytes(path)), str(path))
-            if self._last != b"\n":
-                self._last = b"\n"
-                return b"\n"
-        self._last = data[-1:]
-        return bytes(data)
-
-    def close(self) -> None:
-        """Close the current file."""
-        self._stack.close()
-        super().close()
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -300,20 +274,19 @@ def utf8_error(place: str, data: bytes, start: int) -> DataError:
     )
 
 
-def read_line(file: IO[bytes], name: str) -> bytes:
-    """Read a line, with its newline. `name` is the name of the file in messages."""
-    line = file.readline(MAX_LINE_BYTES)
-    if len(line) == MAX_LINE_BYTES:
-        raise DataError(
-            f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
-        )
-    return line
-
-
 def raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """Yield the lines of a file with `read_line`."""
-    while line := read_line(file, name):
+    """Yield the lines of a file, with newlines. `name` is the name of the file in messages."""
+    while line := file.readline(MAX_LINE_BYTES):
+        if len(line) == MAX_LINE_BYTES:
+            raise DataError(
+                f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
+            )
         yield line
+
+
+def read_line(file: IO[bytes], name: str) -> bytes:
+    """Read the next line; see `raw_lines`."""
+    return next(raw_lines(file, name), b"")
 
 
 def decoded_lines(file: IO[bytes], name: str) -> Iterator[str]:
@@ -369,8 +342,8 @@ def open_text(path: str | Path) -> Iterator[IO[bytes]]:
         with open_bytes(files[0]) as file:
             yield unix_text(file, str(files[0]))
     else:
-        with closing(_JoinedText(files)) as text:
-            yield cast("IO[bytes]", io.BufferedReader(text, BUFFER))
+        with closing(_joined_chunks(files)) as chunks:
+            yield _buffered(_ChunkReader(chunks))
 
 
 def text_files(path: str | Path) -> list[Path]:
@@ -407,7 +380,7 @@ def is_glob(path: Path) -> bool:
 def _folder_files(folder: Path) -> list[Path]:
     files = list_entries(folder)
     if MANIFEST not in files:
-        if UNFINISHED in files:
+        if JOB in files:
             raise DataError(f"{folder} is not complete. Run the job that writes it again.")
         names = sorted(
             name
@@ -455,7 +428,7 @@ def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes
             file: Any = stack.enter_context(path.open("rb", buffering=-1 if compression else 0))
         if compression:
             file = stack.enter_context(compression.reader(file))
-        yield cast("IO[bytes]", io.BufferedReader(_CheckedFile(file, path), BUFFER))
+        yield _buffered(CheckedFile(file, partial(reading_errors, path)))
 
 
 def require_file(path: str | Path, expected: str) -> None:
@@ -485,39 +458,6 @@ def read_json(path: str | Path) -> Any:
         raise DataError(f"{path} is not JSON: {error}. Write or copy it again.") from None
 
 
-class _CheckedFile(io.RawIOBase):
-    """Reader that converts errors of its own file to `DataError`, not those of its caller."""
-
-    def __init__(self, file: Any, path: Path) -> None:
-        super().__init__()
-        self.file, self._path = file, path
-        self._read = getattr(file, "readinto1", file.readinto)  # at most one read of a pipe
-
-    def readable(self) -> bool:
-        """Return True, as `io.RawIOBase` requires."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True if the file is seekable."""
-        return bool(self.file.seekable())
-
-    def tell(self) -> int:
-        """Return the position in the decompressed file."""
-        return int(self.file.tell())
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Seek in the decompressed file."""
-        return self._call(self.file.seek, offset, whence)
-
-    def readinto(self, buffer: Any) -> int:
-        """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
-        return self._call(self._read, buffer)
-
-    def _call(self, function: Callable[..., int], *values: Any) -> int:
-        with reading_errors(self._path):
-            return function(*values)
-
-
 @contextmanager
 def reading_errors(path: Path) -> Iterator[None]:
     """Convert errors of reading a file to `DataError`."""
@@ -534,7 +474,7 @@ def _reading_error(error: Exception, path: Path) -> str:
         return f"{path} is a folder. Expected a file."
     if isinstance(error, PermissionError):
         return f"{path} cannot be read: permission denied."
-    if isinstance(path, RemotePath) and isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and error.strerror:
         return f"{path} cannot be read: {error.strerror.rstrip('.')}."
     return f"{path} cannot be read: {error}. Copy the file again."
 
@@ -548,18 +488,6 @@ class Compression(NamedTuple):
     """Functions from a binary file to a file of the uncompressed bytes, which leaves it open."""
 
 
-def _compress_gzip(data: bytes) -> bytes:
-    return gzip.compress(data, compresslevel=6, mtime=0)
-
-
-def _gzip_writer(file: IO[bytes]) -> gzip.GzipFile:
-    return gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)  # no name and no time
-
-
-def _gzip_reader(file: IO[bytes]) -> gzip.GzipFile:
-    return gzip.GzipFile(fileobj=file)
-
-
 def _zstandard() -> Any:
     return import_optional("zstandard", "A text in a .zst file", "scale")
 
@@ -568,66 +496,41 @@ def _zstd_compressor() -> Any:
     return _zstandard().ZstdCompressor(level=3, write_checksum=True)
 
 
-def _compress_zstd(data: bytes) -> bytes:
-    return cast(bytes, _zstd_compressor().compress(data))
+def _zstd_reader(file: IO[bytes]) -> _ChunkReader:
+    def again() -> ByteChunks:
+        file.seek(0)
+        return _zstd_chunks(file)
+
+    return _ChunkReader(_zstd_chunks(file), file, again)
 
 
-def _zstd_writer(file: IO[bytes]) -> Any:
-    return _zstd_compressor().stream_writer(file, closefd=False)
-
-
-class _ZstdReader(_ForwardReader):
-    """Reader of a Zstandard file of one or more frames.
-
-    In contrast to zstandard's own reader, it reports truncated files, and can rewind.
-    """
-
-    INPUT = 2**12
-    """Compressed bytes at a time, which are at most 2**27 bytes of text."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__()
-        self._library, self.fileobj = _zstandard(), file
-        self._rewind()
-
-    def _rewind(self) -> None:
-        self._ready, self._position = memoryview(b""), 0
-        self._input = b""
-        self._frame: Any = None  # decompresses the current frame
-
-    def seekable(self) -> bool:
-        """Return True if the compressed file is seekable."""
-        return self.fileobj.seekable()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Skip the text before an offset. Start again if the offset has been read."""
-        if offset < self._position:
-            self.fileobj.seek(0)
-            self._rewind()
-        return super().seek(offset, whence)
-
-    def next_bytes(self, size: int) -> bytes:
-        """Decompress the next bytes."""
-        data = b""
-        while not data:
-            self._input = self._input or self.fileobj.read(self.INPUT)
-            if not self._input:
-                if self._frame is not None:
-                    raise EOFError("it ends inside a frame")
-                return b""
-            self._frame = self._frame or self._library.ZstdDecompressor().decompressobj()
+def _zstd_chunks(file: IO[bytes]) -> ByteChunks:
+    """Decompress one or more frames. zstandard's own reader does not report truncated files."""
+    library, frame = _zstandard(), None
+    while data := file.read(ZSTD_INPUT):
+        while data:
+            frame = frame or library.ZstdDecompressor().decompressobj()
             try:
-                data, self._input = self._frame.decompress(self._input), b""
-            except self._library.ZstdError as error:
+                text = frame.decompress(data)
+            except library.ZstdError as error:
                 raise OSError(str(error)) from None
-            if self._frame.eof:
-                self._frame, self._input = None, self._frame.unused_data
-        return data
+            yield text
+            frame, data = (None, frame.unused_data) if frame.eof else (frame, b"")
+    if frame is not None:
+        raise EOFError("it ends inside a frame")
 
 
 COMPRESSIONS = {
-    ".gz": Compression(_compress_gzip, _gzip_writer, _gzip_reader),
-    ".zst": Compression(_compress_zstd, _zstd_writer, _ZstdReader),
+    ".gz": Compression(
+        lambda data: gzip.compress(data, compresslevel=6, mtime=0),
+        lambda file: gzip.GzipFile("", "wb", 6, file, mtime=0),  # no name and no time
+        lambda file: gzip.GzipFile(fileobj=file),
+    ),
+    ".zst": Compression(
+        lambda data: _zstd_compressor().compress(data),
+        lambda file: _zstd_compressor().stream_writer(file, closefd=False),
+        _zstd_reader,
+    ),
 }
 """Compressed formats of texts by suffix."""
 

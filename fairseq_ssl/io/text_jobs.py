@@ -11,54 +11,58 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing, suppress
+from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
+from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, OutputError, UsageError
 from fairseq_ssl.io.blocks import Block, Span
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import (
-    Chunks,
-    JobState,
     Progress,
     ProgressFactory,
     check_distinct,
-    check_outside,
     check_read_twice,
-    file_or_stream,
-    is_complete,
-    run_job,
     silent_progress,
+)
+from fairseq_ssl.io.outputs import (
+    ResumableFiles,
+    complete,
+    exclusive,
+    is_device,
+    is_done,
+    output_error,
 )
 from fairseq_ssl.io.parts import (
     BlockFunction,
-    BlockMapper,
     BlockResult,
     JobFolder,
     PartFolder,
     PartResults,
     PartWriter,
     Tally,
-    matches,
+    map_blocks,
 )
 from fairseq_ssl.io.remote import URL, RemotePath, as_path
-from fairseq_ssl.io.text_files import compress_chunk, optional_path
+from fairseq_ssl.io.text_files import MANIFEST, compress_chunk, optional_path
 from fairseq_ssl.signature import Signature
 
 Output = str | Path | PartFolder | IO[bytes]
 """A file, a folder of parts (also as a string that ends with ``/``), or a binary stream."""
 LineFunction = Callable[[str], str]
 """Picklable function of a line without its newline."""
+COMPLETE = "%s is complete, written by an earlier run of this job"
+RESUME = "Run the same job again to resume it."
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where a job writes: files, folders of parts, or a stream."""
+    """The outputs of a job: files, folders of parts, or a stream."""
 
     paths: tuple[Path, ...] = ()
     stream: IO[bytes] | None = None
@@ -71,30 +75,34 @@ class Outputs:
 
         A string that ends with ``/``, the URL of a store, and a `PartFolder` are folders of parts.
         """
-        if len(outputs) == 1 and not isinstance(stream := outputs[0], str | Path | PartFolder):
-            return cls(stream=file_or_stream(stream)[1])
-        folders = [_part_folder(output) for output in outputs]
-        if None in folders:
-            if any(folders):
-                raise UsageError("Expected folders of parts for all outputs, or for none of them.")
-            files = (output for output in outputs if not isinstance(output, PartFolder))
-            paths = (file_or_stream(output)[0] for output in files)
-            return cls(tuple(path for path in paths if path is not None))
-        kinds = {(folder.shard, folder.part_size) for folder in folders if folder}
+        paths: list[Path] = []
+        kinds: set[PartFolder | None] = set()
+        for output in outputs:
+            if not isinstance(output, str | Path | PartFolder):
+                if len(outputs) == 1 and hasattr(output, "write"):
+                    return cls(stream=output)
+                raise TypeError(f"Expected a path or a binary stream for `output`, not {output!r}.")
+            if not isinstance(output, PartFolder) and is_folder(output):
+                output = PartFolder(output)
+            if isinstance(output, PartFolder):
+                paths.append(as_path(output.path))
+                kinds.add(replace(output, path=""))
+                continue
+            paths.append(as_path(output))
+            kinds.add(None)
+            if not paths[-1].name:
+                raise UsageError(f"`output` is the folder {output}. Expected a new path in it.")
         if len(kinds) > 1:
-            raise UsageError("Expected the same shard and part size for all outputs.")
-        return cls(tuple(as_path(folder.path) for folder in folders if folder), None, folders[0])
+            raise UsageError(
+                "Expected folders of parts for all outputs, with the same shard and part size, or "
+                "for none of them."
+            )
+        return cls(tuple(paths), None, kinds.pop())
 
     @property
     def suffixes(self) -> tuple[str, ...]:
         """Suffix of each output, such as ``.gz``."""
         return tuple(path.suffix for path in self.paths) or ("",)
-
-
-def _part_folder(output: Output) -> PartFolder | None:
-    if isinstance(output, PartFolder):
-        return output
-    return PartFolder(output) if isinstance(output, str | Path) and is_folder(output) else None
 
 
 def is_folder(output: str | Path) -> bool:
@@ -104,82 +112,73 @@ def is_folder(output: str | Path) -> bool:
     return output.endswith("/") or URL.match(output) is not None
 
 
-@dataclass(frozen=True)
-class _Done:
-    """The result of a block, and the position after it."""
-
-    result: BlockResult
-    position: dict[str, Any]
-    fraction: float
-
-
-@dataclass(frozen=True)
-class _BlockWork:
-    """Picklable function that maps a block and compresses its outputs."""
-
-    function: BlockFunction
-    suffixes: tuple[str, ...]
-
-    def __call__(self, block: Block) -> _Done:
-        result = self.function(block)
-        before = (block.span.before or 0) + block.first + block.count
-        position = {"file": block.span.file, "starts": block.ends, "before": before}
-        return _Done(_compressed(result, self.suffixes), position, block.fraction)
+def _map_block(
+    function: BlockFunction, suffixes: Sequence[str], block: Block
+) -> tuple[BlockResult, dict[str, Any], float]:
+    """Return the compressed result of a block, the position after it, and its fraction."""
+    result = _compressed(function(block), suffixes)
+    before = (block.span.before or 0) + block.first + block.count
+    position = {"file": block.span.file, "starts": block.ends, "before": before}
+    return result, position, block.fraction
 
 
 def _compressed(result: BlockResult, suffixes: Sequence[str]) -> BlockResult:
     return replace(result, outputs=tuple(map(compress_chunk, result.outputs, suffixes)))
 
 
+@dataclass
 class TextJob(ABC):
     """A job that maps the blocks of a corpus with a function that depends on nothing else.
 
-    Subclasses set `params` and define `signature` and `prepare`.
+    Subclasses are dataclasses: their fields are what the function depends on.
     """
 
-    name: str
-    """Name of the task in progress reports."""
-    unit: str = "lines"
-    may_be_empty: bool = False
+    corpus: Corpus
+    """Text to read."""
+    outputs: Outputs
+    """Files, folders of parts, or a stream."""
+    workers: InitVar[Executor | None]
+    """Executor of the blocks or parts (None: this process)."""
+    progress: ProgressFactory
+    """Called with the number of lines done."""
+
+    unit: ClassVar[str] = "lines"
+    may_be_empty: ClassVar[bool] = False
     """True to accept a text without lines."""
-    part_size: int = 2**26
-    """Default size of the input of a part in bytes."""
-    params: dict[str, Any]
-    """Parameters that determine the content of the outputs, as JSON types."""
-    in_order: Callable[[BlockResult], BlockResult] | None = None
-    """Function of the results of all blocks in order, which runs in the calling process.
 
-    A job with such a function defines `part_results` with stages for folders of parts.
-    """
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        reads: Iterable[str | Path | None] = (),
-    ) -> None:
-        """Describe a job.
-
-        Args:
-            corpus: text to read
-            outputs: where to write
-            executor: executor of the blocks or parts (None: this process)
-            progress: called with the number of lines done
-            reads: other files that the job reads, which the outputs must not replace
-        """
-        inputs = [*corpus.paths, *map(optional_path, reads)]
-        if outputs.folders is None:
-            check_distinct(inputs, outputs.paths)
-        for folder in outputs.paths if outputs.folders else ():
-            check_outside(folder, inputs)
-        self.corpus, self.outputs, self.progress = corpus, outputs, progress
-        self.executor = executor or LocalExecutor(1)
+    def __post_init__(self, workers: Executor | None) -> None:
+        inputs = [*self.corpus.paths, *map(optional_path, self.reads())]
+        check_distinct(inputs, self.outputs.paths)
+        self.executor = workers or LocalExecutor(1)
+        self.params = {**self.parameters(), "version": __version__}
+        """Parameters that determine the content of the outputs."""
         self.tally = Tally()
         """Counts and examples of all blocks, including those of interrupted runs."""
         self.seconds = 0.0
         """Time of the job, including interrupted runs."""
+        self.in_order: Callable[[BlockResult], BlockResult] | None = None
+        """Function of the results of all blocks in order, which runs in the calling process.
+
+        A job with such a function defines `part_results` with stages for folders of parts.
+        """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the task in progress reports."""
+
+    @property
+    def part_size(self) -> int:
+        """Default size of the input of a part in bytes."""
+        return 2**26
+
+    def reads(self) -> Iterable[str | Path | None]:
+        """Return the other files that the job reads, which the outputs must not replace."""
+        return ()
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that determine the content of the outputs, as JSON types."""
 
     @property
     def totals(self) -> Counter[str]:
@@ -196,7 +195,7 @@ class TextJob(ABC):
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
         """Return the picklable function of a part; None if other shards must end a stage first."""
-        return BlockMapper(self.prepare(), self.corpus.block_size)
+        return partial(map_blocks, self.prepare(), self.corpus.block_size)
 
     def run_stage(
         self, folder: JobFolder, stage: str, items: Sequence[Any], results: PartResults
@@ -216,20 +215,55 @@ class TextJob(ABC):
         """Raise DataError if the counts of the blocks until now show a wrong text."""
 
     def run(self, overwrite: bool) -> bool:
-        """Write the outputs. Return False if they are already complete."""
+        """Write the outputs. Return False if they were complete, or other shards must end first."""
         if self.outputs.folders is not None:
             return self._run_folders(self.outputs.folders, overwrite)
-        return run_job(
-            self.outputs.paths,
-            self.params,
-            self._chunks,
-            self.signature,
-            overwrite=overwrite,
-            from_stdin=self.corpus.is_stdin,
-            stdout=self.outputs.stream,
-        )
+        if (stream := self.outputs.stream) is not None:
+            for outputs, _ in self._results({}):
+                stream.write(outputs[0])
+            stream.flush()
+            return True
+        return self._run_files(self.outputs.paths, overwrite)
 
-    def _chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
+    def _run_files(self, paths: Sequence[Path], overwrite: bool) -> bool:
+        fresh = overwrite or self.corpus.is_stdin
+        with ExitStack() as locks:
+            if fresh or not is_done(paths, self.params):
+                for path in paths:
+                    locks.enter_context(exclusive(path))
+                complete(paths)
+            if not fresh and is_done(paths, self.params):
+                logger.warning(COMPLETE, paths[0])
+                return False
+            for path in paths:
+                if is_device(path) or path.is_dir():
+                    kind = "a folder" if path.is_dir() else "a device or a pipe"
+                    raise UsageError(f"{path} is {kind}. Expected the name of a file.")
+                if path.exists() and not overwrite:
+                    raise UsageError(
+                        f"{path} exists, and is not an output of this job. Set `overwrite` to "
+                        "replace it, or choose another output."
+                    )
+            self._write_files(paths, fresh)
+        return True
+
+    def _write_files(self, paths: Sequence[Path], fresh: bool) -> None:
+        files = ResumableFiles(paths, self.params, fresh)
+        try:
+            with files:
+                if files.state:
+                    logger.warning("resuming %s", paths[0])
+                for outputs, state in self._results(files.state):
+                    files.append(outputs, state)
+                files.finish(self.signature())
+        except OSError as error:
+            resume = f" {RESUME}" if files.journal.exists() else ""
+            raise OutputError(f"{output_error(files.current, error)}{resume}") from None
+
+    def _results(
+        self, state: Mapping[str, Any]
+    ) -> Iterator[tuple[Sequence[bytes], dict[str, Any]]]:
+        """Yield the next bytes of each output and the state after them, for resuming."""
         after = None
         if state:
             position = state["position"]
@@ -239,19 +273,19 @@ class TextJob(ABC):
             self.tally.add(**state["tally"])
             logger.warning("resuming after line %s", self.totals["lines"])
         suffixes = self.outputs.suffixes
-        work = _BlockWork(self.prepare(), ("",) * len(suffixes) if self.in_order else suffixes)
+        early = [""] * len(suffixes) if self.in_order else suffixes
+        work = partial(_map_block, self.prepare(), early)
         report = self.progress(self.name, self.unit)
         self.seconds = state.get("time", 0.0)
         begin = time.monotonic() - self.seconds
         # In Python 3.10, the generator would be closed by the garbage collector only.
         with closing(self.executor.imap(work, self.corpus.blocks(after))) as results:
-            for done in results:
-                result = done.result
+            for result, position, fraction in results:
                 if self.in_order:
                     result = _compressed(self.in_order(result), suffixes)
-                self._add(result.counts, result.examples, report, done.fraction, begin)
-                state = {"position": done.position, "time": self.seconds}
-                yield result.outputs, {**state, "tally": self.tally.as_json()}
+                self._add(result.counts, result.examples, report, fraction, begin)
+                state = {"position": position, "time": self.seconds, "tally": self.tally.as_json()}
+                yield result.outputs, state
         self.check_end()
 
     def _add(
@@ -264,7 +298,7 @@ class TextJob(ABC):
     ) -> None:
         self.tally.add(counts, examples)
         self.seconds = time.monotonic() - begin
-        report(counts["lines"], fraction or None, self.note())
+        report(counts.get("lines", 0), fraction or None, self.note())
         self.check()
 
     def check_end(self) -> None:
@@ -275,9 +309,9 @@ class TextJob(ABC):
     def is_complete(self) -> bool:
         """Return True if an earlier run of this job has written all outputs."""
         if self.outputs.folders is None:
-            return is_complete(self.outputs.paths, self.params)
+            return is_done(self.outputs.paths, self.params)
         with suppress(UsageError):  # the folder of another job
-            return self._job_folder(self.outputs.folders).manifest() is not None
+            return self._job_folder(self.outputs.folders).is_complete()
         return False
 
     def _job_folder(self, own: PartFolder) -> JobFolder:
@@ -290,56 +324,45 @@ class TextJob(ABC):
         size = own.part_size or self.part_size
         folder = self._job_folder(own)
         with folder.locked():
-            if overwrite:
-                folder.delete()
-            manifest = folder.manifest()
-            if manifest is not None:
-                return self._check_folders(folder, manifest)
+            is_complete = folder.is_complete(overwrite)
+            wrong = folder.wrong_parts(self.executor) if is_complete else None
+            if wrong == []:
+                logger.warning(COMPLETE, folder.first)
+                return False
             try:
-                self._make_parts(folder, size)
-            except OutputError as error:
-                raise OutputError(f"{error} Run the same job again to resume it.") from None
+                return self._make_parts(folder, size, wrong)
+            except (DataError, FileNotFoundError) as error:
+                if not is_complete and (folder.first / MANIFEST).exists():
+                    return False  # another shard has ended the job
+                if isinstance(error, OutputError):
+                    raise OutputError(f"{error} {RESUME}") from None
+                raise
             finally:
                 folder.discard_plan()
-        return True
 
-    def _make_parts(self, folder: JobFolder, size: int) -> None:
+    def _make_parts(self, folder: JobFolder, size: int, wrong: list[int] | None) -> bool:
+        """Write the parts of this shard or, in a complete folder, those that are wrong."""
         spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
         results = self.part_results(folder, spans)
         if results is None:
-            return
+            return False
         writer = PartWriter(results, folder.folders)
+        made = folder.run_stage("part", spans, writer, self.executor, wrong)
+        if wrong is not None:
+            folder.replace_parts(dict(zip(wrong, made, strict=True)))
+            return False
         report, begin = self.progress(self.name, self.unit), time.monotonic()
-        made = folder.run_stage("part", spans, writer, self.executor)
         for done, record in enumerate(made, 1):
             fraction = done * folder.shard[1] / len(spans)
             self._add(record["counts"], record["examples"], report, fraction, begin)
         records = folder.records("part", len(spans))
         if records is None:
-            return
+            return False
         self.tally, written = Tally(), list(records)
         for record in written:
             self.tally.add(record["counts"], record["examples"])
         self.check_end()
         folder.finish(self.signature(), written)
-
-    def _check_folders(self, folder: JobFolder, manifest: Mapping[str, Any]) -> bool:
-        """Make parts again that do not match the manifest. Return False if all of them match."""
-        records = folder.manifest_records()
-        fits = list(self.executor.imap(partial(matches, folder.folders), records))
-        wrong = [index for index, fit in enumerate(fits) if not fit]
-        if not wrong:
-            logger.warning("%s is complete, written by an earlier run of this job", folder.first)
-            return False
-        size = manifest["part_size"]
-        spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
-        results = self.part_results(folder, spans)
-        if results is not None:
-            names = [records[index]["files"][0]["name"] for index in wrong]
-            logger.warning("%s: writing again, without a match: %s", folder.first, ", ".join(names))
-            writer = PartWriter(results, folder.folders)
-            again = folder.make_items("part", spans, wrong, writer, self.executor)
-            folder.replace_parts(dict(zip(wrong, again, strict=True)))
         return True
 
 
@@ -364,7 +387,7 @@ def rewrite_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Rewrite each line of a text. Return None if the output is already complete.
+    """Rewrite each line of a text. Return None if this run does not complete the output.
 
     Args:
         source: text; None for stdin
@@ -383,40 +406,41 @@ def rewrite_file(
     return LineSummary(job.signature(), outputs.paths, job.totals["lines"])
 
 
+@dataclass
 class _LineJob(TextJob):
     """The job of `rewrite_file`."""
 
+    build: Callable[[], LineFunction]
+    method: Signature
+    files: Sequence[Path]
     may_be_empty = True
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        build: Callable[[], LineFunction],
-        method: Signature,
-        reads: Sequence[Path],
-    ) -> None:
-        super().__init__(corpus, outputs, executor, progress, reads)
-        for path in reads:
+    def __post_init__(self, workers: Executor | None) -> None:
+        super().__post_init__(workers)
+        for path in self.files:
             check_read_twice(path)
-        self.name, self.method, self.rewrite = method.method, method, build()
-        self.params = {
-            **method.parameters,
-            "input": str(corpus),
-            "input_is": corpus.fingerprint,
-            "output": str(outputs.paths[0] if outputs.paths else None),
-            "version": method.version,
+        self.rewrite = self.build()
+
+    @property
+    def name(self) -> str:
+        return self.method.method
+
+    def reads(self) -> Sequence[Path]:
+        return self.files
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            **self.method.parameters,
+            "input": str(self.corpus),
+            "input_is": self.corpus.fingerprint,
+            "output": str(self.outputs.paths[0] if self.outputs.paths else None),
         }
 
     def signature(self) -> Signature:
-        """Return the signature of the output, with the number of lines."""
         details = {**self.method.details, **self.params, "lines": self.totals["lines"]}
         return Signature(self.method.method, self.method.parameters, details)
 
     def prepare(self) -> BlockFunction:
-        """Return the function of a block."""
         return partial(_rewrite_block, self.rewrite)
 
 

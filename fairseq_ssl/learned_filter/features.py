@@ -171,10 +171,6 @@ class FeatureExtractor:
             vectors = [unit(self._states(side, sides[side])) for side in (0, 1)]
         return vectors[0], vectors[1]
 
-    def sums(self, pairs: Pairs) -> dict[str, PhsicSums]:
-        """Return the sums over pairs from which PHSIC is estimated, by feature name."""
-        return {name: PhsicSums.of(*self.directions(name, pairs)) for name in self.embedded}
-
     def features(self, pairs: Pairs, phsic: dict[str, Phsic]) -> Values:
         """Return the features, [pairs, features]. Higher values mean better pairs."""
         if not pairs:
@@ -212,7 +208,8 @@ class FeatureExtractor:
 
 def block_sums(features: FeatureExtractor, block: Block) -> dict[str, PhsicSums]:
     """Return the PHSIC sums of a block of pairs, by feature name."""
-    return features.sums(list(block.pairs()))
+    pairs = list(block.pairs())
+    return {name: PhsicSums.of(*features.directions(name, pairs)) for name in features.embedded}
 
 
 def count_block_words(features: FeatureExtractor, block: Block) -> list[Counter[str]]:

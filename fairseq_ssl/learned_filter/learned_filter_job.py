@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from fairseq_ssl.io.fingerprints import content_digest, data_params, file_finger
 from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
 from fairseq_ssl.io.parts import (
-    MANIFEST,
     BlockFunction,
     BlockResult,
     JobFolder,
@@ -33,7 +32,7 @@ from fairseq_ssl.io.parts import (
     stage_file,
 )
 from fairseq_ssl.io.remote import as_path
-from fairseq_ssl.io.text_files import path_list, read_json
+from fairseq_ssl.io.text_files import MANIFEST, open_bytes, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
@@ -215,7 +214,7 @@ def score_pairs(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> bool:
-    """Score the pairs of a corpus. Return False if the output is already complete.
+    """Score the pairs of a corpus.
 
     Scores above 0 mean clean pairs. Interrupted runs resume.
 
@@ -235,50 +234,44 @@ def score_pairs(
     return job.run(overwrite and not (outputs.paths and job.is_complete()))
 
 
+@dataclass
 class _ScoreJob(TextJob):
     """The job of `score_pairs`."""
 
-    name = "learned-filter apply"
-    unit = "pairs"
+    folder: Path
+    pair_filter: PairFilter
+    half: bool
+    name, unit = "learned-filter apply", "pairs"
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        folder: Path,
-        pair_filter: PairFilter,
-        half: bool,
-    ) -> None:
-        features = pair_filter.features
-        super().__init__(corpus, outputs, executor, progress, [folder / FILTER, *features.files])
-        self.pair_filter = pair_filter
-        self.digested = [folder / FILTER, *features.files]
-        if features.models:
-            self.part_size = 2**20
-        self.params = {
-            "filter": str(folder),
-            "filter_is": file_fingerprint(folder / FILTER),
-            "resources_are": [file_fingerprint(path) for path in features.files],
-            "data": [data_params(config.data_dir) for config in features.models],
-            "inputs": list(corpus.names),
-            "inputs_are": [file_fingerprint(path) for path in corpus.paths],
-            "half": half,
-            "version": __version__,
+    @property
+    def part_size(self) -> int:
+        """Default size of the input of a part in bytes, smaller with a model."""
+        return 2**20 if self.pair_filter.features.models else 2**26
+
+    def reads(self) -> list[str | Path]:
+        return [self.folder / FILTER, *self.pair_filter.features.files]
+
+    def parameters(self) -> dict[str, Any]:
+        filter_is, *resources_are = map(file_fingerprint, self.reads())
+        return {
+            "filter": str(self.folder),
+            "filter_is": filter_is,
+            "resources_are": resources_are,
+            "data": [data_params(config.data_dir) for config in self.pair_filter.features.models],
+            "inputs": list(self.corpus.names),
+            "inputs_are": [file_fingerprint(path) for path in self.corpus.paths],
+            "half": self.half,
         }
 
     def signature(self) -> Signature:
-        """Return the signature of the scores."""
         parameters = {
-            "filter_digest": content_digest(*self.digested),
-            "half": self.params["half"],
+            "filter_digest": content_digest(*self.reads()),
+            "half": self.half,
             "pairs": self.totals["lines"],
         }
         return Signature("filter-learned-scores", parameters, self.params)
 
     def prepare(self) -> BlockFunction:
-        """Return the function that scores a block."""
         return partial(score_block, self.pair_filter)
 
 
@@ -319,8 +312,9 @@ def keep_best(
     if keep < 1:
         logger.warning(f"`keep` is a percentage: {keep:g} keeps {keep:g} % of the pairs")
     corpus, targets = Corpus(_path_pair(pairs)), Outputs.of(*outputs)
-    job = _KeepJob(corpus, targets, executor, progress, as_path(scores), keep)
-    if not job.run(overwrite) or not job.totals["lines"]:
+    workers = executor if targets.folders else None
+    job = _KeepJob(corpus, targets, workers, progress, as_path(scores), keep)
+    if not job.run(overwrite):
         return None
     return KeptSummary(job.selection.pairs, job.selection.kept, job.selection.threshold)
 
@@ -330,6 +324,7 @@ def _path_pair(paths: FilePair) -> tuple[Path, Path]:
     return source, target
 
 
+@dataclass
 class _KeepJob(TextJob):
     """The job of `keep_best`.
 
@@ -341,46 +336,49 @@ class _KeepJob(TextJob):
     3. ``part``: the pairs of a part that are kept.
     """
 
-    name = "keep"
-    unit = "pairs"
-    selection: Selection
+    scores: Path
+    keep: float
+    name, unit = "keep", "pairs"
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        scores: Path,
-        keep: float,
-    ) -> None:
-        super().__init__(corpus, outputs, executor if outputs.folders else None, progress, [scores])
-        self.scores, self.keep = scores, keep
-        manifest = scores / MANIFEST
-        self.params = {
-            **_scores_params(manifest if outputs.folders else signature_path(scores)),
-            "inputs": list(corpus.names),
-            "inputs_are": [file_fingerprint(path) for path in corpus.paths],
-            "outputs": list(map(str, outputs.paths)),
-            **{"version": __version__, "scores": str(scores), "keep": keep},
+    def __post_init__(self, workers: Executor | None) -> None:
+        super().__post_init__(workers)
+        if self.outputs.folders is None:
+            self.in_order = self._kept
+
+    @property
+    def part_size(self) -> int:
+        """The part size of the scores."""
+        return int(self._manifest["part_size"])
+
+    def reads(self) -> list[Path]:
+        return [self.scores]
+
+    def parameters(self) -> dict[str, Any]:
+        is_file = self.outputs.folders is None
+        parameters = {
+            **_scores_params(signature_path(self.scores) if is_file else self.scores / MANIFEST),
+            "inputs": list(self.corpus.names),
+            "inputs_are": [file_fingerprint(path) for path in self.corpus.paths],
+            "outputs": list(map(str, self.outputs.paths)),
+            "scores": str(self.scores),
+            "keep": self.keep,
         }
-        if outputs.folders:
-            self.params["scores_are"] = file_fingerprint(scores)
-            content = read_json(manifest)
-            self.part_size = content["part_size"]
-            self.score_parts = [scores / part["name"] for part in content["parts"]]
-            return
-        numbers = np.concatenate([np.empty(0), *read_scores(Corpus((scores,)).blocks())])
+        if not is_file:
+            return {**parameters, "scores_are": file_fingerprint(self.scores)}
+        numbers = np.concatenate([np.empty(0), *read_scores(Corpus((self.scores,)).blocks())])
         if not len(numbers):
-            raise DataError(f"{corpus} is empty. Expected one line or more.")
-        self.selection = select_best(lambda: [numbers], keep)
+            raise DataError(f"{self.corpus} is empty. Expected one line or more.")
+        self.selection = select_best(lambda: [numbers], self.keep)
         self.is_kept = self.selection.is_kept(numbers)
-        self.params["scores_digest"] = self.selection.digest
-        self.params["threshold"] = self.selection.threshold
-        self.in_order = self._kept
+        found = {"scores_digest": self.selection.digest, "threshold": self.selection.threshold}
+        return parameters | found
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        content: dict[str, Any] = read_json(self.scores / MANIFEST)
+        return content
 
     def signature(self) -> Signature:
-        """Return the signature of the kept pairs."""
         parameters = {
             "pairs": self.totals["lines"],
             "kept": self.totals["kept"],
@@ -409,15 +407,16 @@ class _KeepJob(TextJob):
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
         """Return the function of a part, after the stages of the selection."""
-        count = len(self.score_parts)
+        parts = [self.scores / part["name"] for part in self._manifest["parts"]]
+        count = len(parts)
         if len(spans) != count:
             raise UsageError(
                 f"{self.scores} has {count} parts, but {self.corpus} has {len(spans)}. Expected "
                 "the same part size for the scores and the pairs."
             )
-        if not self.run_stage(folder, "scores", self.score_parts, _score_stage):
+        if not self.run_stage(folder, "scores", parts, _score_stage):
             return None
-        files = tuple(folder.first / stage_file("scores", index) for index in range(count))
+        files = [folder.first / stage_file("scores", index) for index in range(count)]
         select = partial(_select, self.keep)
         for _ in folder.run_stage("selection", [files], select, self.executor):
             pass
@@ -425,7 +424,7 @@ class _KeepJob(TextJob):
         if records is None:
             return None
         self.selection = Selection(**next(records)["selection"])
-        return _KeptPairs(files, self.selection, self.corpus.block_size)
+        return partial(_keep_pairs, files, self.selection, self.corpus.block_size)
 
 
 def _scores_params(path: Path) -> dict[str, Any]:
@@ -450,26 +449,20 @@ def _select(keep: float, index: int, files: Sequence[Path]) -> Record:
 
 
 def _numbers(path: Path) -> Scores:
-    with path.open("rb") as file:
+    with open_bytes(path, "") as file:
         return np.frombuffer(file.read(), "<f8").astype(np.float64)
 
 
-@dataclass(frozen=True)
-class _KeptPairs:
-    """Picklable function that yields the pairs of a part that are kept."""
-
-    files: tuple[Path, ...]
-    """Scores of each part."""
-    selection: Selection
-    block_size: int | None
-
-    def __call__(self, index: int, span: Span) -> Iterator[BlockResult]:
-        is_kept = self.selection.is_kept(_numbers(self.files[index]), index)
-        lines = 0
-        for block in span_blocks(span, self.block_size):
-            lines = block.first + block.count
-            yield select_rows(block, np.flatnonzero(is_kept[block.first : lines]))
-        if lines != len(is_kept):
-            raise DataError(
-                f"Part {index} has {lines} pairs, but {len(is_kept)} scores. Score the pairs again."
-            )
+def _keep_pairs(
+    files: Sequence[Path], selection: Selection, size: int | None, index: int, span: Span
+) -> Iterator[BlockResult]:
+    """Yield the pairs of a part that are kept. `files` have the scores of each part."""
+    is_kept = selection.is_kept(_numbers(files[index]), index)
+    lines = 0
+    for block in span_blocks(span, size):
+        lines = block.first + block.count
+        yield select_rows(block, np.flatnonzero(is_kept[block.first : lines]))
+    if lines != len(is_kept):
+        raise DataError(
+            f"Part {index} has {lines} pairs, but {len(is_kept)} scores. Score the pairs again."
+        )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.io.text_files import check_strings, line_list, read_lines
+from fairseq_ssl.io.text_files import line_list, read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, read_m2
 
@@ -403,7 +403,7 @@ def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: in
     if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
         kind = "string" if isinstance(hypotheses, str) else type(hypotheses).__name__
         raise TypeError(f"Expected a list of hypotheses, not a {kind}.")
-    check_strings(hypotheses, label)
+    line_list(hypotheses, label)
     check_lengths(name, count, label, len(hypotheses))
     if not len(hypotheses):
         raise DataError(f"There are no lines in {label}. Expected one or more.")

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, check_integer
 from fairseq_ssl.io.blocks import memory_blocks
 from fairseq_ssl.io.corpus import Corpus
@@ -25,6 +23,7 @@ from fairseq_ssl.io.jobs import (
     silent_progress,
 )
 from fairseq_ssl.io.outputs import build_once, is_device, is_done, write_signature
+from fairseq_ssl.io.remote import RemotePath
 from fairseq_ssl.io.text_files import SURROGATE, join_lines, optional_path
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.noise.batch import Random
@@ -45,8 +44,6 @@ from fairseq_ssl.options import option, options_of
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_line_words, count_lines, read_counts, write_counts
 
-LINES = 2048
-"""Number of lines that get noise at a time. Arrays of more lines do not fit into CPU caches."""
 TOTALS = ("lines", "tokens", "changed")
 COUNTED = 2**24
 """Size in bytes of the parts in which words are counted."""
@@ -157,11 +154,9 @@ def add_noise(
     resources = resources or NoiseResources()
     if resources.counts is None:
         resources = replace(resources, counts=count_line_words(clean))
-    text = "\n".join([*clean, ""]).encode("utf-8")
-    blocks = [(block.number, block.count) for block in memory_blocks(text)]
-    numbers = np.repeat(*np.array(blocks).T)
-    indices = np.concatenate([np.arange(count) for _, count in blocks])
-    return LineNoise(method, seed=seed, resources=resources).noisy(clean, numbers, indices)
+    noise = LineNoise(method, seed=seed, resources=resources).noise
+    blocks = memory_blocks("\n".join([*clean, ""]).encode("utf-8"))
+    return b"".join(noise(block).outputs[0] for block in blocks).decode("utf-8").split("\n")[:-1]
 
 
 def _clean_lines(lines: Iterable[str]) -> list[str]:
@@ -207,8 +202,7 @@ class LineNoise:
                 "dict.txt."
             )
         loaded = resources.load(specs, counts or {})
-        self._noise, self._table = build_noise(specs, loaded), loaded["table"]
-        self.seed = seed
+        self.noise = CorpusNoise(build_noise(specs, loaded), loaded["table"], seed)
 
     def __call__(
         self, text: Iterable[str], blocks: Sequence[int], lines: Sequence[int]
@@ -227,24 +221,16 @@ class LineNoise:
                 f"The batch has {len(clean)} lines, {len(numbers)} block numbers and {len(at)} "
                 "indices. Expected one of each per line."
             )
-        return self.noisy(clean, numbers, at)
-
-    def noisy(
-        self, clean: list[str], numbers: NDArray[np.int64], at: NDArray[np.int64]
-    ) -> list[str]:
-        """Return noisy lines, as `__call__`, without checks."""
+        if not clean:
+            return []
         keys = np.empty(len(clean), np.uint64)
         for number in np.unique(numbers).tolist():
             in_block = numbers == number
-            keys[in_block] = Random.of((self.seed, number), at[in_block]).keys
-        noisy: list[str] = []
-        for start in range(0, len(clean), LINES):
-            rows = slice(start, start + LINES)
-            split = split_words("\n".join(clean[rows]).encode("utf-8"), MAX_TOKENS)
-            assert split is not None  # the lines are checked
-            batch = self._noise(self._table.start(*split), Random(keys[rows])).block
-            noisy += self._table.words.to_bytes(batch).decode("utf-8").split("\n")[:-1]
-        return noisy
+            keys[in_block] = Random.of((self.noise.seed, number), at[in_block]).keys
+        split = split_words("\n".join(clean).encode("utf-8"), MAX_TOKENS)
+        assert split is not None  # the lines are checked
+        noisy = self.noise.noise(self.noise.table.start(*split), Random(keys)).block
+        return self.noise.table.words.to_bytes(noisy).decode("utf-8").split("\n")[:-1]
 
 
 def noise_file(
@@ -258,7 +244,7 @@ def noise_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Add noise to a text. Return None if the outputs are already complete.
+    """Add noise to a text. Return None if this run does not complete the output.
 
     The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
 
@@ -282,43 +268,40 @@ def noise_file(
     return NoiseSummary(job.signature(), outputs.paths, *counts)
 
 
+@dataclass
 class _NoiseJob(TextJob):
     """The job of `noise_file`."""
 
+    method: Sequence[NoiseSpec]
+    seed: int
+    resources: NoiseResources
     name = "noise"
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        outputs: Outputs,
-        executor: Executor | None,
-        progress: ProgressFactory,
-        method: list[NoiseSpec],
-        seed: int,
-        resources: NoiseResources,
-    ) -> None:
-        values = (getattr(resources, name) for name in options_of(NoiseResources))
-        reads = [Path(value) for value in values if isinstance(value, str | Path)]
-        super().__init__(corpus, outputs, executor, progress, reads)
-        self.method, self.seed, self.resources = method, seed, resources
+    def __post_init__(self, workers: Executor | None) -> None:
+        super().__post_init__(workers)
         self.kept_counts: Path | None = None
-        if outputs.paths and resources.counts is None and _needs(method, "unigrams"):
-            noisy = outputs.paths[0]
+        noisy = self.outputs.paths[0] if self.outputs.paths else None
+        is_counted = self.resources.counts is None and _needs(self.method, "unigrams")
+        if is_counted and noisy is not None and not isinstance(noisy, RemotePath):
             self.kept_counts = noisy.with_name(f"{noisy.name}.counts")
-            check_distinct([*corpus.paths, *reads], [noisy, self.kept_counts])
-        self.params = {
-            "noise": ",".join(map(str, method)),
-            "seed": seed,
-            "input": str(corpus),
-            "input_is": corpus.fingerprint,
-            "output": str(outputs.paths[0] if outputs.paths else None),
-            "mask_token": resources.mask_token,
-            **resources.fingerprints(),
-            "version": __version__,
+            check_distinct([*self.corpus.paths, *self.reads()], [noisy, self.kept_counts])
+
+    def reads(self) -> list[Path]:
+        values = (getattr(self.resources, name) for name in options_of(NoiseResources))
+        return [Path(value) for value in values if isinstance(value, str | Path)]
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "noise": ",".join(map(str, self.method)),
+            "seed": self.seed,
+            "input": str(self.corpus),
+            "input_is": self.corpus.fingerprint,
+            "output": str(self.outputs.paths[0] if self.outputs.paths else None),
+            "mask_token": self.resources.mask_token,
+            **self.resources.fingerprints(),
         }
 
     def signature(self) -> Signature:
-        """Return the signature of the outputs, with all parameters and counts."""
         names = ("noise", "seed", "mask_token", *options_of(NoiseResources))
         parameters = {name: self.params[name] for name in names}
         counts = {name: self.totals[name] for name in TOTALS}
@@ -333,7 +316,8 @@ class _NoiseJob(TextJob):
     def _counts(self) -> Mapping[str, int]:
         """Return the word counts of the resources, or of the text.
 
-        Counts of the text are saved, so that other shards and seeds do not count it again.
+        Counts of the text are saved next to a local output, so that other shards do not count it
+        again.
         """
         given, path, kept = self.resources.given_counts(), self.corpus.texts[0], self.kept_counts
         if given is not None:

@@ -267,7 +267,7 @@ def correct_spelling_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Correct the spelling of a text. Return None if the output is already complete.
+    """Correct the spelling of a text. Return None if this run does not complete the output.
 
     The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
 

@@ -342,7 +342,7 @@ def tokenize_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Tokenize or truecase a text, or both. Return None if the output is already complete.
+    """Tokenize or truecase a text, or both. Return None if this run does not complete the output.
 
     The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
 

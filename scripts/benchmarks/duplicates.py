@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.filters.deduplication import BoundedHashSet, DuplicateFilter, memory_for
+from fairseq_ssl.filters.deduplication import DuplicateFilter, HashSet
 from fairseq_ssl.filters.key_files import pack_dropped, pack_keys, plan_ranges, read_dropped
 
 COPIES = 10
@@ -59,7 +59,8 @@ def write_part(path: Path, part: int, rows: int) -> None:
 
 def write_dropped(path: Path, key_files: list[Path], buckets: range) -> None:
     """Write the rows that have a key of an earlier part."""
-    path.write_bytes(pack_dropped(key_files, buckets))
+    with path.open("wb") as file:
+        file.writelines(pack_dropped(key_files, buckets))
 
 
 def check_part(part: int, key_file: Path, dropped_files: list[Path], rows: int) -> None:
@@ -138,7 +139,7 @@ def measure_text(lines: list[str], near: float) -> dict[str, float]:
     ]
     seconds = time.process_time() - start
     keys = np.concatenate(blocks)
-    dropped = ~BoundedHashSet(memory_for(keys.size)).add_rows(keys)
+    dropped = ~HashSet().add_rows(keys)
     report = {
         "near": near,
         "keys": keys.shape[1],

@@ -189,7 +189,6 @@ TARGETS |= {
         "filter {one} {two} --config {config} -o {out} {out}2 --jobs 1",
         {"one": TEXT, "two": OTHER, "config": FILTERS},
         (),
-        ("--memory=1k", "--memory=x"),
     ),
     "filter.gz": Target(
         "filter {one.gz} {two.gz} --filter clean,duplicates,encoding -o {out}.gz {out}2.gz "

@@ -30,7 +30,7 @@ from fairseq_ssl.checkpoints.files import read_checkpoint
 from fairseq_ssl.data.teacher_labels import open_teacher_labels
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.filters.chain import read_filters
-from fairseq_ssl.filters.key_files import BUCKETS, KEYS_MAGIC, ROWS_MAGIC, plan_ranges, read_dropped
+from fairseq_ssl.filters.key_files import BUCKETS, read_dropped, read_rows
 from fairseq_ssl.inference.classification import TextClassifierPipeline
 from fairseq_ssl.io import text_files
 from fairseq_ssl.learned_filter.classifier import Phsic
@@ -160,16 +160,16 @@ VECTORS: dict[str, Content] = {
 KEYS: dict[str, Content] = {
     **PICKLES,
     "empty": b"",
-    "huge count": numbers(KEYS_MAGIC, *[2**63] * (BUCKETS + 1), 0),
-    "huge number of rows": numbers(KEYS_MAGIC, *[0] * (BUCKETS + 1), 2**63),
-    "decreasing offsets": numbers(KEYS_MAGIC, *[1] * BUCKETS, 0, 0),
+    "huge count": numbers(BUCKETS + 1, *[2**63] * (BUCKETS + 2)),
+    "huge number of groups": numbers(2**63, *[0] * (BUCKETS + 2)),
+    "decreasing offsets": numbers(BUCKETS + 1, *[1] * (BUCKETS + 1), 0),
 }
 ROWS: dict[str, Content] = {
     **PICKLES,
     "empty": b"",
-    "huge number of parts": numbers(ROWS_MAGIC, 2**63, 0, 0),
-    "huge offsets": numbers(ROWS_MAGIC, 1, 2**62, 2**63),
-    "decreasing offsets": numbers(ROWS_MAGIC, 1, 1, 0),
+    "huge number of parts": numbers(2**63, 0, 0),
+    "huge offsets": numbers(1, 2**62, 2**63),
+    "decreasing offsets": numbers(1, 1, 0),
 }
 INDEX: dict[str, Content] = {
     **PICKLES,
@@ -184,7 +184,7 @@ INDEX: dict[str, Content] = {
 def dropped(path: Path) -> None:
     """Read a file of dropped rows with an empty key file."""
     keys = path.with_name("keys")
-    keys.write_bytes(numbers(KEYS_MAGIC, *[0] * (BUCKETS + 2)))
+    keys.write_bytes(numbers(BUCKETS + 1, *[0] * (BUCKETS + 2)))
     read_dropped(0, keys, [path])
 
 
@@ -239,7 +239,7 @@ READERS = {
     "archive of arrays": Reader(Phsic.read, ARCHIVES),
     "word vectors": Reader(lambda path: read_vectors(path, {"a"}), VECTORS, "a.vec"),
     "fastText model": Reader(lambda path: read_vectors(path, {"a"}), PICKLES, "a.bin"),
-    "keys of rows": Reader(lambda path: plan_ranges([path]), KEYS),
+    "keys of rows": Reader(read_rows, KEYS),
     "dropped rows": Reader(dropped, ROWS),
     "index": Reader(
         lambda path: MMapIndexedDataset(str(path.with_suffix(""))),

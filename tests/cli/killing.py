@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 EAGER = "from fairseq_ssl.io import outputs; outputs.PAUSE = 0.0; "
 """Environment in which a verb stores its state after each block."""
@@ -40,3 +45,67 @@ def contents(path: Path) -> dict[str, bytes]:
     """Return the bytes of a file, or of all files in a folder."""
     found = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     return {str(one.relative_to(path.parent)): one.read_bytes() for one in found}
+
+
+def kill_worker() -> None:
+    """Kill this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_driver() -> None:
+    """Kill the process that has started this worker, or this process if it is not a worker."""
+    parent = multiprocessing.parent_process()
+    os.kill(parent.pid or 0 if parent else os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class KillOnce:
+    """Picklable function of a stage that calls `kill` before an item, unless `flag` exists."""
+
+    work: Callable[[Any], Any]
+    stage: str
+    index: int
+    kill: Callable[[], None]
+    flag: Path
+
+    def __call__(self, item: Any) -> Any:
+        """Call the function, or kill."""
+        is_here = getattr(self.work, "stage", None) == self.stage and item[0] == self.index
+        if is_here and not self.flag.exists():
+            self.flag.touch()
+            self.kill()
+        return self.work(item)
+
+
+def kill_in(executor: Any, stage: str, index: int, kill: Callable[[], None], flag: Path) -> None:
+    """Let an executor class kill in a stage."""
+    original = executor.imap
+
+    def imap(self: Any, work: Any, items: Any) -> Any:
+        return original(self, KillOnce(work, stage, index, kill, flag), items)
+
+    executor.imap = imap
+
+
+def run_killed(
+    words: Sequence[str], stage: str, index: int, kill: Callable[[], None], setup: str = "pass"
+) -> str:
+    """Run a command with two processes in which `kill` is called. Return its errors.
+
+    `setup` is Python code that runs before the command.
+    """
+    run = (
+        "from pathlib import Path; from fairseq_ssl.cli.main import main; "
+        "from fairseq_ssl.io import blocks; from fairseq_ssl.io.executors import LocalExecutor; "
+        "from tests.cli.killing import kill_driver, kill_in, kill_worker; "
+        f"kill_in(LocalExecutor, {stage!r}, {index}, {kill.__name__}, Path('killed')); {setup}; "
+        f"raise SystemExit(main({[*words, '--jobs', '2']}))"
+    )
+    Path("killed").unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", run], env=environment, capture_output=True, text=True
+    )
+    assert Path("killed").exists()
+    assert done.returncode == (-signal.SIGKILL if kill is kill_driver else 1), done.stderr
+    return done.stderr

@@ -173,6 +173,17 @@ def test_parts_and_shards_equal_a_file(name: str, tmp_path: Path) -> None:
     assert joined(tmp_path / "three.parts") == whole
 
 
+def test_a_part_can_have_no_lines(tmp_path: Path) -> None:
+    """A long line begins in a part and ends in a later one."""
+    words = [*correct(tmp_path), "--jobs", "1"]
+    (tmp_path / "text").write_text(f"a b\n{'c ' * 2500}\na b\n")
+    whole = written(words, tmp_path / "whole")
+    assert main([*words, "-o", f"{tmp_path}/parts/", "--part-size", "1K"]) == 0
+    parts = [path.read_bytes() for path in sorted((tmp_path / "parts").glob("part-*"))]
+    assert b"" in parts
+    assert b"".join(parts) == whole
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_two_processes_equal_one(name: str, tmp_path: Path) -> None:

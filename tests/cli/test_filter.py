@@ -181,8 +181,8 @@ def test_one_side_goes_from_stdin_to_stdout(text: None) -> None:
 def test_failed_run_resumes(
     text: None, small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hash table, the counts and the examples are restored."""
-    command = ("en", "de", "--filter", CHAIN, "--jobs", "1", "--memory", "4K", "-o")
+    """The keys, the counts and the examples are restored."""
+    command = ("en", "de", "--filter", CHAIN, "--jobs", "1", "-o")
     names, others = ("x.gz", "y.gz"), ("whole.gz", "there.gz")
     assert filtered(*command, *others) == 0
     worked: list[int] = []
@@ -251,23 +251,6 @@ def test_killed_run_resumes(text: None) -> None:
     assert 0 < sizes[0] < sizes[1] < Path("whole").stat().st_size
     assert main([*base, "x", "y"]) == 0
     assert read("x", "y") == read("whole", "there") == plainly(read("en", "de"))[0]
-
-
-def test_full_table_is_reported_with_the_required_memory(
-    text: None, small_blocks: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    different = [(b"l%d" % (n % 500), b"r%d" % (n % 500)) for n in range(1500)]
-    write("s", "t", different)
-    command = ("s", "t", "--filter", "duplicates", "--jobs", "1", "--memory")
-    assert filtered(*command, "1K", "-o", "x", "y") == 0
-    told = capsys.readouterr().err
-    assert told.count("warning") == 1
-    assert "full after 102 different hashes" in told
-    assert "Set --memory to 1M or more" in told
-    assert read("x", "y") == [pair for n, pair in enumerate(different) if n < 500 or n % 500 >= 102]
-    assert filtered(*command, "1M", "-o", "x", "y", "--force") == 0
-    assert "warning" not in capsys.readouterr().err
-    assert read("x", "y") == different[:500]
 
 
 def test_good_lines_are_unchanged(

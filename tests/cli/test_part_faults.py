@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,32 +12,34 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.io.parts import JOB, MANIFEST
+from fairseq_ssl.io.parts import JobFolder
+from fairseq_ssl.io.text_files import JOB, MANIFEST
+from tests.cli.killing import kill_driver, kill_worker, run_killed
 from tests.cli.rewriting import refused
+from tests.cli.test_learned_filter import FIT, VECTORS, here
 from tests.ray_clusters import cluster
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "here"]
 
 NOISE = ["noise", "clean", "--method", "characters:rate=0.5", "-o"]
-PARTS = ["noisy/", "--part-size", "512K"]
+PARTS = ["noisy/", "--part-size", "256K"]
 
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A text of about 20 parts, and its noise in one file, in the folder of the test."""
+    """A text of about 16 parts, in the folder of the test."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "clean"
-    path.write_text("".join(f"w{n % 7} w{n % 11} a b c x{n % 1000} .\n" for n in range(500_000)))
-    assert main([*NOISE, "whole"]) == 0
+    path.write_text("".join(f"w{n % 7} w{n % 11} a b c x{n % 1000} .\n" for n in range(200_000)))
     return path
 
 
-def noisy() -> bytes:
-    """Return the text of the folder, which has nothing but its parts and the manifest."""
-    parts = json.loads(Path("noisy", MANIFEST).read_text())["parts"]
+def joined(folder: str) -> bytes:
+    """Return the text of the folder, which has only its parts and the manifest."""
+    parts = json.loads(Path(folder, MANIFEST).read_text())["parts"]
     names = [part["name"] for part in parts]
-    assert sorted(path.name for path in Path("noisy").iterdir()) == sorted([*names, MANIFEST])
-    return b"".join(Path("noisy", name).read_bytes() for name in names)
+    assert sorted(path.name for path in Path(folder).iterdir()) == sorted([*names, MANIFEST])
+    return b"".join(Path(folder, name).read_bytes() for name in names)
 
 
 def finished() -> set[str]:
@@ -49,62 +47,67 @@ def finished() -> set[str]:
     return {path.name for path in Path("noisy", JOB).glob("part-*.json")}
 
 
-def children(process: int) -> list[int]:
-    """Return the processes that a process has started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(fields[1]) == process:
-            found.append(int(path.parent.name))
-    return found
+def records() -> dict[Path, int]:
+    """Return the times of the files of finished items of all stages."""
+    return {path: path.stat().st_mtime_ns for path in Path("out", JOB).glob("*-*")}
 
 
-def kill_driver(process: subprocess.Popen[str]) -> None:
-    process.kill()
-
-
-def kill_worker(process: subprocess.Popen[str]) -> None:
-    os.kill(children(process.pid)[-1], signal.SIGKILL)
+FILTER = ["filter", "clean", "--filter", "clean,duplicates", "-o"]
+STAGES = [(NOISE, [("part", 3)]), (FILTER, [("keys", 3), ("duplicates", 0), ("part", 3)])]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [kill_driver, kill_worker])
+@pytest.mark.parametrize(("command", "stages"), STAGES)
 def test_a_killed_run_resumes_by_part(
-    kill: Callable[[subprocess.Popen[str]], None], text: Path
+    kill: Callable[[], None], command: list[str], stages: list[tuple[str, int]], text: Path
 ) -> None:
-    command = [sys.executable, "-m", "fairseq_ssl", *NOISE, *PARTS, "--jobs", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while len(finished()) < 3:
-        assert process.poll() is None, "it ended before it was killed"
-        time.sleep(0.001)
-    kill(process)
-    _, errors = process.communicate()
-    if kill is kill_worker:
-        assert process.returncode == 1
-        assert "A worker process was killed" in errors
-        assert "Traceback" not in errors
-    before = finished()
-    assert len(before) >= 3
-    times = {path: path.stat().st_mtime_ns for path in Path("noisy", JOB).glob("part-*.json")}
-    parts = [Path("noisy", json.loads(path.read_text())["files"][0]["name"]) for path in times]
-    written = {part: part.stat().st_mtime_ns for part in parts}
-    parts[0].write_bytes(parts[0].read_bytes()[:-1])
-    assert main([*NOISE, *PARTS]) == 0
-    assert [part for part in parts if part.stat().st_mtime_ns != written[part]] == parts[:1]
-    assert noisy() == Path("whole").read_bytes()
+    """Items that are finished are kept, unless their files are damaged."""
+    words = [*command, "out/", *PARTS[1:]]
+    for stage, index in stages:
+        if (stage, kill) == ("duplicates", kill_worker):
+            continue  # the driver runs a stage with one item
+        errors = run_killed(words, stage, index, kill)
+        if kill is kill_worker:
+            assert "A worker process was killed" in errors
+            assert "Traceback" not in errors
+    before = records()
+    finished = sorted(path for path in before if path.suffix == ".json")
+    damaged = Path("out", json.loads(finished[0].read_text())["files"][0]["name"])
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    after: dict[Path, int] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        finish = JobFolder.finish
+        patch.setattr(JobFolder, "finish", lambda *words: (after.update(records()), finish(*words)))
+        assert main([*words, "--jobs", "1"]) == 0
+    again = {path for path in before if after[path] != before[path]}
+    assert again <= {finished[0], damaged}
+    assert main([*command, "whole"]) == 0
+    assert joined("out") == Path("whole").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_killed_selection_resumes(here: Path) -> None:
+    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
+    apply = ["learned-filter", "apply", "made", "mono.s", "mono.t", "--keep", "33", "-o"]
+    assert main([*apply, "x", "y", "--jobs", "1"]) == 0
+    words = [*apply, "X/", "Y/", "--part-size", "1K"]
+    for stage, index in (("part", 1), ("scores", 1), ("selection", 0)):
+        run_killed(words, stage, index, kill_driver, "blocks.BLOCK_SIZE = 2000")
+    assert main([*words, "--jobs", "1"]) == 0
+    for name in "xy":
+        assert joined(name.upper()) == Path(name).read_bytes()
 
 
 def test_other_settings_and_two_runs(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*NOISE, "whole"]) == 0
     assert main([*NOISE, *PARTS]) == 0
     capsys.readouterr()
     assert "seed was 1 and is 2" in refused(capsys, 2, *NOISE, *PARTS, "--seed", "2")
     assert "part_size was" in refused(capsys, 2, *NOISE, "noisy/", "--part-size", "1M")
     assert "`shard`" not in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
     assert "Its name ends with /" in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
-    assert noisy() == Path("whole").read_bytes()
+    assert joined("noisy") == Path("whole").read_bytes()
     Path("noisy", MANIFEST).unlink()
     assert "noisy is not empty, and is not an output" in refused(capsys, 2, *NOISE, *PARTS)
 
@@ -126,7 +129,7 @@ def test_a_lost_node_and_a_node_with_another_version(
     killer.start()
     assert main([*NOISE, *PARTS, "--executor", "ray", "--address", cluster.address]) == 0
     killer.join()
-    assert noisy() == Path("whole").read_bytes()
+    assert joined("noisy") == Path("whole").read_bytes()
     monkeypatch.setattr("fairseq_ssl.io.executors.__version__", "9.9")
     message = refused(capsys, 1, *NOISE, "other/", "--executor", "ray")
     assert "version 0.2.0 of fairseq_ssl. Expected 9.9. Install it on all machines." in message

@@ -125,7 +125,7 @@ CASES = """
 2 | different files              | filter text other --filter clean -o text out --jobs 1
 2 | different files              | filter text other --filter clean -o out ./out --jobs 1
 2 | stdout                       | filter text other --filter clean -o out - --jobs 1
-2 | 9 bytes                      | filter text --filter duplicates --memory 9 OUT
+2 | OUT/                         | filter text --filter duplicates --memory 9 OUT
 1 | bad.yaml:1                   | filter text --config bad.yaml OUT
 1 | missing                      | filter text missing --filter encoding -o out out2 --jobs 1
 1 | empty                        | filter empty --filter clean OUT

@@ -1,4 +1,4 @@
-"""Deduplication compared with a Python set, also when the table is full."""
+"""Deduplication compared with a Python set."""
 
 from __future__ import annotations
 
@@ -11,70 +11,47 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import MissingPackageError, UsageError
-from fairseq_ssl.filters.deduplication import (
-    MIN_MEMORY,
-    BoundedHashSet,
-    DuplicateFilter,
-    encode_line,
-    memory_for,
-)
+from fairseq_ssl.filters.deduplication import DuplicateFilter, HashSet, encode_line
 
 
-def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
-    """Return True for each new hash, with a set that stops growing when it is full."""
+def by_a_set(blocks: list[list[int]]) -> list[list[bool]]:
+    """Return True for the first of each hash."""
     seen: set[int] = set()
     results: list[list[bool]] = []
     for block in blocks:
         results.append([])
         for number in block:
             results[-1].append(number not in seen)
-            if len(seen) < most:
-                seen.add(number)
+            seen.add(number)
     return results
 
 
 @given(
     st.integers(0, 2**32 - 1),
-    st.lists(st.integers(0, 120), max_size=8),
-    st.integers(1, 400),
-    st.sampled_from([1, 128, 128 * 7919]),
-    st.sampled_from([16, 128, MIN_MEMORY]),
+    st.lists(st.integers(0, 120), max_size=20),
+    st.integers(1, 4000),
+    st.sampled_from([1, 2**52]),
 )
-def test_table_equals_a_set(
-    seed: int, sizes: list[int], different: int, apart: int, start: int
-) -> None:
-    """Also when it grows or is full, and for hashes that collide in the last slot of 128."""
+def test_hashes_equal_a_set(seed: int, sizes: list[int], different: int, apart: int) -> None:
     draw = np.random.default_rng(seed)
-    blocks = [draw.integers(0, different, size, dtype=np.uint64) * apart + 127 for size in sizes]
-    table = BoundedHashSet(MIN_MEMORY, start)
-    assert table.max_count == int(0.8 * MIN_MEMORY / 8) == 102
-    found = [table.add(block.astype(np.uint64)).tolist() for block in blocks]
-    numbers = [block.tolist() for block in blocks]
-    assert found == by_a_set(numbers, 102)
-    assert table.count == min(102, len({number for block in numbers for number in block}))
+    blocks = [draw.integers(0, different, size, dtype=np.uint64) * apart for size in sizes]
+    hashes = HashSet()
+    found = [hashes.add(block.astype(np.uint64)).tolist() for block in blocks]
+    assert found == by_a_set([block.tolist() for block in blocks])
 
 
-def test_many_hashes_in_a_table_of_min_size() -> None:
+def test_arrays_of_hashes_are_few() -> None:
+    """Their number grows with the logarithm of the number of hashes."""
     rng = np.random.default_rng(1)
     numbers = rng.integers(0, 2**64 - 1, 30_000, dtype=np.uint64)
     drawn = np.append(numbers[rng.integers(0, len(numbers), 100_000)], [0, 5, 0]).astype(np.uint64)
-    different = len(np.unique(drawn))
-    table = BoundedHashSet(memory_for(different))
-    assert table.max_count - different in (0, 1, 2)
-    new = np.concatenate([table.add(part) for part in np.array_split(drawn, 70)])
-    assert new.tolist() == by_a_set([drawn.tolist()], different)[0]
-    assert table.count == different
-    assert not table.add(drawn).any()
-
-
-def test_a_large_table_grows() -> None:
-    """The table has more hashes than are moved at a time, and at its end room for all."""
-    numbers = np.random.default_rng(1).integers(1, 2**64 - 1, 150_000, dtype=np.uint64)
-    table = BoundedHashSet(memory_for(150_000), 2**15)
-    for part in np.array_split(numbers, 70):
-        assert table.add(part).all()
-    assert not table.add(numbers).any()
-    assert table.count == 150_000
+    hashes = HashSet()
+    new = np.concatenate([hashes.add(part) for part in np.array_split(drawn, 700)])
+    assert new.tolist() == by_a_set([drawn.tolist()])[0]
+    lengths = list(map(len, hashes._arrays))
+    assert sum(lengths) == len(np.unique(drawn))
+    assert len(lengths) <= np.log(30_000) / np.log(8) + 1
+    assert not hashes.add(drawn).any()
 
 
 PAIRS = st.lists(st.tuples(*[st.text("abü\udcff", max_size=3)] * 2), max_size=30)
@@ -101,11 +78,11 @@ def test_keys_do_not_depend_on_the_process() -> None:
 
 def test_a_row_is_new_if_all_its_keys_are() -> None:
     """A row that is dropped drops others. The second halves are not compared."""
-    table = BoundedHashSet(MIN_MEMORY)
+    hashes = HashSet()
     first = [[1, 2], [3, 1], [4, 3], [5, 6]]
     keys = np.stack([first, np.zeros((4, 2))], axis=2).astype(np.uint64)
-    assert table.add_rows(keys).tolist() == [True, False, False, True]
-    assert table.add_rows(keys[2:] + np.uint64(2)).tolist() == [False, True]
+    assert hashes.add_rows(keys).tolist() == [True, False, False, True]
+    assert hashes.add_rows(keys[2:] + np.uint64(2)).tolist() == [False, True]
 
 
 NEAR = 0.7
@@ -164,9 +141,9 @@ def test_near_duplicates_are_dropped() -> None:
     pytest.importorskip("datasketch")
     text = "the council approved the budget for the next year on monday"
     lines = [text, f"{text.upper()} .", text.replace("monday", "friday"), f"other {text[20:50]}"]
-    table = BoundedHashSet(MIN_MEMORY)
+    hashes = HashSet()
     keys = DuplicateFilter(2, "source", near=NEAR).keys([(line.encode(), b"") for line in lines])
-    assert table.add_rows(keys).tolist() == [True, False, False, True]
+    assert hashes.add_rows(keys).tolist() == [True, False, False, True]
 
 
 @pytest.mark.parametrize("near", [-0.1, 0.99, float("nan")])

@@ -13,7 +13,8 @@ import pytest
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.filters import FilterSummary, filter_files, filter_job, key_files
 from fairseq_ssl.io import blocks
-from fairseq_ssl.io.parts import JOB, PartFolder
+from fairseq_ssl.io.parts import PartFolder
+from fairseq_ssl.io.text_files import JOB
 from fairseq_ssl.io.text_jobs import Output
 
 EXACT = "clean:max=3,identical,duplicates"
@@ -102,7 +103,7 @@ def test_damaged_files_of_a_stage_are_made_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(filter_job._KeptRows, "__call__", interrupt)
+        patch.setattr(filter_job, "_keep_rows", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(folders, EXACT)
     path = Path("X", JOB, f"{stage}-00001")
@@ -154,8 +155,3 @@ def test_parts_without_lines() -> None:
     assert text("Y") == b"c\nd\n"
     assert filter_files(["s"], [PartFolder("Z", part_size=500)], "duplicates")
     assert text("Z") == Path("s").read_bytes()
-
-
-def test_memory_is_for_files() -> None:
-    with pytest.raises(UsageError, match="`memory` is for"):
-        run(["X/", "Y/"], EXACT, memory=2**20)

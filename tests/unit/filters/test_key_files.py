@@ -11,10 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.filters.deduplication import BoundedHashSet, DuplicateFilter, Hashes, memory_for
+from fairseq_ssl.filters.deduplication import DuplicateFilter, Hashes, HashSet
 from fairseq_ssl.filters.key_files import (
     BUCKETS,
-    RECORDS,
     pack_dropped,
     pack_keys,
     plan_ranges,
@@ -23,6 +22,8 @@ from fairseq_ssl.filters.key_files import (
 )
 
 ALPHABET = "abcdef "
+RECORDS = 8 * (BUCKETS + 3)
+"""Position of the records in a key file."""
 
 
 def write_keys(path: Path, keys: Hashes, rows: NDArray[np.int64]) -> None:
@@ -30,7 +31,7 @@ def write_keys(path: Path, keys: Hashes, rows: NDArray[np.int64]) -> None:
 
 
 def write_dropped(path: Path, key_files: Sequence[Path], buckets: range) -> None:
-    path.write_bytes(pack_dropped(key_files, buckets))
+    path.write_bytes(b"".join(pack_dropped(key_files, buckets)))
 
 
 def by_a_set(parts: list[Hashes]) -> list[list[int]]:
@@ -87,7 +88,7 @@ def test_dropped_rows_equal_those_of_a_set(
 
 @pytest.mark.parametrize("near", [0.0, 0.7])
 def test_parts_of_text_equal_one_table(tmp_path: Path, near: float) -> None:
-    """Dropped rows do not depend on the parts, and are those of the table in memory."""
+    """Dropped rows do not depend on the parts, and are those of the hashes in memory."""
     if near:
         pytest.importorskip("datasketch")
     draw = np.random.default_rng(1)
@@ -96,8 +97,8 @@ def test_parts_of_text_equal_one_table(tmp_path: Path, near: float) -> None:
     rows = [(texts[index].encode(),) for index in draw.integers(0, 120, 200)]
     duplicates = DuplicateFilter(1, near=near)
     keys = duplicates.keys(rows)
-    table = BoundedHashSet(memory_for(keys.size))
-    new = np.concatenate([table.add_rows(part) for part in np.array_split(keys, 7)])
+    hashes = HashSet()
+    new = np.concatenate([hashes.add_rows(part) for part in np.array_split(keys, 7)])
     for count in (1, 9):
         parts = np.array_split(keys, count)
         (tmp_path / str(count)).mkdir()
@@ -113,8 +114,7 @@ def test_a_frequent_key_is_stored_once_per_part(tmp_path: Path) -> None:
     for part in range(3):
         write_keys(tmp_path / str(part), keys, np.arange(5000))
     paths = [tmp_path / str(part) for part in range(3)]
-    assert [path.stat().st_size for path in paths] == [RECORDS + 20 + 4 * 4999] * 3
-    assert len(plan_ranges(paths, 3)) == 1
+    assert [path.stat().st_size for path in paths] == [RECORDS + 20 * 5000] * 3
     write_dropped(tmp_path / "dropped", paths, range(BUCKETS))
     rows = [read_dropped(part, path, [tmp_path / "dropped"]) for part, path in enumerate(paths)]
     assert [len(part) for part in rows] == [4999, 5000, 5000]
@@ -139,8 +139,7 @@ def written(folder: Path) -> tuple[Path, Path]:
 
 
 def read_all(path: Path) -> None:
-    """Plan and read the two halves of a key file."""
-    plan_ranges([path])
+    """Read the two halves of a key file."""
     for buckets in (range(BUCKETS // 2), range(BUCKETS // 2, BUCKETS)):
         write_dropped(path.with_name("x"), [path], buckets)
 
@@ -148,19 +147,16 @@ def read_all(path: Path) -> None:
 @pytest.mark.parametrize(
     ("position", "data"),
     [
-        (0, b"SSLrows1"),
-        (8, number(1)),
-        (8 * 2000, number(2**60)),
-        (RECORDS - 16, number(6)),
+        (0, number(BUCKETS + 2)),
+        (0, number(2**64 - 1)),
+        (8, number(2**63)),
+        (8 * 2049, number(2**60)),
         (RECORDS - 16, number(2**63)),
-        (RECORDS - 8, number(2**64 - 1)),
-        (RECORDS, number(2**64 - 1)),
-        (RECORDS + 20 * 6, number(0)),
         (0, b""),
         (8, b""),
         (RECORDS, b""),
-        (RECORDS + 20 * 7, b""),
-        (RECORDS + 20 * 7 + 3, b""),
+        (RECORDS + 20 * 6, b""),
+        (RECORDS + 20 * 6 + 3, b""),
     ],
 )
 def test_damaged_key_files(tmp_path: Path, position: int, data: bytes) -> None:
@@ -177,15 +173,13 @@ def test_damaged_key_files(tmp_path: Path, position: int, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("position", "data"),
     [
-        (0, b"SSLkeys1"),
-        (8, number(1)),
-        (8, number(2**62)),
-        (8 * 3, number(2**40)),
-        (8 * 4, number(2**61)),
-        (8 * 4, number(0)),
+        (0, number(4)),
+        (0, number(2**62)),
+        (8 * 2, number(2**40)),
+        (8 * 3, number(2**61)),
         (0, b""),
-        (8 * 4, b""),
-        (8 * 5 + 4, b""),
+        (8 * 3, b""),
+        (8 * 4 + 4, b""),
     ],
 )
 def test_damaged_files_of_dropped_rows(tmp_path: Path, position: int, data: bytes) -> None:

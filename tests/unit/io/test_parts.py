@@ -17,7 +17,8 @@ from fairseq_ssl.io.blocks import Block
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import silent_progress
-from fairseq_ssl.io.parts import JOB, MANIFEST, BlockFunction, BlockResult, PartFolder
+from fairseq_ssl.io.parts import BlockFunction, BlockResult, PartFolder
+from fairseq_ssl.io.text_files import JOB, MANIFEST
 from fairseq_ssl.io.text_jobs import Outputs, TextJob
 from fairseq_ssl.signature import Signature
 from tests.unit.io.test_text_jobs import TEXT, upper
@@ -41,7 +42,9 @@ class BothJob(TextJob):
         outputs = [PartFolder(folder / name, **how) for name in names]
         corpus = Corpus((folder / "left", folder / "right"), 32)
         super().__init__(corpus, Outputs.of(*outputs), LocalExecutor(1), silent_progress)
-        self.params = {"seed": seed, "input_is": corpus.fingerprint}
+
+    def parameters(self) -> dict[str, Any]:
+        return {"seed": self.seed, "input_is": self.corpus.fingerprint}
 
     def prepare(self) -> BlockFunction:
         return both
@@ -84,8 +87,9 @@ def test_parts_are_the_text_of_one_file(folder: Path, part_size: int, shards: in
     for index in range(shards, 0, -1):
         shard = (index, shards)
         job = BothJob(folder, ("a.en", "b.de.gz"), shard=shard, part_size=part_size)
-        assert job.run(False) == (index == shards or not is_single)
-        assert (folder / "a.en" / MANIFEST).exists() == (index == 1 or is_single)
+        is_last = index == (shards if is_single else 1)
+        assert job.run(False) == is_last
+        assert (folder / "a.en" / MANIFEST).exists() == (is_last or is_single)
     assert joined(folder / "a.en") == TEXT.upper()
     assert joined(folder / "b.de.gz") == LOWER
     manifest = json.loads((folder / "a.en" / MANIFEST).read_text())
@@ -145,8 +149,7 @@ def test_parts_that_do_not_match_the_manifest_are_made_again(
     data = (folder / "b" / "part-00001").read_bytes()
     (folder / "b" / "part-00001").write_bytes(data.swapcase())
     (folder / "a" / "part-00003").unlink()
-    job = BothJob(folder, ("a", "b"), part_size=100)
-    assert job.run(False)
+    assert not BothJob(folder, ("a", "b"), part_size=100).run(False)
     assert caplog.messages == [
         f"{folder / 'a'}: writing again, without a match: part-00001, part-00003"
     ]
@@ -162,13 +165,18 @@ def test_other_folders_are_kept(folder: Path) -> None:
         with pytest.raises(UsageError, match="a is not empty, and is not an output"):
             BothJob(folder, ("a", "b")).run(overwrite)
     assert not (folder / "b").exists()
-    with pytest.raises(UsageError, match="would replace the input"):
-        BothJob(folder, ("left", "b"))
+    for names in (("left", "b"), ("a", "a"), ("a", "a/b")):
+        with pytest.raises(UsageError, match=r"is an input or another output|is in the input"):
+            BothJob(folder, names)
 
 
 def test_overwriting(folder: Path) -> None:
+    """Files of other programs, which were added later, are kept."""
     assert BothJob(folder, ("a", "b"), part_size=1).run(False)
+    (folder / "a" / "notes").write_text("mine\n")
     assert BothJob(folder, ("a", "b"), seed=2, part_size=10_000).run(True)
+    assert (folder / "a" / "notes").read_text() == "mine\n"
+    (folder / "a" / "notes").unlink()
     assert joined(folder / "a") == TEXT.upper()
     with pytest.raises(UsageError, match="would delete the parts of other shards"):
         BothJob(folder, ("a", "b"), shard=(1, 2)).run(True)
@@ -236,6 +244,41 @@ def test_wrong_shards(shard: tuple[int, int], folder: Path) -> None:
         BothJob(folder, ("a", "b"), shard=shard)
     with pytest.raises(UsageError, match="`part_size`"):
         PartFolder("a", part_size=0)
+
+
+@pytest.mark.parametrize("name", ["plan", "records"])
+def test_shards_that_end_at_the_same_time(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other shard writes the manifest, and deletes the records, while this one reads them."""
+    original = getattr(parts.JobFolder, name)
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.JobFolder, "finish", lambda *_: None)
+        assert BothJob(folder, ("a", "b"), shard=(2, 2), part_size=10_000).run(False)
+
+    def other_first(self: parts.JobFolder, *values: Any) -> Any:
+        result = original(self, *values)
+        monkeypatch.undo()
+        assert BothJob(folder, ("a", "b"), shard=(2, 2), part_size=10_000).run(False)
+        return result
+
+    monkeypatch.setattr(parts.JobFolder, name, other_first)
+    assert not BothJob(folder, ("a", "b"), shard=(1, 2), part_size=10_000).run(False)
+    assert joined(folder / "a") == TEXT.upper()
+
+
+def test_an_empty_file_among_others(folder: Path) -> None:
+    (folder / "left").unlink()
+    (folder / "left").mkdir()
+    (folder / "left" / "0").write_text("")
+    (folder / "left" / "1").write_text(TEXT)
+    (folder / "right").unlink()
+    (folder / "right").symlink_to("left")
+    assert BothJob(folder, ("a", "b")).run(False)
+    assert joined(folder / "a") == TEXT.upper()
+    (folder / "left" / "1").unlink()
+    with pytest.raises(DataError, match=r"left is empty\. Expected one line or more"):
+        BothJob(folder, ("c", "d")).run(False)
 
 
 def test_two_runs_of_a_shard(folder: Path) -> None:

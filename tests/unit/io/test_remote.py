@@ -36,7 +36,6 @@ def test_names() -> None:
     assert path.parent / "news.en.gz" == path == path.with_name("old").with_name(path.name)
     assert str(path.with_suffix(".zst")) == "s3://bucket/a b/news.en.zst"
     assert path.absolute() is path.resolve() is path is real_path(path)
-    assert path.is_absolute()
     assert path.match("s3://bucket/*/*.gz")
     assert not path.match("s3://bucket/*.gz")
     assert sorted([path / "b", path / "a"]) == [path / "a", path / "b"]
@@ -73,7 +72,7 @@ def test_files(store: Path) -> None:
     assert not path.exists()
     assert not path.is_file()
     assert not path.is_dir()
-    assert path.write_text("für\n") == 5
+    assert path.write_bytes("für\n".encode()) == 5
     assert path.read_text("utf-8") == "für\n"
     assert path.read_bytes() == "für\n".encode()
     assert path.is_file()
@@ -96,7 +95,6 @@ def test_files(store: Path) -> None:
 
 
 def test_folders(store: Path) -> None:
-    store.mkdir(parents=True, exist_ok=True)
     for name in ("b.en", "a.en", "a.de", "deep/c.en"):
         (store / name).write_bytes(b"1234")
     assert store.is_dir()

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -20,7 +21,7 @@ from fairseq_ssl.io import text_files
 from fairseq_ssl.io.blocks import Span, file_blocks, read_parallel, span_blocks
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import check_beside, check_distinct, check_outside
-from fairseq_ssl.io.remote import as_path
+from fairseq_ssl.io.remote import RemotePath, as_path
 from fairseq_ssl.io.text_files import (
     compress_chunk,
     is_converted,
@@ -219,6 +220,17 @@ def test_lines_blocks_and_notice(
     assert [line for row in rows for line in row.lines(1)] == expected
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_first_line_that_is_longer_than_a_buffer(suffix: str, tmp_path: Path) -> None:
+    """It is read twice: it determines the conversion."""
+    text = random.Random(1).randbytes(2**17).hex()
+    path = tmp_path / f"f{suffix}"
+    path.write_bytes(compress_chunk(f"{text}\nlast\n".encode(), suffix))
+    assert list(read_lines(path)) == [text, "last"]
+    with open_text(path) as file:
+        assert not is_converted(file)
+
+
 @pytest.mark.parametrize(
     ("data", "lines"),
     [
@@ -268,7 +280,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 def write_files(folder: Path, **contents: bytes) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    if not isinstance(folder, RemotePath):
+        folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         (folder / name.replace("_dot_", ".")).write_bytes(content)
 
@@ -277,7 +290,8 @@ def write_manifest(folder: Path, **sizes: int) -> None:
     parts = [
         {"name": name, "lines": 1, "bytes": size, "digest": ""} for name, size in sizes.items()
     ]
-    (folder / "manifest.json").write_text(json.dumps({"method": "noise", "parts": parts}))
+    content = json.dumps({"method": "noise", "parts": parts})
+    (folder / "manifest.json").write_bytes(content.encode())
 
 
 def names(path: Path) -> list[str]:
@@ -326,7 +340,7 @@ def test_parts_that_differ_from_the_manifest(
 @pytest.mark.parametrize("content", ["[]", "{}", '{"parts": [3]}', '{"parts": [{"name": "a"}]}'])
 def test_other_manifests(content: str, folder: Path) -> None:
     write_files(folder, a=b"1\n")
-    (folder / "manifest.json").write_text(content)
+    (folder / "manifest.json").write_bytes(content.encode())
     with pytest.raises(DataError, match=r"manifest\.json has no list of parts"):
         names(folder)
 
@@ -336,7 +350,7 @@ def test_a_manifest_cannot_name_files_outside_the_folder(name: object, folder: P
     write_files(folder, secret=b"1\n")
     write_files(folder / "text", a=b"1\n")
     content = json.dumps({"parts": [{"name": name, "bytes": 2}]})
-    (folder / "text" / "manifest.json").write_text(content)
+    (folder / "text" / "manifest.json").write_bytes(content.encode())
     with pytest.raises(DataError, match=r"does not exist|no list of parts"):
         names(folder / "text")
 

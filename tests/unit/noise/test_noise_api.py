@@ -49,7 +49,6 @@ def test_batches_of_any_size_and_order_get_the_noise_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, size: int
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 500)
-    monkeypatch.setattr("fairseq_ssl.noise.noise_job.LINES", 30)
     source, noisy = tmp_path / "source", tmp_path / "noisy"
     source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     noise_file(source, noisy, method, seed=3, resources=NoiseResources(confusion_sets=SETS))
