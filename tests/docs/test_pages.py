@@ -138,7 +138,7 @@ EXTRAS = {
     "noise": r"--method learner|learner-errors|confusion-sets|--spelling",
     "onnx": r"--to onnx",
     "plot": r"--figure|shift-similarity|length-bleu",
-    "ray": r"--engine (\w+,)?ray\b",
+    "ray": r"--executor ray\b",
     "rouge": r"score rouge",
     "scale": r"\b(s3|gs|hdfs)://|\.zst\b",
     "serve": r"fairseq-ssl serve",
