@@ -353,11 +353,6 @@ class Transforms:
         changes = self._changes(word).items()
         return next((number for number, changed in changes if changed == other), None)
 
-    def possible(self, word: str) -> list[int]:
-        """Return the indices of the transforms that can change a word, including all merges."""
-        merges = [number for number in self.merges.values() if word not in self.spared[number]]
-        return sorted([*self._changes(word), *merges])
-
     @cached_property
     def merges(self) -> dict[str, int]:
         """Indices of the merges by argument."""

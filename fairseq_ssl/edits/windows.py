@@ -51,12 +51,6 @@ class WindowBatch:
         ids: Ids = self.text.ids if used is None else self.text.ids[used]
         return ids
 
-    @cached_property
-    def sentence_starts(self) -> Ids:
-        """The positions of sentence starts among the positions to use."""
-        starts: Ids = _starts(self.counts)[self.begins == 0]
-        return starts
-
 
 @dataclass(frozen=True)
 class Windows:
