@@ -118,7 +118,7 @@ class Windows:
         """
         counts: list[int] = []
         windows: list[tuple[int, int]] = []
-        for costs in np.split(subwords, text.starts[1:]):
+        for costs in text.split(subwords):
             begin, before = 0, len(windows)
             ends = np.cumsum(costs[1:])
             while True:
