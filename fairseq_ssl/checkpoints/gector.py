@@ -24,12 +24,7 @@ from fairseq_ssl.checkpoints.bert import (
     first_position,
     is_native,
 )
-from fairseq_ssl.checkpoints.files import (
-    can_map,
-    check_finite,
-    load_checkpoint,
-    weight_difference,
-)
+from fairseq_ssl.checkpoints.files import can_map, check_finite, load_checkpoint, weight_difference
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config, read_settings
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles, encoder_config, of_config
 from fairseq_ssl.edits.decoding import CorrectionSearch

@@ -15,13 +15,7 @@ from typing import Any
 import fairseq_ssl
 from fairseq_ssl.cli.console import path_argument, path_or_stream, print_lines, progress, watched
 from fairseq_ssl.errors import UsageError, flag
-from fairseq_ssl.io.executors import (
-    Executor,
-    Initializer,
-    LocalExecutor,
-    RayExecutor,
-    cpu_count,
-)
+from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, RayExecutor, cpu_count
 from fairseq_ssl.io.jobs import check_beside, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, is_device, write_signature
 from fairseq_ssl.io.parts import PartFolder

@@ -11,12 +11,7 @@ from fairseq_ssl.io.outputs import exclusive, write_signature
 from fairseq_ssl.io.text_jobs import rewritten_lines
 from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenization import (
-    MosesRules,
-    preprocessor,
-    tokenize_file,
-    train_truecaser,
-)
+from fairseq_ssl.text.tokenization import MosesRules, preprocessor, tokenize_file, train_truecaser
 
 EXAMPLES = """\
   fairseq-ssl tokenize --moses de < train.de > train.tok.de

@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.noise.batch import GOLDEN, Noise, NoisedBatch, Random, TokenBatch
-from fairseq_ssl.noise.block_noise import (
-    NOISES,
-    WITHIN_WORDS,
-    NoiseSpec,
-    build_noise,
-    parse_noise,
-)
+from fairseq_ssl.noise.block_noise import NOISES, WITHIN_WORDS, NoiseSpec, build_noise, parse_noise
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.options import options_of
 from fairseq_ssl.text.spans import Ids, Spans

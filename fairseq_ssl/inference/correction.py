@@ -22,12 +22,7 @@ from fairseq_ssl.io.blocks import Block
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, is_worker, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
-from fairseq_ssl.io.jobs import (
-    Fingerprints,
-    ProgressFactory,
-    fingerprints,
-    silent_progress,
-)
+from fairseq_ssl.io.jobs import Fingerprints, ProgressFactory, fingerprints, silent_progress
 from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.io.text_files import convert_fields, line_list, optional_path
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob

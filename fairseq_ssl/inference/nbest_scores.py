@@ -25,12 +25,7 @@ from fairseq_ssl.io.blocks import BLOCK_SIZE, Block
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
-from fairseq_ssl.io.jobs import (
-    Fingerprints,
-    ProgressFactory,
-    fingerprints,
-    silent_progress,
-)
+from fairseq_ssl.io.jobs import Fingerprints, ProgressFactory, fingerprints, silent_progress
 from fairseq_ssl.io.parts import BlockResult
 from fairseq_ssl.io.text_files import open_text, optional_path, read_lines
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob

@@ -34,12 +34,7 @@ from fairseq_ssl.io.parts import (
 from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import MANIFEST, open_bytes, path_list, read_json
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
-from fairseq_ssl.learned_filter.classifier import (
-    SVM_FOLDS,
-    Phsic,
-    PhsicSums,
-    train_classifier,
-)
+from fairseq_ssl.learned_filter.classifier import SVM_FOLDS, Phsic, PhsicSums, train_classifier
 from fairseq_ssl.learned_filter.features import FeatureExtractor, block_sums, count_block_words
 from fairseq_ssl.learned_filter.pair_filter import (
     COUNTS,
