@@ -18,16 +18,16 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate, islice
 from pathlib import Path
 from string import punctuation
 from typing import Any
 
-from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.errors import DataError, FairseqSslError, library_errors
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.text_files import parse_json, read_lines
-from fairseq_ssl.metrics.edit_extraction import Annotator, EditSpan, load_annotator
+from fairseq_ssl.metrics.edit_extraction import UNKNOWN_TAG, Annotator
 from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2, format_m2
 
 PUNCTUATION = str.maketrans(
@@ -68,6 +68,37 @@ class Edit:
         return self.start <= other.start and other.end <= self.end
 
 
+EditSpan = tuple[int, int, int, int]
+"""Start and end of an edit in the source, then start and end in the corrected sentence."""
+
+
+class EssayAnnotator(Annotator):
+    """Annotator that also tokenizes texts and classifies edits."""
+
+    def parse_text(self, text: str) -> Any:
+        """Return the spaCy document of a text, tokenized and parsed."""
+        with self._one_thread():
+            return self._nlp(text)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Tokenize a text with spaCy. Return the tokens."""
+        return [token.text for token in self._nlp.make_doc(text)]
+
+    def classify(self, source: str, corrected: str, spans: Iterable[EditSpan]) -> list[str]:
+        """Return the error type of each edit span."""
+        with self._one_thread():
+            before, after = map(self._errant.parse, (source, corrected))
+        with library_errors(UNKNOWN_TAG):
+            edits = [
+                self._errant.import_edit(before, after, list(span), min=False) for span in spans
+            ]
+        return [edit.type for edit in edits]
+
+
+load_annotator = lru_cache(maxsize=1)(EssayAnnotator)
+"""Function that returns the annotator of a spaCy pipeline, once per process."""
+
+
 def convert_file(path: Path, model: str, jobs: int) -> Iterator[M2Sentence]:
     """Yield the M2 sentences of the essays in a JSON file."""
     load_annotator(model)  # a missing model is reported before the work
@@ -104,7 +135,9 @@ def _parse_essay(line: str, place: str) -> tuple[str, list[Edit]]:
         ) from None
 
 
-def convert_essay(text: str, edits: Sequence[Edit], annotator: Annotator) -> Iterator[M2Sentence]:
+def convert_essay(
+    text: str, edits: Sequence[Edit], annotator: EssayAnnotator
+) -> Iterator[M2Sentence]:
     """Yield the M2 sentences of an essay. Edits across lines or sentences are dropped."""
     for line in re.finditer(r"[^\n]+", text):
         inside = [
@@ -143,7 +176,7 @@ def normalize_spaces(text: str, edits: Iterable[Edit]) -> tuple[str, list[Edit]]
 
 
 def _convert_paragraph(
-    text: str, edits: Iterable[Edit], annotator: Annotator
+    text: str, edits: Iterable[Edit], annotator: EssayAnnotator
 ) -> Iterator[M2Sentence]:
     document = annotator.parse_text(text)
     words = [token.text for token in document]
@@ -172,7 +205,9 @@ def _ends_sentence(insertion: Edit) -> bool:
     return not insertion.correction or insertion.correction[-1] in punctuation
 
 
-def align_with_tokens(document: Any, edits: Iterable[Edit], annotator: Annotator) -> Iterator[Edit]:
+def align_with_tokens(
+    document: Any, edits: Iterable[Edit], annotator: EssayAnnotator
+) -> Iterator[Edit]:
     """Convert character edits to token edits.
 
     An edit inside a token becomes an edit of the token, and is dropped if the token is already
@@ -204,7 +239,7 @@ def align_with_tokens(document: Any, edits: Iterable[Edit], annotator: Annotator
         yield Edit(*span, correction)
 
 
-def _m2_edits(words: list[str], edits: Sequence[Edit], annotator: Annotator) -> list[M2Edit]:
+def _m2_edits(words: list[str], edits: Sequence[Edit], annotator: EssayAnnotator) -> list[M2Edit]:
     """Return edits with types, sorted and without the words that they do not change."""
     if not edits:
         return []

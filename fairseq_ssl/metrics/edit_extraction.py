@@ -61,10 +61,8 @@ READ = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
 ANNOTATED = ["TAG", "DEP", "POS", "MORPH", "LEMMA"]
 """Attributes of tokens that cached rules may set."""
 
-EditSpan = tuple[int, int, int, int]
-"""Start and end of an edit in the source, then start and end in the corrected sentence."""
 AlignmentStep = tuple[str, int, int, int, int]
-"""Operation and span.
+"""Operation, start and end in the source, then start and end in the corrected sentence.
 
 M is a match, S a substitution, D a deletion, I an insertion, and T2 a transposition of two tokens.
 """
@@ -94,15 +92,10 @@ class Annotator:
         self._one_thread = partial(threads.limit, limits=1, user_api="blas")
         self._new_document: Any = spacy.tokens.Doc
         self._errant: Any = errant.load("en", self._nlp)
-        self._parsed: tuple[str, Any] = "", None
-        """Last source and its parse, cached because a source can have several corrections."""
 
     def edits(self, source: str, corrected: str) -> list[M2Edit]:
         """Return the edits from `source` to `corrected`, in the order of the source."""
-        if source.split() == corrected.split():
-            return []
-        with self._one_thread():
-            return self._edits(self._parse_source(source), self._errant.parse(corrected))
+        return self.sentences([(source, [corrected], 0)])[0].annotators[0]
 
     def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
         """Return an M2 sentence per source, with one annotator per corrected sentence.
@@ -131,35 +124,11 @@ class Annotator:
             sentences.append(M2Sentence(tuple(before), annotators, line))
         return sentences
 
-    def classify(self, source: str, corrected: str, spans: Iterable[EditSpan]) -> list[str]:
-        """Return the error type of each edit span."""
-        with self._one_thread():
-            before, after = self._parse_source(source), self._errant.parse(corrected)
-        with library_errors(UNKNOWN_TAG):
-            edits = [
-                self._errant.import_edit(before, after, list(span), min=False) for span in spans
-            ]
-        return [edit.type for edit in edits]
-
-    def parse_text(self, text: str) -> Any:
-        """Return the spaCy document of a text, tokenized and parsed."""
-        with self._one_thread():
-            return self._nlp(text)
-
-    def tokenize(self, text: str) -> list[str]:
-        """Tokenize a text with spaCy. Return the tokens."""
-        return [token.text for token in self._nlp.make_doc(text)]
-
     def _parse(self, documents: Iterable[Any]) -> Iterable[Any]:
         """Run the pipeline on a batch of documents."""
         if self._rules is None:
             return cast(Iterable[Any], self._nlp.pipe(documents))
         return map(self._rules.annotate, self._nlp.pipe(documents, disable=self._rules.names))
-
-    def _parse_source(self, source: str) -> Any:
-        if self._parsed[1] is None or self._parsed[0] != source:
-            self._parsed = source, self._errant.parse(source)
-        return self._parsed[1]
 
     def _edits(self, before: Any, after: Any) -> list[M2Edit]:
         """Return the edits between two parsed sentences."""

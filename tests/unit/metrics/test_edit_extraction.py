@@ -197,9 +197,7 @@ def test_sentences_are_parsed_with_one_thread(model: Path, tmp_path: Path) -> No
     with threadpool_limits(limits=2, user_api="blas"):
         for work in (
             lambda: annotator.edits(SOURCES[0], SYSTEMS[0][0]),
-            lambda: annotator.classify(SOURCES[1], SYSTEMS[0][1], [(0, 1, 0, 1)]),
             lambda: annotator.sentences([(SOURCES[2], [SYSTEMS[0][2]], 1)]),
-            lambda: annotator.parse_text(SOURCES[3]),
         ):
             blas_threads.clear()
             work()
