@@ -30,7 +30,7 @@ from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import open_bytes, parse_json, read_lines
-from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2
+from fairseq_ssl.text.m2 import EditApplier, M2Sentence, format_m2, read_m2
 
 REVIEWS = 500
 """Number of files per task of a worker process."""
@@ -143,7 +143,7 @@ def pairs(sources: Sequence[Path], held_out: HeldOut, size: int, folder: Path) -
     for path in sources:
         for sentence in read_m2(path):
             read += 1
-            target = apply_m2_edits(sentence, 0, str(path))
+            target = EditApplier(str(path))(sentence)
             level = path.name.partition(".")[0]
             pair = Pair(sentence, " ".join(sentence.words), target, level)
             if not key(pair.source) or not key(pair.target):

@@ -14,7 +14,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.metrics.edit_extraction import Annotator
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2
+from fairseq_ssl.text.m2 import EditApplier, M2Sentence, format_m2, read_m2
 
 ERRORS = (20, 40, 25, 10, 5)
 """Percentage of sentences with 0, 1, 2, 3 and 4 learner errors."""
@@ -45,7 +45,7 @@ def pairs(sources: Sequence[Path], prefix: Path, held_out: bool) -> None:
 def _target(sentence: M2Sentence, path: Path, held_out: bool) -> str:
     """Correct a sentence. A held-out sentence with conflicting edits is returned unchanged."""
     try:
-        return apply_m2_edits(sentence, 0, str(path))
+        return EditApplier(str(path))(sentence)
     except DataError as error:
         if not held_out:
             raise

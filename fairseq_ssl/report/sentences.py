@@ -12,7 +12,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.metrics.maxmatch.scores import gold_edit, proposed_edits
 from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.report.score_files import Breakdown
-from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, apply_m2_edits, main_type
+from fairseq_ssl.text.m2 import NOT_CORRECTED, EditApplier, M2Sentence, main_type
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,7 @@ def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
         annotators = annotators[:1]
     try:
-        return [
-            [apply_m2_edits(sentence, number, name) for sentence in gold] for number in annotators
-        ]
+        return [list(map(EditApplier(name, number), gold)) for number in annotators]
     except DataError:  # edits overlap; scores do not need to apply them
         return []
 

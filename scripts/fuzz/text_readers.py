@@ -51,7 +51,7 @@ def m2_again(path: Path) -> None:
     ]
     for sentence in sentences:
         for annotator in sentence.annotators:
-            m2.apply_m2_edits(sentence, annotator, "it")
+            m2.EditApplier("it", annotator)(sentence)
 
 
 def nbest_again(path: Path) -> None:

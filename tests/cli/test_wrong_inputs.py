@@ -162,7 +162,7 @@ CASES = """
 1 | text                         | m2 to-text text -o out
 1 | text                         | m2 to-text text -o out --annotator all
 1 | overlap.m2:1                 | m2 to-text overlap.m2 -o out
-2 | pipe is a device or a pipe   | m2 to-text pipe -o out
+2 | pipe is a device or a pipe   | m2 to-text pipe -o out --annotator all
 1 | text                         | m2 stats text
 1 | bad.m2:6                     | m2 to-text bad.m2 -o out
 1 | other.m2:5                   | m2 merge gold.m2 other.m2 -o out

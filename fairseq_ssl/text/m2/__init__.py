@@ -8,7 +8,7 @@ A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank 
 
 >>> block = ["S a cat sit .", "A 2 3|||R:VERB:SVA|||sits|||REQUIRED|||-NONE-|||0"]
 >>> (sentence,) = parse_m2(block, "gold.m2")
->>> apply_m2_edits(sentence, 0, "gold.m2")
+>>> EditApplier("gold.m2")(sentence)
 'a cat sits .'
 """
 
@@ -33,7 +33,6 @@ __all__ = [
     "EditFilter",
     "M2Edit",
     "M2Sentence",
-    "apply_m2_edits",
     "format_m2",
     "m2_annotators",
     "m2_to_text",
@@ -150,16 +149,6 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
                 )
 
 
-def apply_m2_edits(sentence: M2Sentence, annotator: int, name: str) -> str:
-    """Apply the edits of an annotator to a sentence.
-
-    The first alternative of each edit is used. Edits without a correction (UNK, Um) are ignored. If
-    the annotator has not annotated the sentence, it is unchanged. `name` is the name of the file in
-    error messages.
-    """
-    return EditApplier(name, annotator)(sentence)
-
-
 def operation(kind: str) -> str:
     """Return the operation of a type, such as R for R:NOUN:NUM.
 
@@ -258,22 +247,7 @@ class EditApplier:
 
 def m2_annotators(path: str | Path) -> list[int]:
     """Return the ids of all annotators of a file. A block without ``A`` lines has annotator 0."""
-    ids, is_bare = set(), False
-    for line in read_lines(path):
-        if line.startswith("A "):
-            ids.add("".join(line.split(SEPARATOR)[FIELDS - 1 : FIELDS]))
-            is_bare = False
-        elif line.startswith("S"):
-            is_bare = True
-        elif is_bare:
-            ids.add("0")
-            is_bare = False
-    if is_bare:
-        ids.add("0")
-    try:
-        return sorted(set(map(int, ids)))
-    except ValueError:  # a malformed line, which the parser reports
-        return sorted({number for sentence in read_m2(path) for number in sentence.annotators})
+    return sorted({number for sentence in read_m2(path) for number in sentence.annotators})
 
 
 def m2_to_text(
@@ -298,18 +272,12 @@ def m2_to_text(
         the `EditApplier` of each target file, with its counts
     """
     path, source, target = as_path(path), as_path(source), as_path(target)
-    check_read_twice(path)
-    known = m2_annotators(path)
-    if not known:
-        raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
+    targets = {target: annotator or 0}
     if annotator is None:
-        targets = {target.with_name(f"{target.name}.{number}"): number for number in known}
-    elif annotator in known:
-        targets = {target: annotator}
-    else:
-        raise DataError(
-            f"{path} has no annotator {annotator}. Its annotators: {', '.join(map(str, known))}."
-        )
+        check_read_twice(path)
+        ids = m2_annotators(path)
+        targets = {target.with_name(f"{target.name}.{number}"): number for number in ids}
+    known: set[int] = set()
     check_distinct([path], [source, *targets])
     appliers = {
         output: EditApplier(str(path), number, chosen or EditFilter(), drop_overlaps)
@@ -319,9 +287,17 @@ def m2_to_text(
         sources = stack.enter_context(atomic_lines(source))
         files = [(stack.enter_context(atomic_lines(out)), by) for out, by in appliers.items()]
         for sentence in read_m2(path):
+            known.update(sentence.annotators)
             sources.write(" ".join(sentence.words) + "\n")
             for file, applier in files:
                 file.write(applier(sentence) + "\n")
+        if not known:
+            raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
+        if annotator is not None and annotator not in known:
+            ids = sorted(known)
+            raise DataError(
+                f"{path} has no annotator {annotator}. Its annotators: {', '.join(map(str, ids))}."
+            )
     return appliers
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.m2 import (
+    EditApplier,
     EditFilter,
     M2Edit,
     M2Sentence,
-    apply_m2_edits,
     format_m2,
     m2_annotators,
     parse_m2,
@@ -78,16 +78,16 @@ A 1 2|||R:NOUN|||dog|||REQUIRED|||-NONE-|||1
 
 def test_apply_the_edits_of_an_annotator() -> None:
     (sentence,) = parse_m2(BLOCK.splitlines(), "gold.m2")
-    assert apply_m2_edits(sentence, 0, "gold.m2") == "Now , a cat sits on the mat"
-    assert apply_m2_edits(sentence, 1, "gold.m2") == "a dog sit at on the mat"
-    assert apply_m2_edits(sentence, 2, "gold.m2") == "a cat sit at on the mat"
-    assert apply_m2_edits(M2Sentence(("a",), {0: [M2Edit(0, 1, "U", "")]}), 0, "") == ""
+    assert EditApplier("gold.m2", 0)(sentence) == "Now , a cat sits on the mat"
+    assert EditApplier("gold.m2", 1)(sentence) == "a dog sit at on the mat"
+    assert EditApplier("gold.m2", 2)(sentence) == "a cat sit at on the mat"
+    assert EditApplier("")(M2Sentence(("a",), {0: [M2Edit(0, 1, "U", "")]})) == ""
 
 
 def test_overlapping_edits_are_rejected() -> None:
     edits = [M2Edit(0, 2, "R", "x"), M2Edit(1, 2, "R", "y")]
     with pytest.raises(DataError, match=r"gold\.m2:3 has two edits of annotator 0 at word 1"):
-        apply_m2_edits(M2Sentence(("a", "b"), {0: edits}, 3), 0, "gold.m2")
+        EditApplier("gold.m2")(M2Sentence(("a", "b"), {0: edits}, 3))
 
 
 def test_edits_are_chosen_by_type() -> None:
@@ -106,7 +106,7 @@ def test_ids_of_annotators(tmp_path: Path) -> None:
     path = tmp_path / "gold.m2"
     path.write_text(BLOCK + "A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||7\n")
     assert m2_annotators(path) == [0, 1, 7]
-    for text in ("", "\nS b\n\nS c\nA 0 1|||R|||d|||REQUIRED|||-NONE-|||7\n"):
+    for text in ("", "\n\nS b\n\nS c\nA 0 1|||R|||d|||REQUIRED|||-NONE-|||7\n"):
         path.write_text("S a" + text)
         assert m2_annotators(path) == [0, 7][: 1 + bool(text)]
     path.write_text("S a\nA 0 1|||R|||b|||REQUIRED|||-NONE-|||one\n")
