@@ -27,7 +27,7 @@ from fairseq_ssl.analysis.trained_models import (
     translate,
 )
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import bleu
+from fairseq_ssl.metrics.bleu import Bleu, BleuSums
 from fairseq_ssl.signature import Signature
 
 Score = dict[str, float]
@@ -138,17 +138,12 @@ def _bleu(
         tokenize: tokenizer of sacreBLEU
     """
     outputs, references = pairs
-    overall = bleu(outputs, references, tokenize)
-    by_length = []
-    for bucket in range(number):
-        rows = np.flatnonzero(indices == bucket)
-        ours, theirs = ([side[row] for row in rows] for side in pairs)
-        by_length.append(round(bleu(ours, theirs, tokenize).score, 2) if ours else None)
-    return {
-        "bleu": round(overall.score, 2),
-        "by_length": by_length,
-        "sacrebleu": overall.signature,
-    }
+    metric = Bleu([references], tokenize)
+    rows = metric.statistics(outputs)
+    parts = [rows, *(rows[indices == bucket] for bucket in range(number))]
+    scores = [round(metric.values(part)[metric.name], 2) if len(part) else None for part in parts]
+    signature = BleuSums(tokenize).signature()
+    return {"bleu": scores[0], "by_length": scores[1:], "sacrebleu": signature}
 
 
 def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from fairseq_ssl.data.binarized import join_ids, split_ids
 from fairseq_ssl.data.two_view_dataset import sample_lines
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
-from fairseq_ssl.metrics.bleu import bleu
+from fairseq_ssl.metrics.bleu import Bleu, BleuSums
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import first_to_end, split_sentences
 
@@ -86,15 +86,16 @@ def score_swapped(
         dataset = trained.pairs(config.subset)
         chosen = sample_lines([len(dataset)], config.lines, config.seed).tolist()
         references = list(map(plain, first_references(trained, dataset, chosen, separator)))
+        metric = Bleu([references], config.tokenize)
         run: dict[str, Any] = {"checkpoint": str(path), "lines": len(chosen)}
         for kind in KEYS[:2]:
             report = progress(f"{path}, {kind}", "lines", len(chosen))
             lines_of_first, miscounted = first_sentences(
                 *(trained, dataset, chosen, config, report), swapped=kind == "swapped"
             )
-            result = bleu(list(map(plain, lines_of_first)), references, config.tokenize)
-            run |= {kind: round(result.score, 2), f"{kind}_miscounted": miscounted}
-            run["sacrebleu"] = result.signature
+            bleu = metric.corpus_score(list(map(plain, lines_of_first))).score
+            run |= {kind: round(bleu, 2), f"{kind}_miscounted": miscounted}
+            run["sacrebleu"] = BleuSums(config.tokenize).signature()
         return {**run, "drop": round(run["original"] - run["swapped"], 2)}
 
     runs = {name: list(map(score, paths)) for name, paths in checkpoint_paths(checkpoints).items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,23 +39,6 @@ def bleu_words(tokenizer: str) -> LineRewriter:
         return str
     tokenize = bleu_metric(tokenizer).tokenizer
     return lambda line: str(tokenize(line.rstrip()))
-
-
-@dataclass(frozen=True)
-class BleuResult:
-    """BLEU in percent, and sacreBLEU's signature."""
-
-    score: float
-    signature: str
-
-
-def bleu(
-    translations: Sequence[str], references: Sequence[str], tokenizer: str = "13a"
-) -> BleuResult:
-    """Compute corpus BLEU of detokenized lines with one reference per line."""
-    metric = bleu_metric(tokenizer)
-    score = metric.corpus_score(list(translations), [list(references)]).score
-    return BleuResult(float(score), str(metric.get_signature()))
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
