@@ -99,7 +99,7 @@ class StoredScores:
         for begin in range(0, len(order), self.batch_size):
             which = order[begin : begin + self.batch_size]
             batch = text.select(which)
-            fields = zip(*map(batch.split, self.engine(batch)), strict=True)
+            fields = zip(*(batch.split(field) for field in self.engine(batch)), strict=True)
             for index, scores in zip(which.tolist(), fields, strict=True):
                 self.known[keys[index]] = TopEdits(*scores)
             if report is not None:
@@ -159,10 +159,8 @@ def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list
             f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
             f"have the same number of lines, at least one.{m2_hint(source, target)}"
         )
-    if spelling is not None:
-        correct = spelling_corrector(spelling)
-        sources = [" ".join(correct(line.split())) for line in sources]
-    return sources, targets
+    correct = spelling_corrector(spelling)
+    return [" ".join(correct(line.split())) for line in sources], targets
 
 
 class _Tuner:
@@ -194,6 +192,5 @@ class _Tuner:
         self.rounds.search = CorrectionSearch(**vars(self.default) | options)
         corrected = self.rounds.correct(self.sources, CHUNK)
         texts = (" ".join(sentence.tokens) for sentence in corrected)
-        sides = (map(" ".join, side) for side in (self.sources, self.targets))
-        source, target = sides
+        source, target = (map(" ".join, side) for side in (self.sources, self.targets))
         return agreement(zip(source, texts, target, strict=True)).scores

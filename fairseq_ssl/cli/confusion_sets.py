@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the confusion sets and print a summary."""
-    summary = build_confusion_sets_file(
+    signature = build_confusion_sets_file(
         args.texts,
         args.output,
         aspell=args.aspell,
@@ -50,8 +50,5 @@ def run(args: argparse.Namespace) -> None:
         executor=options.local_executor(args),
         progress=progress,
     )
-    print_lines(
-        f"{summary.words} words, {summary.sets} with {summary.confusions} confusions",
-        summary.signature,
-        f"wrote {args.output}",
-    )
+    numbers = "{words} words, {sets} with {confusions} confusions"
+    print_lines(numbers.format(**signature.parameters), signature, f"wrote {args.output}")

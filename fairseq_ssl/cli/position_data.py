@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
             kinds = (kind for kind, names in OPTIONS.items() if name in names)
             raise UsageError(f"{flag(name)} is for {' and '.join(kinds)} only.")
     config = PositionDataConfig(**chosen)
-    summary = write_position_data(
+    signature, notes = write_position_data(
         _open(args),
         args.input,
         args.output,
@@ -70,14 +70,14 @@ def run(args: argparse.Namespace) -> None:
         overwrite=args.overwrite,
         progress=progress,
     )
-    for split, (read, written) in summary.splits.items():
-        note = ""
+    for split, counts in signature.details["splits"].items():
+        note, read, written = "", counts["pairs"], counts["written"]
         if args.kind == INTERPOLATE:
             note = f" ({read - written * config.sentences} left over)"
         elif args.kind == EXTRAPOLATE and split.startswith("train"):
             note = f" (longer than {config.limit}: {read - written})"
         print_lines(f"{split}: {read} pairs -> {written}{note}")
-    print_lines(*summary.notes, summary.signature, f"wrote {args.output}")
+    print_lines(*notes, signature, f"wrote {args.output}")
 
 
 def _open(args: argparse.Namespace) -> ParallelFolder[Any]:

@@ -21,6 +21,7 @@ from fairseq_ssl.edits.decoding import DEFAULT
 from fairseq_ssl.errors import UsageError, check_choice
 from fairseq_ssl.inference.loading import load_gector
 from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.io.jobs import check_new
 from fairseq_ssl.io.outputs import write_signature
 from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
@@ -66,10 +67,7 @@ def export(
     """
     check_choice("to", to, FORMATS)
     checkpoint, output = Path(checkpoint), Path(output)
-    if output.exists() and not overwrite:
-        raise UsageError(
-            f"{output} exists. Set `overwrite` to replace it, or choose another output."
-        )
+    check_new(output, overwrite)
     if to in TAGGER_FORMATS:
         languages = {"source_lang": source_lang, "target_lang": target_lang}
         options = {name: value for name, value in languages.items() if value}

@@ -76,6 +76,14 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
         check_beside(output, {*read, *written} - {output})
 
 
+def check_new(output: Path, overwrite: bool) -> None:
+    """Raise UsageError if an output exists, unless it is to be replaced."""
+    if output.exists() and not overwrite:
+        raise UsageError(
+            f"{output} exists. Set `overwrite` to replace it, or choose another output."
+        )
+
+
 def check_read_twice(path: str | Path) -> None:
     """Raise UsageError if an input that is opened more than once is a pipe or a device."""
     if is_device(as_path(path)):

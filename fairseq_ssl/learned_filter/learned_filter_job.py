@@ -21,7 +21,7 @@ from fairseq_ssl.io.blocks import Span, file_blocks, read_parallel, span_blocks,
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.fingerprints import content_digest, data_params, file_fingerprint
-from fairseq_ssl.io.jobs import ProgressFactory, check_outside, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_new, check_outside, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, exclusive, signature_path
 from fairseq_ssl.io.parts import (
     BlockFunction,
@@ -113,8 +113,7 @@ def train_filter(
         progress: called with the number of blocks done
     """
     bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
-    if output.exists() and not overwrite:
-        raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
+    check_new(output, overwrite)
     if not features.names:
         raise UsageError("There are no features. Set `vectors`, `masked_models` or `translation`.")
     _check_inputs(features, (*bitext, *clean), output)

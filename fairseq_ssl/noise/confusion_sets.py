@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import chain, takewhile
 from pathlib import Path
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.errors import DataError, MissingPackageError
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import ProgressFactory, check_beside, counted, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_beside, check_new, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive, write_signature
 from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list, read_lines
@@ -167,19 +167,6 @@ def build_confusion_sets(
     return sets
 
 
-@dataclass(frozen=True)
-class ConfusionSetsSummary:
-    """Result of `build_confusion_sets_file`."""
-
-    signature: Signature
-    words: int
-    """Number of words looked up, of two letters or more."""
-    sets: int
-    """Number of words with a confusion set."""
-    confusions: int
-    """Total size of the sets."""
-
-
 def build_confusion_sets_file(
     inputs: Sequence[str | Path],
     output: str | Path,
@@ -189,8 +176,10 @@ def build_confusion_sets_file(
     overwrite: bool = False,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
-) -> ConfusionSetsSummary:
+) -> Signature:
     """Build confusion sets for the words of text files and write them to a file.
+
+    Return the signature, with the numbers of words looked up, of sets, and of words in all sets.
 
     Args:
         inputs: tokenized text files, compressed by suffix
@@ -203,8 +192,7 @@ def build_confusion_sets_file(
     """
     inputs, output = path_list(inputs), as_path(output)
     check_beside(output, inputs)
-    if output.exists() and not overwrite:
-        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
+    check_new(output, overwrite)
     with exclusive(output):
         lines = chain.from_iterable(map(read_lines, inputs))
         words = count_line_words(counted(lines, progress("count words", "lines")))
@@ -228,7 +216,7 @@ def build_confusion_sets_file(
         names = {"inputs": list(map(str, inputs))}
         signature = Signature("confusion-sets", {**options, **numbers}, names)
         write_signature(signature, output)
-    return ConfusionSetsSummary(signature, **numbers)
+    return signature
 
 
 def format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:

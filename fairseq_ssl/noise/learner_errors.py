@@ -12,7 +12,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.blocks import read_parallel
-from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import checked_pairs, json_text, read_json
@@ -227,20 +227,19 @@ def count_learner_errors_file(
     with exclusive(output):
         counter = LearnerErrorCounter()
         report = progress("learner errors", "pairs")
-        for written, corrected in read_parallel([source, target]):
+        for written, corrected in counted(read_parallel([source, target]), report):
             counter.add(written, corrected)
-            report(1)
-        counted = counter.words()
-        common = counted.common(min_count)
+        errors = counter.words()
+        common = errors.common(min_count)
         if not common.deleted:
             raise DataError(
                 f"No word is deleted {min_count} times or more between {source} and {target}, so "
-                f"the noise would have no word to insert. {sum(counted.errors)} pairs were "
+                f"the noise would have no word to insert. {sum(errors.errors)} pairs were "
                 f"compared, and {counter.blank + counter.long} with a blank or very long line were "
                 "skipped. Expected the text as written first, then the corrected text. Use a lower "
                 "`min_count` to keep rarer words."
             )
-        numbers = {"min_count": min_count, "pairs": sum(counted.errors)}
+        numbers = {"min_count": min_count, "pairs": sum(errors.errors)}
         files = {"source": str(source), "target": str(target)}
         signature = Signature("learner-errors", numbers, files)
         common.write(output, signature)

@@ -6,6 +6,7 @@ import mmap
 import struct
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError, check_integer, check_positive, import_optional
-from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive, write_signature
 from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import open_bytes, open_text, path_list, raw_lines, read_lines
@@ -224,11 +225,9 @@ class SentenceWords:
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the words of each line. Report progress."""
-        advance = self.progress("rerank vectors", "lines")
-        for path in self.paths:
-            for line in read_lines(path):
-                yield self.rewrite(line).split()
-                advance(1)
+        lines = chain.from_iterable(map(read_lines, self.paths))
+        for line in counted(lines, self.progress("rerank vectors", "lines")):
+            yield self.rewrite(line).split()
 
 
 def _write(model: Any, gensim: Any, output: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.jobs import ProgressFactory, check_outside, counted, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_new, check_outside, counted, silent_progress
 from fairseq_ssl.io.outputs import atomic_folder, signature_path, write_signature
 from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
@@ -65,17 +65,6 @@ OPTIONS = {
 """Options of each kind of data."""
 
 
-@dataclass(frozen=True)
-class PositionDataSummary:
-    """Signature, counts and notices of a written data set."""
-
-    signature: Signature
-    splits: dict[str, tuple[int, int]]
-    """Number of pairs read and written, by split."""
-    notes: tuple[str, ...]
-    """Notices about changes of the dictionaries."""
-
-
 def write_position_data(
     corpus: ParallelFolder[Any],
     source: Path,
@@ -85,8 +74,11 @@ def write_position_data(
     *,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
-) -> PositionDataSummary:
+) -> tuple[Signature, list[str]]:
     """Write a data set in the format of its corpus, as text or binarized.
+
+    Return the signature, whose ``splits`` has the numbers of pairs read and written, and notices
+    about changes of the dictionaries.
 
     Args:
         corpus: the opened folder `source`.
@@ -108,33 +100,27 @@ def write_position_data(
         if kind == INTERPOLATE:
             operation = partial(interpolate, sentences=config.sentences, separators=separators)
     _check_output(source, output, overwrite)
-    splits: dict[str, tuple[int, int]] = {}
+    splits: dict[str, dict[str, int]] = {}
     with atomic_folder(output) as folder:
         for split in corpus.splits:
             reader = PairReader(split)
             pairs = counted(operation(reader), progress(split.name, "pairs written"))
             written = split.write(pairs, folder)
-            splits[split.name] = reader.count, written
+            splits[split.name] = {"pairs": reader.count, "written": written}
         notes = corpus.write_dictionaries(folder, settings.get("separator"))
-        counts = {name: {"pairs": read, "written": n} for name, (read, n) in splits.items()}
         known = {"form": corpus.form, "languages": "-".join(corpus.languages)}
-        details = {"input": str(source), "splits": counts}
+        details = {"input": str(source), "splits": splits}
         signature = Signature("position-data", {"kind": kind, **settings, **known}, details)
     write_signature(signature, output.resolve())
-    return PositionDataSummary(signature, splits, tuple(notes))
+    return signature, notes
 
 
 def _check_output(source: Path, output: Path, overwrite: bool) -> None:
     """Raise UsageError if the output is the corpus or a folder that was not written here."""
     check_outside(output, [source])
-    if not output.exists():
-        return
-    if not overwrite:
-        raise UsageError(
-            f"{output} exists. Set `overwrite` to replace it, or choose another output."
-        )
+    check_new(output, overwrite)
     beside = signature_path(output.resolve())
-    if not (
+    if output.exists() and not (
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
     ):
         raise UsageError(

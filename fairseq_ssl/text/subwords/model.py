@@ -15,7 +15,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
-from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.jobs import ProgressFactory, check_new, silent_progress
 from fairseq_ssl.io.outputs import signature_path, write_signature
 from fairseq_ssl.io.text_files import read_json
 from fairseq_ssl.io.text_jobs import LineSummary, Output, rewrite_file
@@ -104,11 +104,7 @@ def train_subwords(
         options["coverage"] = config.character_coverage or 1.0
         options["model_type"] = config.model_type or "bpe"
     for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
-        path = Path(f"{prefix}{suffix}")
-        if path.exists() and not overwrite:
-            raise UsageError(
-                f"{path} exists. Set `overwrite` to replace it, or choose another output."
-            )
+        check_new(Path(f"{prefix}{suffix}"), overwrite)
     trained = package.train(lines, prefix, config.size, **options)
     params = {"kind": config.kind, "lines": trained.lines, "size": config.size, **options}
     signature = Signature("subwords", params, {"text": list(source)})

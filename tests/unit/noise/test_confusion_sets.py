@@ -100,11 +100,12 @@ def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None
     text = "their there theirs\n\nthe theirs , 3rd a\nLondon\n"
     (tmp_path / "text").write_text(text)
     output = tmp_path / "sets"
-    summary = build_confusion_sets_file([tmp_path / "text"], output)
+    signature = build_confusion_sets_file([tmp_path / "text"], output)
     sets = build_confusion_sets(Counter(text.split()))
     assert list(sets) == ["the", "their", "theirs", "there"]
     assert read_confusion_sets(output) == sets
-    assert (summary.words, summary.sets, summary.confusions) == (5, 4, 10)
+    numbers = {"words": 5, "sets": 4, "confusions": 10}
+    assert signature.parameters.items() >= numbers.items()
     with pytest.raises(UsageError, match="Set `overwrite`"):
         build_confusion_sets_file([tmp_path / "text"], output)
     assert build_confusion_sets({"then": 1}, checker=PARROT) == {}
