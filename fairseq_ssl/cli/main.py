@@ -75,6 +75,7 @@ MOVED = {
     "learned-filter fit --reverse": "the target as SOURCE and the source as TARGET",
     "length-bleu": "analyze length-bleu",
     "m2 apply": "m2 to-text",
+    "noise --engine": "--executor",
     "postprocess --field": "--fairseq-lines",
     "postprocess --unknown-to": "--replace-unk",
     "rerank features --source-subwords": "--subwords SOURCE_MODEL MODEL",
@@ -143,6 +144,8 @@ class Parser(argparse.ArgumentParser):
         name = words[words.index(word, 2) - 2]
         if isinstance(self._option_string_actions.get(name), argparse._AppendAction):
             hints.append(f" Repeat {name} before each value.")
+        if not hints and Path(word).is_file():
+            hints.append(" Quote a glob, such as 'folder/*.en'.")
         return "".join(hints)
 
     def error(self, message: str) -> NoReturn:

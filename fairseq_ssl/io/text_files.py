@@ -397,7 +397,10 @@ def _folder_files(folder: Path) -> list[Path]:
         raise DataError(f"{folder / MANIFEST} has no list of parts. Expected a text.") from None
     for name, size in sizes.items():
         if name not in files:
-            raise DataError(f"{folder / name} does not exist, but is in the manifest. Copy it.")
+            raise DataError(
+                f"{folder / name} does not exist, but is in the manifest. Copy it, or run the job "
+                "again."
+            )
         if files[name].st_size != size:
             raise DataError(
                 f"{folder / name} has {files[name].st_size} bytes. Expected {size}, as in the "

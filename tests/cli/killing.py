@@ -58,6 +58,11 @@ def kill_driver() -> None:
     os.kill(parent.pid or 0 if parent else os.getpid(), signal.SIGKILL)
 
 
+def is_stage(work: Any, stage: str) -> bool:
+    """Return True for the function of a stage, which is a partial function with its name."""
+    return stage in getattr(work, "args", ())
+
+
 @dataclass(frozen=True)
 class KillOnce:
     """Picklable function of a stage that calls `kill` before an item, unless `flag` exists."""
@@ -70,7 +75,7 @@ class KillOnce:
 
     def __call__(self, item: Any) -> Any:
         """Call the function, or kill."""
-        is_here = getattr(self.work, "stage", None) == self.stage and item[0] == self.index
+        is_here = is_stage(self.work, self.stage) and item[0] == self.index
         if is_here and not self.flag.exists():
             self.flag.touch()
             self.kill()

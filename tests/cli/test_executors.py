@@ -194,7 +194,7 @@ def test_two_processes_equal_one(name: str, tmp_path: Path) -> None:
 def cluster() -> Iterator[None]:
     """A Ray cluster of two CPUs."""
     ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 

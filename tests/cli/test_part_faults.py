@@ -22,7 +22,15 @@ from fairseq_ssl.io.executors import RayExecutor
 from fairseq_ssl.io.outputs import exclusive
 from fairseq_ssl.io.parts import JobFolder
 from fairseq_ssl.io.text_files import JOB, MANIFEST
-from tests.cli.killing import KillOnce, contents, kill_driver, kill_worker, run_killed, wrap_work
+from tests.cli.killing import (
+    KillOnce,
+    contents,
+    is_stage,
+    kill_driver,
+    kill_worker,
+    run_killed,
+    wrap_work,
+)
 from tests.cli.rewriting import refused
 from tests.cli.test_full_disk import small_disk
 from tests.cli.test_learned_filter import FIT, VECTORS, here
@@ -231,9 +239,8 @@ class WaitOnNode:
     def __call__(self, item: Any) -> Any:
         import ray
 
-        is_stage = getattr(self.work, "stage", None) == self.stage
-        is_node = ray.get_runtime_context().get_node_id() == self.node
-        if is_stage and is_node and not self.flag.exists():
+        is_here = ray.get_runtime_context().get_node_id() == self.node
+        if is_here and is_stage(self.work, self.stage) and not self.flag.exists():
             self.flag.touch()
             time.sleep(1000)
         return self.work(item)
@@ -248,18 +255,23 @@ def test_a_lost_node(
 ) -> None:
     lost, flag = cluster.add_node(num_cpus=2), text.with_name("waiting")
     cluster.wait_for_nodes()
+    ended = threading.Event()
 
     def kill() -> None:
         """Kill the node when an item waits on it."""
-        while not flag.exists():
-            time.sleep(0.01)
+        while not flag.exists() and not ended.wait(0.01):
+            pass
         cluster.remove_node(lost, allow_graceful=False)
 
     killer = threading.Thread(target=kill)
     killer.start()
     monkeypatch.setattr(RayExecutor, "imap", RayExecutor.imap)  # restored at the end
     wrap_work(RayExecutor, partial(WaitOnNode, stage=stage, node=lost.node_id, flag=flag))
-    assert main([*command, "out/", *PARTS[1:], "--executor", "ray"]) == 0
+    try:
+        assert main([*command, "out/", *PARTS[1:], "--executor", "ray"]) == 0
+    finally:
+        ended.set()
+    assert flag.exists()
     killer.join()
     assert main([*command, "whole", *ALONE]) == 0
     assert joined("out") == Path("whole").read_bytes()
