@@ -13,9 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.checkpoints.averaging import average
-    from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
-    from fairseq_ssl.checkpoints.selection import CheckpointSelection, check_average_output
+    from fairseq_ssl.checkpoints.averaging import average as average
+    from fairseq_ssl.checkpoints.files import read_checkpoint as read_checkpoint
+    from fairseq_ssl.checkpoints.files import write_checkpoint as write_checkpoint
+    from fairseq_ssl.checkpoints.selection import CheckpointSelection as CheckpointSelection
+    from fairseq_ssl.checkpoints.selection import check_average_output as check_average_output
 
 MODULES = {
     "CheckpointSelection": "selection",
@@ -26,13 +28,7 @@ MODULES = {
 }
 """Module of each public name. Modules are imported on use, since some import torch."""
 
-__all__ = [
-    "CheckpointSelection",
-    "average",
-    "check_average_output",
-    "read_checkpoint",
-    "write_checkpoint",
-]
+__all__ = list(MODULES)
 
 
 def __getattr__(name: str) -> Any:

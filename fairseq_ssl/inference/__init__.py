@@ -21,18 +21,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.inference.back_translation import (
-        TranslationModel,
-        back_translate,
-        back_translate_file,
-        load_model,
+    from fairseq_ssl.inference.back_translation import TranslationModel as TranslationModel
+    from fairseq_ssl.inference.back_translation import back_translate as back_translate
+    from fairseq_ssl.inference.back_translation import back_translate_file as back_translate_file
+    from fairseq_ssl.inference.back_translation import load_model as load_model
+    from fairseq_ssl.inference.classification import (
+        TextClassifierPipeline as TextClassifierPipeline,
     )
-    from fairseq_ssl.inference.classification import TextClassifierPipeline
-    from fairseq_ssl.inference.correction import CorrectionConfig, Corrector, correct_file
-    from fairseq_ssl.inference.model_export import export
-    from fairseq_ssl.inference.nbest_scores import score_nbest_file
-    from fairseq_ssl.inference.scoring import ScoringConfig
-    from fairseq_ssl.inference.translation import DecodingConfig
+    from fairseq_ssl.inference.correction import CorrectionConfig as CorrectionConfig
+    from fairseq_ssl.inference.correction import Corrector as Corrector
+    from fairseq_ssl.inference.correction import correct_file as correct_file
+    from fairseq_ssl.inference.model_export import export as export
+    from fairseq_ssl.inference.nbest_scores import score_nbest_file as score_nbest_file
+    from fairseq_ssl.inference.scoring import ScoringConfig as ScoringConfig
+    from fairseq_ssl.inference.translation import DecodingConfig as DecodingConfig
 
 MODULES = {
     "CorrectionConfig": "correction",
@@ -50,20 +52,7 @@ MODULES = {
 }
 """Module of each public name. Modules are imported on use, since some import numpy."""
 
-__all__ = [
-    "CorrectionConfig",
-    "Corrector",
-    "DecodingConfig",
-    "ScoringConfig",
-    "TextClassifierPipeline",
-    "TranslationModel",
-    "back_translate",
-    "back_translate_file",
-    "correct_file",
-    "export",
-    "load_model",
-    "score_nbest_file",
-]
+__all__ = list(MODULES)
 
 
 def __getattr__(name: str) -> Any:
