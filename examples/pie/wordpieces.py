@@ -18,11 +18,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from fairseq_ssl.checkpoints.pretrained import load_tokenizer, write_dictionary
+from fairseq_ssl.checkpoints.pretrained import load_tokenizer
 from fairseq_ssl.errors import FairseqSslError, import_optional
+from fairseq_ssl.io.outputs import atomic_lines
+from fairseq_ssl.text.vocabulary import RESERVED
 
 INSIDE = "##"
 UNKNOWN = "[UNK]"
+SPECIAL = ("[CLS]", "[PAD]", "[SEP]", UNKNOWN, "[MASK]")
+"""Special symbols that do not occur in text. fairseq has other names for the first four."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,18 @@ def _is_uncased(bert: Path) -> bool:
     """Return True if the tokenizer converts text to lowercase."""
     settings = bert / "tokenizer_config.json"
     return settings.is_file() and bool(json.loads(settings.read_text("utf-8")).get("do_lower_case"))
+
+
+def write_dictionary(bert: Path, output: Path) -> None:
+    """Write the word pieces as a dictionary for fairseq-preprocess.
+
+    Special symbols and symbols with whitespace are omitted.
+    """
+    rows = load_tokenizer(bert).get_vocab()
+    with atomic_lines(output) as file:
+        for symbol in sorted(rows, key=rows.__getitem__):
+            if symbol not in (*RESERVED, *SPECIAL) and symbol.split() == [symbol]:
+                file.write(f"{symbol} 1\n")
 
 
 def main() -> None:

@@ -19,23 +19,12 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import check_finite
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config
+from fairseq_ssl.checkpoints.partial_init import rows_by_symbol
 from fairseq_ssl.checkpoints.pretrained import load_tokenizer, load_with_info
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import ConfigurationError, DataError, flag
 from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TaggerSizes:
-    """Sizes of an edit tagger, which must match the language model. `FLAGS` has their flags."""
-
-    layers: int
-    dim: int
-    inner_dim: int
-    heads: int
-    positions: int
-    factorized: bool
 
 
 @dataclass(frozen=True)
@@ -63,13 +52,13 @@ KINDS = {
 }
 """Names of symbols and weights by the model_type in config.json."""
 
-FLAGS = {
-    "num_hidden_layers": ("--encoder-layers", "layers"),
-    "hidden_size": ("--encoder-embed-dim", "dim"),
-    "intermediate_size": ("--encoder-ffn-embed-dim", "inner_dim"),
-    "num_attention_heads": ("--encoder-attention-heads", "heads"),
+SIZES = {
+    "num_hidden_layers": "encoder_layers",
+    "hidden_size": "encoder_embed_dim",
+    "intermediate_size": "encoder_ffn_embed_dim",
+    "num_attention_heads": "encoder_attention_heads",
 }
-"""Flag and field of `TaggerSizes` for each size in config.json."""
+"""Option of an edit tagger for each size in config.json."""
 
 DEFAULTS: dict[str, Any] = {
     "layer_norm_eps": 1e-12,
@@ -99,13 +88,13 @@ SHOWN = 5
 
 
 def initial_weights(
-    folder: Path, sizes: TaggerSizes, symbols: Sequence[str], start: Mapping[str, Tensor]
+    folder: Path, options: Any, symbols: Sequence[str], start: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the weights of an edit tagger that are initialized from a language model.
 
     Args:
         folder: folder with config.json, the files of the tokenizer and the weights.
-        sizes: sizes of the edit tagger.
+        options: options of the edit tagger, whose sizes must match the language model.
         symbols: symbols of the fairseq dictionary, by id.
         start: state dict of the new edit tagger. Padding entries (madeupword) of the dictionary
             keep their embeddings from it.
@@ -113,16 +102,16 @@ def initial_weights(
     config = read_config(folder)
     kind = _kind(config, folder)
     check_bert_settings(config, folder / CONFIG)
-    _check_sizes(config, sizes, folder)
+    _check_sizes(config, options, folder)
     rows = load_tokenizer(folder).get_vocab()
-    source = _load_weights(folder, kind, sizes.factorized)
+    source = _load_weights(folder, kind, has_head=not options.edit_unfactorized)
     words = source[WORDS]
     initial = {
         "encoder.tokens.weight": _tokens(
             words, rows, symbols, kind, folder, start["encoder.tokens.weight"]
         ),
         "encoder.mask": words[rows[kind.mask]],
-        **encoder_weights(source, config, sizes.positions),
+        **encoder_weights(source, config, options.max_source_positions),
     }
     if f"{kind.transform}.weight" in source:
         initial |= _module(source, kind.transform, "scores.transform")
@@ -170,7 +159,7 @@ def check_bert_settings(config: dict[str, Any], path: Path) -> None:
     for name, default in DEFAULTS.items():
         if config.get(name) is None:
             config[name] = default
-    integers = {*FLAGS, "max_position_embeddings", "vocab_size", "type_vocab_size", "pad_token_id"}
+    integers = {*SIZES, "max_position_embeddings", "vocab_size", "type_vocab_size", "pad_token_id"}
     for name in sorted(integers):
         value, low = config.get(name), int(name != "pad_token_id")
         if not isinstance(value, int) or value < low:
@@ -183,16 +172,17 @@ def check_bert_settings(config: dict[str, Any], path: Path) -> None:
             )
 
 
-def _check_sizes(config: Mapping[str, Any], sizes: TaggerSizes, folder: Path) -> None:
+def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
     """Raise ConfigurationError if an edit tagger has other sizes than the language model."""
     wrong = [
-        f"{flag} {config[name]} (it is {getattr(sizes, field)})"
-        for name, (flag, field) in FLAGS.items()
-        if config[name] != getattr(sizes, field)
+        f"{flag(option)} {config[name]} (it is {getattr(options, option)})"
+        for name, option in SIZES.items()
+        if config[name] != getattr(options, option)
     ]
     max_positions = config["max_position_embeddings"] - first_position(config)
-    if sizes.positions > max_positions:
-        wrong.append(f"--max-source-positions {max_positions} or less (it is {sizes.positions})")
+    if options.max_source_positions > max_positions:
+        own = options.max_source_positions
+        wrong.append(f"--max-source-positions {max_positions} or less (it is {own})")
     if wrong:
         raise ConfigurationError(
             f"The sizes of the edit_tagger do not match the language model in {folder}. "
@@ -212,8 +202,8 @@ def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
     """
     if not (config and is_native(config)):
         return
-    for name, (flag, _) in FLAGS.items():
-        setattr(options, flag[2:].replace("-", "_"), config.get(name))
+    for name, option in SIZES.items():
+        setattr(options, option, config.get(name))
     set_epsilon(options, config)
     positions = int(config["max_position_embeddings"]) - first_position(config)
     options.max_source_positions = min(options.max_source_positions, positions)
@@ -251,10 +241,7 @@ def _tokens(
             f"language model in {folder}: {listed}. Tokenize the text with the model's tokenizer, "
             "and binarize it with --srcdict and a dictionary of the model's symbols."
         )
-    ids = [index for index, name in enumerate(names) if name in rows]
-    tokens = start.detach().clone()
-    tokens[ids] = words[[rows[names[index]] for index in ids]].to(tokens)
-    return tokens
+    return rows_by_symbol(words, rows, names, start)[0]
 
 
 def _layer(source: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ import numpy as np
 from fairseq_ssl.checkpoints.files import (
     State,
     architecture,
+    group_options,
     model_options,
     task_options,
     update_count,
@@ -185,7 +186,8 @@ def to_stock(state: State) -> State:
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
 
-    arch, task, criterion = _stock_architecture(state), task_options(state), _criterion(state)
+    arch, task = _stock_architecture(state), task_options(state)
+    criterion = group_options(state, "criterion")
     if task.get("right_to_left"):
         raise ConfigurationError(
             "The checkpoint decodes from right to left. fairseq and CTranslate2 would reverse its "
@@ -235,16 +237,6 @@ def exported(
         },
         "last_optimizer_state": None,
     }
-
-
-def _criterion(state: State) -> dict[str, Any]:
-    """Return the options of the criterion, also of checkpoints with `args` instead of `cfg`."""
-    options = (state.get("cfg") or {}).get("criterion")
-    if options is not None:
-        return vars(options) if isinstance(options, argparse.Namespace) else options
-    options = state.get("args") or {}
-    options = vars(options) if isinstance(options, argparse.Namespace) else options
-    return {**options, "_name": options.get("criterion")}
 
 
 def _history(state: State) -> dict[str, Any]:

@@ -224,11 +224,19 @@ def model_options(state: State) -> dict[str, Any]:
     return dict(options) if isinstance(options, dict) else dict(vars(options))
 
 
+def group_options(state: State, group: str) -> dict[str, Any]:
+    """Return a group of options, such as ``criterion``, from `cfg` or `args`. `_name` is its name.
+
+    Without the group, the result has only `_name`.
+    """
+    options = (state.get("cfg") or {}).get(group) or state.get("args") or {}
+    named = dict(options) if isinstance(options, dict) else dict(vars(options))
+    return {"_name": named.get(group), **named}
+
+
 def task_options(state: State) -> dict[str, Any]:
     """Return the options of the training task. `_name` is the name of the task."""
-    options = (state.get("cfg") or {}).get("task") or state.get("args") or {}
-    named = dict(options) if isinstance(options, dict) else dict(vars(options))
-    return {"_name": named.get("task"), **named}
+    return group_options(state, "task")
 
 
 def update_count(state: State) -> int:

@@ -20,8 +20,10 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, flag
 from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
-def symbols_of(path: Path | None, checkpoint: Path, flag: str, embeddings: Tensor) -> list[str]:
-    """Return the symbols of a checkpoint's dictionary by id, with fairseq's special symbols first.
+def symbol_rows(
+    path: Path | None, checkpoint: Path, flag: str, embeddings: Tensor
+) -> dict[str, int]:
+    """Return the row of each symbol in the embeddings of a checkpoint, from its dictionary.
 
     Args:
         path: dictionary file. None raises UsageError.
@@ -41,21 +43,20 @@ def symbols_of(path: Path | None, checkpoint: Path, flag: str, embeddings: Tenso
             f"The dictionary of {checkpoint} has {len(symbols)} symbols but its embeddings have "
             f"{len(embeddings)} rows. Expected the dictionary of its training."
         )
-    return symbols
+    return {symbol: row for row, symbol in enumerate(symbols[: len(embeddings)])}
 
 
 def rows_by_symbol(
-    weight: Tensor, known: Sequence[str], symbols: Sequence[str], start: Tensor
+    weight: Tensor, rows: Mapping[str, int], symbols: Sequence[str], start: Tensor
 ) -> tuple[Tensor, int]:
     """Return embeddings [symbols, dim] for a new dictionary, and the number of copied rows.
 
     Args:
         weight: embeddings of the checkpoint [rows, dim].
-        known: symbols of the checkpoint, by id. There can be fewer rows than symbols.
+        rows: row of each symbol of the checkpoint.
         symbols: symbols of the new dictionary, by id.
         start: embeddings [symbols, dim], kept for symbols that the checkpoint does not have.
     """
-    rows = {symbol: row for row, symbol in enumerate(known[: len(weight)])}
     ids = [index for index, symbol in enumerate(symbols) if symbol in rows]
     embeddings = start.detach().clone()
     embeddings[ids] = weight[[rows[symbols[index]] for index in ids]].to(embeddings)
@@ -63,28 +64,26 @@ def rows_by_symbol(
 
 
 ENCODER_PREFIX = "encoder."
-ENCODER_EMBEDDING = "embed_tokens.weight"
 
 
 def classifier_encoder_weights(
-    state: Mapping[str, Any],
     path: Path,
     symbols: Sequence[str],
     start: Mapping[str, Tensor],
-    dictionary: Path | None = None,
-    embedding: str = ENCODER_EMBEDDING,
+    dictionary: Path | None,
+    embedding: str,
 ) -> tuple[dict[str, Tensor], int]:
     """Return encoder weights from a checkpoint, and the number of symbols with its embeddings.
 
     Args:
-        state: the checkpoint.
-        path: path of the checkpoint, for error messages.
+        path: the checkpoint.
         symbols: symbols of the new dictionary, by id.
         start: state dict of the new encoder. Symbols unknown to the checkpoint keep their
             embeddings from it.
         dictionary: source dictionary of the checkpoint. None raises UsageError.
         embedding: name of the weight of the word embeddings.
     """
+    state = read_checkpoint(path)
     weights = weights_below(state, ENCODER_PREFIX)
     wrong = [
         name
@@ -93,13 +92,13 @@ def classifier_encoder_weights(
     ]
     if wrong:
         raise DataError(
-            f"{path}, a {architecture(dict(state))}, has no weight "
+            f"{path}, a {architecture(state)}, has no weight "
             f"{ENCODER_PREFIX}{wrong[0]}, which its options require. "
             "Use another checkpoint of the run."
         )
-    known = symbols_of(dictionary, path, "--classifier-encoder-dict", weights[embedding])
-    rows, count = rows_by_symbol(weights[embedding], known, symbols, start[embedding])
-    return {**{name: weights[name] for name in start}, embedding: rows}, count
+    rows = symbol_rows(dictionary, path, "--classifier-encoder-dict", weights[embedding])
+    initial, count = rows_by_symbol(weights[embedding], rows, symbols, start[embedding])
+    return {**{name: weights[name] for name in start}, embedding: initial}, count
 
 
 DECODER_PREFIX = "decoder.encoder."
@@ -108,10 +107,7 @@ SIZES = ("embed_dim", "hidden_dim", "layers")
 
 
 def recurrent_encoder_weights(
-    path: Path,
-    symbols: Sequence[str],
-    start: Mapping[str, Tensor],
-    dictionary: Path | None = None,
+    path: Path, symbols: Sequence[str], start: Mapping[str, Tensor], dictionary: Path | None
 ) -> tuple[dict[str, Tensor], int]:
     """Return encoder weights from a language model, and the number of symbols that it knows.
 
@@ -150,9 +146,9 @@ def recurrent_encoder_weights(
             f"The classifier and the language model in {path} must agree on whether embeddings are "
             f"normalized. {change} --recurrent-normalize-embeddings."
         )
-    known = symbols_of(dictionary, path, "--classifier-lm-dict", weights[DECODER_EMBEDDING])
+    rows = symbol_rows(dictionary, path, "--classifier-lm-dict", weights[DECODER_EMBEDDING])
     embedding, count = rows_by_symbol(
-        weights[DECODER_EMBEDDING], known, symbols, start[DECODER_EMBEDDING]
+        weights[DECODER_EMBEDDING], rows, symbols, start[DECODER_EMBEDDING]
     )
     layers = {name: weights[name] for name in start if name.startswith("lstm.")}
     return {**layers, DECODER_EMBEDDING: embedding}, count

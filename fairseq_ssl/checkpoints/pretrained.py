@@ -13,9 +13,7 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, check_settings, read_config
 from fairseq_ssl.errors import DataError, import_optional, library_errors
-from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import parse_json, read_lines
-from fairseq_ssl.text.vocabulary import RESERVED
 
 PERMUTED = ("xlnet",)
 """Supported model types that are not masked language models."""
@@ -23,9 +21,6 @@ PERMUTED = ("xlnet",)
 UNTRAINED = ("pooler", "mask_emb", "seg_embed", "r_s_bias")
 """Parts of the names of weights on which hidden states do not depend. The last three are XLNet's,
 for masks and for pairs of texts."""
-
-SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
-"""Special symbols that do not occur in text. fairseq has other names for the first four."""
 
 SubwordSegmenter = Callable[[str], list[str]]
 
@@ -163,20 +158,6 @@ def load_tokenizer(folder: Path) -> Any:
             f"vocab_size in {CONFIG}."
         )
     return tokenizer
-
-
-def write_dictionary(folder: Path, output: Path) -> int:
-    """Write the vocabulary as a dictionary for fairseq-preprocess. Return the number of symbols.
-
-    Special symbols and symbols with whitespace are omitted.
-    """
-    omitted = {*RESERVED, *SPECIAL}
-    rows = load_tokenizer(folder).get_vocab()
-    ordered = sorted(rows, key=rows.__getitem__)
-    symbols = [symbol for symbol in ordered if symbol not in omitted and symbol.split() == [symbol]]
-    with atomic_lines(output) as file:
-        file.writelines(f"{symbol} 1\n" for symbol in symbols)
-    return len(symbols)
 
 
 def subword_segmenter(folder: Path) -> SubwordSegmenter:

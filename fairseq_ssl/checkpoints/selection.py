@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import path_list
@@ -76,7 +74,7 @@ class CheckpointSelection:
         return paths[-count:]
 
     def _best(self, folder: Path) -> list[Path]:
-        from fairseq_ssl.checkpoints.files import read_checkpoint, update_count
+        from fairseq_ssl.checkpoints.files import group_options, read_checkpoint, update_count
 
         count = self.best or 0
         paths = [path for by in PATTERNS for path in _numbered_checkpoints(folder, by)]
@@ -86,7 +84,8 @@ class CheckpointSelection:
             state = read_checkpoint(path)
             value = (state.get("extra_state") or {}).get("val_loss")
             if isinstance(value, (int, float)) and not math.isnan(value):
-                sign = 1.0 if _higher_is_better(state) else -1.0
+                options = group_options(state, "checkpoint")
+                sign = 1.0 if options.get("maximize_best_checkpoint_metric") else -1.0
                 ranked.setdefault(update_count(state), (sign * float(value), path))
         if len(ranked) < count:
             raise DataError(
@@ -119,10 +118,3 @@ def _numbered_checkpoints(folder: Path, by: str) -> list[Path]:
     matches = [(PATTERNS[by].fullmatch(path.name), path) for path in folder.iterdir()]
     numbered = [(int(match[1]), path) for match, path in matches if match]
     return [path for _, path in sorted(numbered)]
-
-
-def _higher_is_better(state: dict[str, Any]) -> bool:
-    settings = (state.get("cfg") or {}).get("checkpoint") or state.get("args") or {}
-    if isinstance(settings, Namespace):
-        settings = vars(settings)
-    return bool(settings.get("maximize_best_checkpoint_metric", False))

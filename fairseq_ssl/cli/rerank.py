@@ -62,6 +62,7 @@ KINDS = {
 }
 """Help texts of the kinds of models."""
 FIGURES = (".pdf", ".png", ".svg")
+SCORED = "n-best list, output of rerank merge, with all scores of all candidates"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,12 +152,7 @@ def _add_features(steps: Steps) -> None:
         "parallel, and join the lists with merge",
         _features,
     )
-    options.add_path(
-        parser,
-        "nbest_list",
-        "n-best list, output of rerank merge; .gz or .zst by suffix; - for stdin",
-        "LIST",
-    )
+    _add_nbest(parser, "n-best list, output of rerank merge")
     options.add_job_output(parser, "n-best list with the scores")
     _add_models(parser)
     names = ("name", "reverse", "right_to_left", "lenpen", "unigrams")
@@ -233,15 +229,10 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
     )
 
 
-def _add_nbest(parser: argparse.ArgumentParser) -> None:
+def _add_nbest(parser: argparse.ArgumentParser, what: str = SCORED) -> None:
     """Add the positional argument of the n-best list, ``nbest_list``."""
-    options.add_path(
-        parser,
-        "nbest_list",
-        "n-best list, output of rerank merge, with all scores of all candidates; .gz or .zst by "
-        "suffix; - for stdin",
-        "LIST",
-    )
+    help_text = f"{what}; .gz or .zst by suffix; - for stdin"
+    options.add_path(parser, "nbest_list", help_text, "LIST")
 
 
 def _add_tune(steps: Steps) -> None:

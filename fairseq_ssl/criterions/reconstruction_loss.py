@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.logging import metrics
@@ -56,13 +57,8 @@ class WeightSchedule:
         """Return the weight at an update."""
         if update < self.start:
             return 0.0
-        first, last = self.points[0], self.points[-1]
-        if update <= first[0]:
-            return first[1]
-        for (begin, low), (end, high) in zip(self.points, self.points[1:], strict=False):
-            if update < end:
-                return low + (high - low) * (update - begin) / (end - begin)
-        return last[1]
+        updates, weights = zip(*self.points, strict=True)
+        return float(np.interp(update, updates, weights))
 
 
 def _parse_points(spec: str) -> list[tuple[int, float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,8 @@ def _check(part: LabelProbabilities, path: Path, classes: int) -> None:
             f"{path} has the shape {part.shape}; expected (lines, {classes}), one column per class "
             "in the order of label/dict.txt."
         )
-    for start, block in _blocks(part):
+    for start in range(0, len(part), CHECK_LINES):
+        block = np.asarray(part[start : start + CHECK_LINES], np.float32)
         wrong = np.abs(block.sum(1) - 1) > TOLERANCE
         wrong |= ~np.isfinite(block).all(1) | (block < 0).any(1)
         if wrong.any():
@@ -105,8 +105,3 @@ def _check(part: LabelProbabilities, path: Path, classes: int) -> None:
                 f"{path}: line {line + 1} is {part[line].tolist()}; expected probabilities that "
                 "sum to 1."
             )
-
-
-def _blocks(part: LabelProbabilities) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    for start in range(0, len(part), CHECK_LINES):
-        yield start, np.asarray(part[start : start + CHECK_LINES], np.float32)

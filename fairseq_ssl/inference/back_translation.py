@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from fairseq_ssl.errors import UsageError, check_choice, check_positive
+from fairseq_ssl.errors import UsageError, check_choice
 from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
 from fairseq_ssl.inference.loading import ConfiguredModel, model_params
 from fairseq_ssl.inference.translation import DecodingConfig
@@ -30,7 +30,7 @@ DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "ctranslate2": CTranslate2Decoder,
 }
 BLOCK_KIB = {"cpu": 64, "cuda": 1024}
-"""Default block size in KiB by device.
+"""Size in KiB, by device, of the blocks of text that are sorted by length and translated at a time.
 
 Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU.
 """
@@ -48,14 +48,8 @@ _DECODING = Lock()
 
 OUTPUT, SOURCE_OUTPUT = "output", "source_output"
 TRANSLATION_COUNTS = (
-    "lines",
-    "blank",
-    "too_long",
-    "undecodable",
-    "failed",
-    "pairs",
-    "read",
-    "written",
+    *("lines", "blank", "too_long", "undecodable", "failed"),
+    *("pairs", "read", "written"),
 )
 """Counts of a block, of lines unless noted: `read` and `written` count tokens."""
 
@@ -261,7 +255,6 @@ def back_translate_file(
     *,
     engine: str = "ctranslate2",
     source_output: Output | None = None,
-    block: int | None = None,
     executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
@@ -278,8 +271,6 @@ def back_translate_file(
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures and searches.
         source_output: source lines, aligned with the translations: a file, or a folder of parts
             if `output` is one.
-        block: size in KiB of the blocks of text that are sorted by length and translated one at a
-            time (default: see `BLOCK_KIB`).
         executor: executor of the translation (default: this process). For the engine ``fairseq``,
             its processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace existing outputs.
@@ -289,22 +280,18 @@ def back_translate_file(
     if source_output is not None and hasattr(output, "write"):
         raise UsageError("`source_output` needs `output` to be a file or a folder.")
     outputs = Outputs.of(output, *([] if source_output is None else [source_output]))
-    corpus = Corpus((optional_path(source),), _block_bytes(config, block))
+    corpus = Corpus((optional_path(source),), _block_bytes(config))
     for path in config.model:
         DECODERS[engine].check_model(Path(path))
     job = _BackTranslationJob(corpus, outputs, executor, progress, config, engine)
     if not job.run(overwrite):
         return None
-    names = ("lines", "pairs", "blank", "too_long", "undecodable", "failed", "written")
-    counts = {name: job.totals[name] for name in names}
+    counts = {name: job.totals[name] for name in TRANSLATION_COUNTS if name != "read"}
     return BackTranslationSummary(job.signature(), outputs.paths, **counts, seconds=job.seconds)
 
 
-def _block_bytes(config: DecodingConfig, block: int | None = None) -> int:
-    if block is None:
-        block = BLOCK_KIB["cpu" if config.device == "cpu" else "cuda"]
-    check_positive("block", block)
-    return int(block) * 1024
+def _block_bytes(config: DecodingConfig) -> int:
+    return BLOCK_KIB["cpu" if config.device == "cpu" else "cuda"] * 1024
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:

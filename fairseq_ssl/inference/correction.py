@@ -48,7 +48,7 @@ NO_TOKENIZER = "none"
 ONNX, GECTOR, FAIRSEQ = "onnx", "gector", "fairseq"
 """Formats of models."""
 BLOCK_KIB = 64
-"""Default block size in KiB."""
+"""Size in KiB of the blocks of text that are corrected one at a time."""
 
 
 def model_format(path: Path) -> str:
@@ -473,7 +473,6 @@ def correct_file(
     format_line: LineFormatter,
     *,
     format_name: str = "text",
-    block: int = BLOCK_KIB,
     executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
@@ -489,14 +488,12 @@ def correct_file(
         config: the models and how they correct text.
         format_line: picklable function that formats a corrected line.
         format_name: name of the format, for the signature.
-        block: size in KiB of the blocks of text that are corrected one at a time.
         executor: executor of the correction (default: this process). Its processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: called with the number of lines corrected.
     """
-    check_positive("block", block)
-    corpus, outputs = Corpus((optional_path(source),), block * 1024), Outputs.of(output)
+    corpus, outputs = Corpus((optional_path(source),), BLOCK_KIB * 1024), Outputs.of(output)
     if config.format == FAIRSEQ:
         require_checkpoints(config.models)  # before the text, which can be stdin
     job = _CorrectionJob(corpus, outputs, executor, progress, config, format_line, format_name)

@@ -124,7 +124,8 @@ class CTranslate2Decoder:
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
         """Return the hypotheses of each sentence.
 
-        Sentences that are too long for the model have None.
+        Sentences that are too long for the model have None. The halves of a batch that does not fit
+        are decoded separately.
 
         Args:
             sentences: tokens of each sentence.
@@ -155,21 +156,12 @@ class CTranslate2Decoder:
                 raise DataError(
                     f"CTranslate2 cannot decode with {config.model[0]}: {first_line(error)}"
                 ) from None
-            return self._decode_halves(sentences, ids)
+            if len(sentences) == 1:
+                return [None]
+            half = len(sentences) // 2
+            parts = (slice(half), slice(half, None))
+            return [lines for part in parts for lines in self.decode(sentences[part], ids[part])]
         return [[" ".join(tokens) for tokens in result.hypotheses] for result in results]
-
-    def _decode_halves(
-        self, sentences: Sequence[list[str]], ids: Sequence[int]
-    ) -> list[Hypotheses]:
-        """Decode the halves of a batch that does not fit separately, as in `TOO_LARGE`.
-
-        Return None as the hypotheses of a single sentence that does not fit.
-        """
-        if len(sentences) == 1:
-            return [None]
-        half = len(sentences) // 2
-        parts = (slice(half), slice(half, None))
-        return [lines for part in parts for lines in self.decode(sentences[part], ids[part])]
 
     def _translator(self) -> Any:
         config = self.config

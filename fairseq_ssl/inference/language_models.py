@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.data.id_batches import pad_rows, padded_batches, start_id, token_ids
@@ -17,17 +18,41 @@ from fairseq_ssl.inference.loading import (
     set_threads,
     torch_device,
 )
-from fairseq_ssl.inference.scoring import (
-    Scored,
-    ScoringConfig,
-    TokenPair,
-    by_length,
-    penalised,
-    slor,
-    unigram_log_probabilities,
-)
+from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair
 from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.text.vocabulary import read_entries
+
+LogProbabilities = NDArray[np.float64]
+PENALTY = 0.8
+"""Alpha of PenLP (Lau et al., 2020)."""
+
+
+def by_length(
+    log_probabilities: LogProbabilities, lengths: LogProbabilities, penalty: float = 1.0
+) -> LogProbabilities:
+    """Return log P / length ** penalty, as in fairseq-generate. A length of 0 counts as 1."""
+    return log_probabilities / np.maximum(lengths, 1) ** penalty
+
+
+def slor(
+    log_probabilities: LogProbabilities, unigrams: LogProbabilities, lengths: LogProbabilities
+) -> LogProbabilities:
+    """Return SLOR: (log P - log Pu) / length, where Pu is the unigram probability.
+
+    Pauls and Klein (2012). A length of 0 counts as 1.
+    """
+    return (log_probabilities - unigrams) / np.maximum(lengths, 1)
+
+
+def penalised(log_probabilities: LogProbabilities, lengths: LogProbabilities) -> LogProbabilities:
+    """Return PenLP: log P / ((5 + length) / (5 + 1)) ** 0.8 (Lau et al., 2020)."""
+    return log_probabilities / ((5.0 + lengths) / (5.0 + 1.0)) ** PENALTY
+
+
+def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
+    """Return the unigram log-probability of each symbol, [symbols], with add-one smoothing."""
+    smoothed = counts + 1.0
+    return np.asarray(np.log(smoothed / smoothed.sum()))
 
 
 class Special(NamedTuple):
@@ -221,12 +246,7 @@ class LanguageModelScorer:
             words[batch], end[batch] = self._batch([rows[index] for index in batch])
         unigrams = np.array([self.unigrams[np.array(row, np.intp)].sum() for row in rows])
         values = by_length(words + end, lengths + 1), slor(words, unigrams, lengths)
-        return Scored(
-            list(zip(*(value.tolist() for value in values), strict=True)),
-            int(lengths.sum()),
-            unknown,
-            cut,
-        )
+        return _scored(values, lengths, unknown, cut)
 
     def _batch(self, rows: list[list[int]]) -> tuple[Any, Any]:
         """Return log P of the words [sentences] and log P of the end symbol [sentences]."""
@@ -268,12 +288,7 @@ class MaskedModelScorer:
         for sentences, values in self._token_scores(rows):
             np.add.at(sums, sentences, values)
         values = by_length(sums, lengths), penalised(sums, lengths)
-        return Scored(
-            list(zip(*(value.tolist() for value in values), strict=True)),
-            int(lengths.sum()),
-            unknown,
-            cut,
-        )
+        return _scored(values, lengths, unknown, cut)
 
     def _token_scores(self, rows: list[list[int]]) -> Iterator[tuple[Any, Any]]:
         """Yield the index of the sentence and the score of each token, batch by batch."""
@@ -345,6 +360,13 @@ def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
             "the same subwords."
         )
     return counts
+
+
+def _scored(
+    values: Sequence[LogProbabilities], lengths: LogProbabilities, unknown: int, cut: int
+) -> Scored:
+    rows = list(zip(*(value.tolist() for value in values), strict=True))
+    return Scored(rows, int(lengths.sum()), unknown, cut)
 
 
 def _truncate(

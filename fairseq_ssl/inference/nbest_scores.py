@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.loading import model_params
 from fairseq_ssl.inference.scorers import ScorerLoader, scorer_loader, with_name
 from fairseq_ssl.inference.scoring import (
@@ -21,7 +21,7 @@ from fairseq_ssl.inference.scoring import (
     TokenPair,
     check_known_tokens,
 )
-from fairseq_ssl.io.blocks import BLOCK_SIZE, Block
+from fairseq_ssl.io.blocks import Block
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
@@ -34,6 +34,8 @@ from fairseq_ssl.signature import Signature, changed_options
 from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)
+BLOCK_KIB = 256
+"""Size in KiB of the blocks of the list that are sorted and scored one at a time."""
 LAST = "last"
 """Count of the candidates of the last source sentence."""
 
@@ -60,7 +62,6 @@ def score_nbest_file(
     source: str | Path | None = None,
     source_subwords: str | Path | None = None,
     subwords: str | Path | None = None,
-    block: int = BLOCK_SIZE // 1024,
     executor: Executor | None = None,
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
@@ -77,21 +78,19 @@ def score_nbest_file(
         source_subwords: file or prefix of the subword model of the sources (default: tokens
             separated by spaces).
         subwords: the same for the candidates.
-        block: size in KiB of the blocks of the list that are sorted and scored one at a time.
         executor: executor of the scoring (default: this process).
         overwrite: whether to replace an existing output.
         progress: called with the number of candidates scored.
     """
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
-    check_positive("block", block)
     files = {
         "source": optional_path(source),
         "source_subwords": model_file(source_subwords) if source_subwords else None,
         "subwords": model_file(subwords) if subwords else None,
         "unigrams": optional_path(config.unigrams),
     }
-    corpus, outputs = Corpus((optional_path(nbest),), block * 1024), Outputs.of(output)
+    corpus, outputs = Corpus((optional_path(nbest),), BLOCK_KIB * 1024), Outputs.of(output)
     job = _NBestJob(corpus, outputs, executor, progress, with_name(config), files)
     if not job.run(overwrite):
         return None

@@ -5,55 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fairseq_ssl.errors import DataError, UsageError, check_positive
 from fairseq_ssl.io.text_files import convert_fields
 from fairseq_ssl.options import check, option
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    LogProbabilities = NDArray[np.float64]
-
-PENALTY = 0.8
-"""Alpha of PenLP (Lau et al., 2020)."""
-
-
-def by_length(
-    log_probabilities: LogProbabilities, lengths: LogProbabilities, penalty: float = 1.0
-) -> LogProbabilities:
-    """Return log P / length ** penalty, as in fairseq-generate. A length of 0 counts as 1."""
-    import numpy as np
-
-    return log_probabilities / np.maximum(lengths, 1) ** penalty
-
-
-def slor(
-    log_probabilities: LogProbabilities, unigrams: LogProbabilities, lengths: LogProbabilities
-) -> LogProbabilities:
-    """Return SLOR: (log P - log Pu) / length, where Pu is the unigram probability.
-
-    Pauls and Klein (2012). A length of 0 counts as 1.
-    """
-    import numpy as np
-
-    return (log_probabilities - unigrams) / np.maximum(lengths, 1)
-
-
-def penalised(log_probabilities: LogProbabilities, lengths: LogProbabilities) -> LogProbabilities:
-    """Return PenLP: log P / ((5 + length) / (5 + 1)) ** 0.8 (Lau et al., 2020)."""
-    return log_probabilities / ((5.0 + lengths) / (5.0 + 1.0)) ** PENALTY
-
-
-def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
-    """Return the unigram log-probability of each symbol, [symbols], with add-one smoothing."""
-    import numpy as np
-
-    smoothed = counts + 1.0
-    return np.asarray(np.log(smoothed / smoothed.sum()))
-
 
 TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
 MAX_PENALTY = 20

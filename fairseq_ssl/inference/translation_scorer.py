@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl.data.id_batches import count_unknown, pad_rows, padded_batches, token_ids
+from fairseq_ssl.inference.language_models import by_length
 from fairseq_ssl.inference.loading import (
     forget_unknown_words,
     load_scoring_models,
     require_one_direction,
     writes_right_to_left,
 )
-from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair, by_length
+from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair
 
 
 class TranslationScorer:

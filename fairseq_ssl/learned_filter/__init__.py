@@ -11,18 +11,18 @@ array([1.21])
 
 from fairseq_ssl.learned_filter.features import FeatureExtractor
 from fairseq_ssl.learned_filter.learned_filter_job import (
-    KeptSummary,
     TrainingSummary,
     keep_best,
     score_pairs,
     train_filter,
 )
 from fairseq_ssl.learned_filter.pair_filter import PairFilter
+from fairseq_ssl.learned_filter.score_selection import Selection
 
 __all__ = [
     "FeatureExtractor",
-    "KeptSummary",
     "PairFilter",
+    "Selection",
     "TrainingSummary",
     "keep_best",
     "score_pairs",

@@ -78,17 +78,6 @@ class TrainingSummary:
     """Accuracy in cross-validation, 0 to 1."""
 
 
-@dataclass(frozen=True)
-class KeptSummary:
-    """Result of `keep_best`."""
-
-    pairs: int
-    """Number of pairs read."""
-    kept: int
-    threshold: float
-    """Lowest score of the kept pairs."""
-
-
 def train_filter(
     bitext: FilePair,
     clean: FilePair,
@@ -284,7 +273,7 @@ def keep_best(
     overwrite: bool = False,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
-) -> KeptSummary | None:
+) -> Selection | None:
     """Keep the pairs with the highest scores.
 
     The order of the pairs does not change. Of pairs with equal scores, the first are kept.
@@ -300,7 +289,8 @@ def keep_best(
         progress: called with the number of pairs done
 
     Returns:
-        The summary, or None if the outputs are already complete, or if other shards must end first.
+        The selection, or None if the outputs are already complete, or if other shards must end
+        first.
     """
     check_keep(keep)
     if keep < 1:
@@ -308,9 +298,7 @@ def keep_best(
     corpus, targets = Corpus(_path_pair(pairs)), Outputs.of(*outputs)
     workers = executor if targets.folders else None
     job = _KeepJob(corpus, targets, workers, progress, as_path(scores), keep)
-    if not job.run(overwrite):
-        return None
-    return KeptSummary(job.selection.pairs, job.selection.kept, job.selection.threshold)
+    return job.selection if job.run(overwrite) else None
 
 
 def _path_pair(paths: FilePair) -> tuple[Path, Path]:

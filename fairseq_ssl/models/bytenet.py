@@ -17,6 +17,7 @@ from fairseq_ssl.models.common import (
     StoredConfig,
     register_architectures,
     register_model,
+    reject_attention,
 )
 from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
@@ -196,11 +197,7 @@ class ByteNet(FairseqEncoderDecoderModel):
 
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Prepare for decoding. Reject options that need attention weights."""
-        options = {
-            "print_alignment": cfg.generation.print_alignment,
-            "replace_unk": cfg.generation.replace_unk is not None,
-        }
-        reject_options("bytenet, which has no attention", options)
+        reject_attention("bytenet, which has no attention", cfg.generation)
         super().prepare_for_inference_(cfg)
 
 

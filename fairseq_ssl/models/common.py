@@ -11,7 +11,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor
 
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.options import checked
 
 register_model = checked(models.register_model, "build_model")
@@ -77,6 +77,24 @@ def check_heads(args: Any) -> None:
             f"--encoder-embed-dim {args.encoder_embed_dim} is not a multiple of "
             f"--encoder-attention-heads {args.encoder_attention_heads}."
         )
+
+
+def require_joint_dictionary(source: Any, target: Any, subject: str) -> None:
+    """Raise ConfigurationError if source and target have different dictionaries."""
+    if source != target:
+        raise ConfigurationError(
+            f"Source and target have different dictionaries, but {subject} needs a joint one. "
+            "Binarize the data with fairseq-preprocess --joined-dictionary."
+        )
+
+
+def reject_attention(subject: str, args: Any) -> None:
+    """Reject fairseq's options that need the attention to the source."""
+    options = {
+        "print_alignment": getattr(args, "print_alignment", None),
+        "replace_unk": getattr(args, "replace_unk", None) is not None,
+    }
+    reject_options(subject, options)
 
 
 class FeatureDecoder(FairseqIncrementalDecoder):

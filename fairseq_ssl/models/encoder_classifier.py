@@ -76,7 +76,6 @@ class EncoderClassifier(TextClassifier):
             path, words = Path(cfg.classifier_encoder), cfg.classifier_encoder_dict
             own_state = encoder.state_dict()
             weights, known = classifier_encoder_weights(
-                read_checkpoint(path),
                 path,
                 dictionary.symbols,
                 own_state,

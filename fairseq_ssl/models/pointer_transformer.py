@@ -16,7 +16,7 @@ from fairseq.models.transformer import (
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError, reject_options
-from fairseq_ssl.models.common import fill_defaults, register_model
+from fairseq_ssl.models.common import fill_defaults, register_model, require_joint_dictionary
 from fairseq_ssl.modules.copying import CopyAttention, Copying, SourceWords
 from fairseq_ssl.options import add_options, option
 
@@ -185,11 +185,7 @@ class PointerDecoder(TransformerDecoder):
 def _check(args: Any, task: Any) -> None:
     """Reject invalid options. Set `copy_vocabulary` to the dictionary size by default."""
     words = len(task.source_dictionary)
-    if task.source_dictionary != task.target_dictionary:
-        raise ConfigurationError(
-            "Source and target have different dictionaries, but copying needs a joint one. "
-            "Binarize the data with fairseq-preprocess --joined-dictionary."
-        )
+    require_joint_dictionary(task.source_dictionary, task.target_dictionary, "copying")
     if args.copy_vocabulary is None:
         args.copy_vocabulary = words
     minimum = task.source_dictionary.nspecial + 1

@@ -21,6 +21,7 @@ from fairseq_ssl.models.common import (
     encoder_sizes,
     register_architectures,
     register_model,
+    require_joint_dictionary,
 )
 from fairseq_ssl.modules.attention import (
     EncodedSource,
@@ -315,11 +316,7 @@ def _encoder_out(
 
 def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
     """Reject invalid options and dictionaries."""
-    if task.source_dictionary != task.target_dictionary:
-        raise ConfigurationError(
-            "Source and target have different dictionaries, but this model needs a joint one. "
-            "Binarize the data with fairseq-preprocess --joined-dictionary."
-        )
+    require_joint_dictionary(task.source_dictionary, task.target_dictionary, "this model")
     check_heads(cfg)
     if cfg.no_pseudo_future:
         is_aligned = str(cfg.pseudo_future_alignment) != "position"

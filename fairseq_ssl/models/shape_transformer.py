@@ -121,23 +121,18 @@ class ShapeTransformerModel(TransformerModel):
         for side in (model.encoder, model.decoder):
             if args.shape_positions == "relative":
                 _make_relative(side, args)
-            else:
-                _make_shifted(side, args)
+            else:  # absolute positions are shifted by 0
+                side.embed_positions = ShiftedSinusoidalPositions.from_stock(
+                    side.embed_positions,
+                    args.shape_max_shift,
+                    args.shape_eval_offset,
+                    args.shape_shift_warmup,
+                )
         if args.shape_shared_shift:
             model.decoder.embed_positions.follow(model.encoder.embed_positions)
         if args.shape_embedding_init == "glorot":
             _init_embeddings_glorot(model)
         return model
-
-
-def _make_shifted(side: Any, args: Any) -> None:
-    """Replace the sinusoids of an encoder or decoder by shifted ones. Absolute means no shift."""
-    side.embed_positions = ShiftedSinusoidalPositions.from_stock(
-        side.embed_positions,
-        args.shape_max_shift,
-        args.shape_eval_offset,
-        args.shape_shift_warmup,
-    )
 
 
 def _make_relative(side: Any, args: Any) -> None:

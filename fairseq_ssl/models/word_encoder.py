@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints import pretrained
-from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
+from fairseq_ssl.checkpoints.bert import initial_weights
 from fairseq_ssl.checkpoints.pretrained import EncoderFiles, longest
 from fairseq_ssl.edits.subwords import SubwordBatch
 from fairseq_ssl.errors import ConfigurationError
@@ -122,16 +122,7 @@ def load_pretrained_weights(name: str, model: Any, task: Any) -> None:
     symbols = task.source_dictionary.symbols
     if model.subwords is not None:
         symbols = model.subwords.tokenizer.symbols(model.subwords.vocabulary)
-    cfg = model.cfg
-    sizes = TaggerSizes(
-        layers=cfg.encoder_layers,
-        dim=cfg.encoder_embed_dim,
-        inner_dim=cfg.encoder_ffn_embed_dim,
-        heads=cfg.encoder_attention_heads,
-        positions=cfg.max_source_positions,
-        factorized=not cfg.edit_unfactorized,
-    )
     state = model.state_dict()
-    for key, weight in initial_weights(folder, sizes, symbols, state).items():
+    for key, weight in initial_weights(folder, model.cfg, symbols, state).items():
         state[key].copy_(weight)
     logger.info(f"Initialized the encoder from {folder}")

@@ -14,6 +14,7 @@ from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.generation.copying_search import AggressiveCopyingGenerator, is_copying_model
+from fairseq_ssl.models.common import require_joint_dictionary
 from fairseq_ssl.options import option
 from fairseq_ssl.tasks.translation_mixins import (
     AggressiveConfig,
@@ -74,7 +75,8 @@ class CopyingTranslationTask(
     cfg: CopyingTranslationConfig
 
     def __init__(self, cfg: CopyingTranslationConfig, source: Any, target: Any) -> None:
-        _check(cfg, joined=source == target)
+        require_joint_dictionary(source, target, "copying")
+        _check(cfg)
         # Share one dictionary, so that out-of-vocabulary words have the same ids on both sides.
         super().__init__(cfg, source, source)
 
@@ -171,13 +173,8 @@ def _initialize_side(model: Any, side: str, path: Path) -> None:
     logger.info(f"Initialized the {side} with {loaded} tensors from {path}")
 
 
-def _check(cfg: CopyingTranslationConfig, joined: bool) -> None:
-    """Raise ConfigurationError for invalid options and for separate dictionaries."""
-    if not joined:
-        raise ConfigurationError(
-            "Source and target have different dictionaries, but copying needs a joint one. "
-            "Binarize the data with fairseq-preprocess --joined-dictionary."
-        )
+def _check(cfg: CopyingTranslationConfig) -> None:
+    """Raise ConfigurationError for invalid options."""
     if cfg.num_batch_buckets:
         limits = ("truncate_source_words", "truncate_target_words")
         reject_options("--num-batch-buckets", {name: getattr(cfg, name) for name in limits})

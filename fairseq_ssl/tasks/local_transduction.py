@@ -6,12 +6,8 @@ from fairseq.tasks.translation import TranslationTask
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.copying_search import AggressiveGenerator, is_copying_model
-from fairseq_ssl.tasks.translation_mixins import (
-    AggressiveConfig,
-    RightToLeftMixin,
-    register_task,
-    reject_attention,
-)
+from fairseq_ssl.models.common import reject_attention, require_joint_dictionary
+from fairseq_ssl.tasks.translation_mixins import AggressiveConfig, RightToLeftMixin, register_task
 
 
 @register_task("local_transduction", dataclass=AggressiveConfig)
@@ -35,11 +31,7 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
     ) -> Any:
         """Build fairseq's generator, or an `AggressiveGenerator` if `aggressive` is set."""
         if self.cfg.aggressive:
-            if self.source_dictionary != self.target_dictionary:
-                raise ConfigurationError(
-                    "Source and target have different dictionaries, but --aggressive needs a joint "
-                    "one. Binarize the data with fairseq-preprocess --joined-dictionary."
-                )
+            require_joint_dictionary(self.source_dictionary, self.target_dictionary, "--aggressive")
             reject_attention("--aggressive, which returns no attention", args)
             _check_vocabularies(models, len(self.target_dictionary))
             seq_gen_cls = AggressiveGenerator

@@ -12,6 +12,7 @@ from fairseq.tasks.translation import TranslationConfig
 from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
 from fairseq_ssl.errors import reject_options
 from fairseq_ssl.generation.copying_search import CopyingGenerator, CopyingScorer, is_copying_model
+from fairseq_ssl.models.common import reject_attention
 from fairseq_ssl.options import checked, option
 
 logger = logging.getLogger(__name__)
@@ -48,15 +49,6 @@ class AggressiveConfig(RightToLeftConfig):
 def allow_several_splits(cfg: Any) -> None:
     """Let a task combine train, train1 and so on. fairseq fails with its default, a ratio of -1."""
     cfg.upsample_primary = max(cfg.upsample_primary, 1)
-
-
-def reject_attention(subject: str, args: Any) -> None:
-    """Reject fairseq's options that need the attention to the source."""
-    options = {
-        "print_alignment": getattr(args, "print_alignment", None),
-        "replace_unk": getattr(args, "replace_unk", None) is not None,
-    }
-    reject_options(subject, options)
 
 
 class CopyingMixin:

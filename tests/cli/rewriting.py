@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -39,8 +38,3 @@ def _exit_code(words: list[str]) -> int | str | None:
         return main(words)
     except SystemExit as ended:
         return ended.code
-
-
-def set_block(monkeypatch: pytest.MonkeyPatch, function: Any, kib: int) -> None:
-    """Change the default size of the blocks of a job."""
-    monkeypatch.setitem(function.__kwdefaults__, "block", kib)

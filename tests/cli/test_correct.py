@@ -16,11 +16,11 @@ import torch
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file
+from fairseq_ssl.inference import CorrectionConfig, Corrector, correct_file, correction
 from fairseq_ssl.text.spelling import SpellingCounts
 from tests import pretrained
 from tests.cli.killing import kill
-from tests.cli.rewriting import refused, set_block
+from tests.cli.rewriting import refused
 from tests.conftest import Run
 from tests.plugin.edit_corpus import trained, write_corpus
 from tests.unit.metrics.small_pipeline import small_pipeline
@@ -35,9 +35,7 @@ pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent Py
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 FEW = ("--edit-unfactorized", "--max-update", "1", "--disable-validation")
-SMALL_BLOCKS = (
-    "from fairseq_ssl.inference import correct_file; correct_file.__kwdefaults__['block'] = 1; "
-)
+SMALL_BLOCKS = "from fairseq_ssl.inference import correction; correction.BLOCK_KIB = 1; "
 SMALL = (
     *("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"),
     *("--encoder-attention-heads", "2"),
@@ -119,7 +117,7 @@ def test_json_has_the_edits_of_each_line(folder: Path, model: Path) -> None:
 
 
 def test_killed_run_resumes(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_block(monkeypatch, correct_file, 1)
+    monkeypatch.setattr(correction, "BLOCK_KIB", 1)
     Path("many").write_text(TEXT * 100)
     words = ["correct", "many", "--model", str(model), "--tokenizer", "moses", "--iterations", "1"]
     words += ["--jobs", "1", "-o"]
@@ -151,7 +149,7 @@ def test_processes_blocks_and_compression_do_not_change_the_output(
     Path("long").write_text(TEXT * 40)
     assert correct(model, "long", "-o", "one") == 0
     words = ["correct", "long", "--model", str(model), "--iterations", "1"]
-    set_block(monkeypatch, correct_file, 1)
+    monkeypatch.setattr(correction, "BLOCK_KIB", 1)
     assert main([*words, "--jobs", "2", "-o", "two.gz", "--batch-size", "3"]) == 0
     assert gzip.decompress(Path("two.gz").read_bytes()).decode() == UPPER * 40
     assert Path("one").read_text() == UPPER * 40
@@ -234,7 +232,7 @@ def test_a_line_that_cannot_be_tokenized_is_named(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    set_block(monkeypatch, correct_file, 1)
+    monkeypatch.setattr(correction, "BLOCK_KIB", 1)
     hostile = with_tokenizer(model, folder / "hostile.pt", pretrained.add_panic)
     line = f"the cat {pretrained.PANIC} x"
     Path("text").write_text("\n".join(["a b"] * 300 + [line] + ["c"] * 7) + "\n")

@@ -13,15 +13,12 @@ import pytest
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.inference import back_translation
+from fairseq_ssl.inference import back_translation, correction, nbest_scores
 from fairseq_ssl.inference.back_translation import DECODERS, back_translate_file
-from fairseq_ssl.inference.correction import correct_file
 from fairseq_ssl.inference.decoders import FairseqDecoder
-from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import BLOCK_SIZE
 from fairseq_ssl.io.executors import RayExecutor
-from tests.cli.rewriting import set_block
 from tests.cli.test_learned_filter import FIT, write_texts
 from tests.plugin.classification import data_folder
 from tests.unit.inference import random_models
@@ -37,8 +34,8 @@ PART_SIZE = ("--part-size", "2K")
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(back_translation.BLOCK_KIB, "cpu", 1)
-    for function in (correct_file, score_nbest_file):
-        set_block(monkeypatch, function, 1)
+    for module in (correction, nbest_scores):
+        monkeypatch.setattr(module, "BLOCK_KIB", 1)
 
 
 def source_text(folder: Path) -> str:

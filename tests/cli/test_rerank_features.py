@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.inference import language_models, translation_scorer
-from fairseq_ssl.inference.nbest_scores import score_nbest_file
+from fairseq_ssl.inference import language_models, nbest_scores, translation_scorer
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.rerank.nbest import parse_nbest
 from fairseq_ssl.text.subwords import model
 from tests.cli.killing import kill
-from tests.cli.rewriting import given, refused, set_block, shown
+from tests.cli.rewriting import given, refused, shown
 from tests.unit.inference import random_models
 from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
 
@@ -40,7 +39,7 @@ def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     Lists are divided into small blocks.
     """
-    set_block(monkeypatch, score_nbest_file, 1)
+    monkeypatch.setattr(nbest_scores, "BLOCK_KIB", 1)
     for path in models.iterdir():
         (tmp_path / path.name).symlink_to(path)
     lines, sources = [], []
@@ -57,10 +56,7 @@ def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-SMALL_BLOCKS = (
-    "from fairseq_ssl.inference.nbest_scores import score_nbest_file; "
-    "score_nbest_file.__kwdefaults__['block'] = 1; "
-)
+SMALL_BLOCKS = "from fairseq_ssl.inference import nbest_scores; nbest_scores.BLOCK_KIB = 1; "
 TRANSLATED = ("--translation", "t.pt", "--source", "source")
 FEATURES = (
     *("rerank", "features", "list", "--jobs", "1"),
@@ -86,7 +82,7 @@ def test_unknown_words_in_the_last_block_are_no_error(
     Path("source").write_text("a b c\n" * len(lines))
     made = made_by(*TRANSLATED)
     with monkeypatch.context() as patch:
-        set_block(patch, score_nbest_file, 64)
+        patch.setattr(nbest_scores, "BLOCK_KIB", 64)
         assert made == made_by(*TRANSLATED)
     Path("list").write_text("".join(lines).replace("u v w x", "no known word here"))
     assert main([*FEATURES, "-o", "none", *TRANSLATED]) == 1

@@ -72,3 +72,10 @@ def test_text_without_edits_is_unchanged(bert: Path, uncased: bool) -> None:
     ):
         pieces = ours.split(text)
         assert ours.join(" ".join(piece.name for piece in pieces), text) == text
+
+
+def test_dictionary_omits_special_symbols_and_whitespace(bert: Path, tmp_path: Path) -> None:
+    symbols = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "the", "##e", "a\u3000b", "É"]
+    (bert / "vocab.txt").write_text("\n".join(symbols) + "\n")
+    script(RECIPE / "wordpieces.py").write_dictionary(bert, tmp_path / "dict.txt")
+    assert (tmp_path / "dict.txt").read_text() == "the 1\n##e 1\nÉ 1\n"

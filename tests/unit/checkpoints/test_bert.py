@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,18 @@ import torch
 import transformers
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
+from fairseq_ssl.checkpoints.bert import initial_weights
 from fairseq_ssl.errors import ConfigurationError, DataError
-from tests.unit.checkpoints.tiny_bert import DICTIONARY, SIZES, SYMBOLS, save, weights
+from tests.unit.checkpoints.tiny_bert import DICTIONARY, OPTIONS, SYMBOLS, save, weights
 
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 TRANSFORM = "cls.predictions.transform.dense.weight"
 WORDS = "bert.embeddings.word_embeddings.weight"
 
 
-def initialize(
-    folder: Path, sizes: TaggerSizes = SIZES, symbols: list[str] = DICTIONARY
-) -> dict[str, Tensor]:
+def initialize(folder: Path, symbols: list[str] = DICTIONARY, **changed: int) -> dict[str, Tensor]:
     start = {"encoder.tokens.weight": torch.full((len(symbols), 4), 9.0)}
-    return initial_weights(folder, sizes, symbols, start)
+    return initial_weights(folder, Namespace(**OPTIONS | changed), symbols, start)
 
 
 def test_other_names_of_weights(tmp_path: Path) -> None:
@@ -108,19 +106,19 @@ def test_missing_or_invalid_weight_is_reported(
 @pytest.mark.parametrize(
     ("kind", "change", "flag"),
     [
-        ("bert", {"layers": 3}, "--encoder-layers 2"),
-        ("bert", {"dim": 8}, "--encoder-embed-dim 4"),
-        ("bert", {"inner_dim": 7}, "--encoder-ffn-embed-dim 6"),
-        ("bert", {"heads": 1}, "--encoder-attention-heads 2"),
-        ("bert", {"positions": 11}, "--max-source-positions 10"),
-        ("roberta", {"positions": 9}, "--max-source-positions 8"),  # it has ten rows
+        ("bert", {"encoder_layers": 3}, "--encoder-layers 2"),
+        ("bert", {"encoder_embed_dim": 8}, "--encoder-embed-dim 4"),
+        ("bert", {"encoder_ffn_embed_dim": 7}, "--encoder-ffn-embed-dim 6"),
+        ("bert", {"encoder_attention_heads": 1}, "--encoder-attention-heads 2"),
+        ("bert", {"max_source_positions": 11}, "--max-source-positions 10"),
+        ("roberta", {"max_source_positions": 9}, "--max-source-positions 8"),  # it has ten rows
     ],
 )
 def test_different_sizes_are_reported_with_their_flags(
     kind: str, change: dict[str, Any], flag: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigurationError, match=flag):
-        initialize(save(tmp_path, kind), replace(SIZES, **change))
+        initialize(save(tmp_path, kind), **change)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,14 @@ import torch
 import transformers
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.bert import TaggerSizes
-
-SIZES = TaggerSizes(layers=2, dim=4, inner_dim=6, heads=2, positions=8, factorized=True)
+OPTIONS: dict[str, Any] = {
+    "encoder_layers": 2,
+    "encoder_embed_dim": 4,
+    "encoder_ffn_embed_dim": 6,
+    "encoder_attention_heads": 2,
+    "max_source_positions": 8,
+    "edit_unfactorized": False,
+}
 SYMBOLS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c"]
 BYTES = ["<s>", "<pad>", "</s>", "<unk>", "a", "Ġb", "c", "<mask>"]
 DICTIONARY = ["<s>", "<pad>", "</s>", "<unk>", "c", "a"]
