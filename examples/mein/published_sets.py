@@ -25,12 +25,7 @@ from pathlib import Path
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import open_bytes, parse_json, read_lines
-from fairseq_ssl.text.labeled_text import (
-    LabeledText,
-    duplicate_key,
-    normalized,
-    read_labeled_text,
-)
+from fairseq_ssl.text.labeled_text import LabeledText, duplicate_key, normalized, read_labeled_text
 
 IMDB_FOLDERS = ("train/pos", "train/neg", "train/unsup", "test/pos", "test/neg")
 IMDB_DEV_STARTS = {"pos": 10621, "neg": 10625}

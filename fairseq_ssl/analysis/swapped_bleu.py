@@ -19,12 +19,7 @@ from fairseq_ssl.analysis.results import (
     checkpoint_paths,
     mean_and_sd,
 )
-from fairseq_ssl.analysis.trained_models import (
-    TrainedModels,
-    line_detokenizer,
-    line_of,
-    translate,
-)
+from fairseq_ssl.analysis.trained_models import TrainedModels, line_detokenizer, line_of, translate
 from fairseq_ssl.data.binarized import join_ids, split_ids
 from fairseq_ssl.data.two_view_dataset import sample_lines
 from fairseq_ssl.errors import DataError

@@ -9,15 +9,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from fairseq_ssl.edits.labels import (
-    DELETE,
-    KEEP,
-    Gram,
-    Label,
-    gram_name,
-    parse_gram,
-    parse_label,
-)
+from fairseq_ssl.edits.labels import DELETE, KEEP, Gram, Label, gram_name, parse_gram, parse_label
 from fairseq_ssl.edits.transforms import (
     Transform,
     Transforms,

@@ -8,10 +8,7 @@ from typing import Protocol, TypeVar
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import file_fingerprint
-from fairseq_ssl.io.outputs import (
-    is_device,
-    real_path,
-)
+from fairseq_ssl.io.outputs import is_device, real_path
 from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import is_glob, optional_path
 
@@ -76,12 +73,10 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
         check_beside(output, {*read, *written} - {output})
 
 
-def check_new(output: Path, overwrite: bool) -> None:
+def check_new(path: Path, overwrite: bool) -> None:
     """Raise UsageError if an output exists, unless it is to be replaced."""
-    if output.exists() and not overwrite:
-        raise UsageError(
-            f"{output} exists. Set `overwrite` to replace it, or choose another output."
-        )
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} exists. Set `overwrite` to replace it, or choose another output.")
 
 
 def check_read_twice(path: str | Path) -> None:

@@ -22,12 +22,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import (
-    DataError,
-    MissingPackageError,
-    import_optional,
-    library_errors,
-)
+from fairseq_ssl.errors import DataError, MissingPackageError, import_optional, library_errors
 from fairseq_ssl.io.blocks import read_parallel
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress

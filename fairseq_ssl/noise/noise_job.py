@@ -16,12 +16,7 @@ from fairseq_ssl.io.blocks import memory_blocks
 from fairseq_ssl.io.corpus import Corpus
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.fingerprints import content_digest
-from fairseq_ssl.io.jobs import (
-    ProgressFactory,
-    check_distinct,
-    check_read_twice,
-    silent_progress,
-)
+from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, check_read_twice, silent_progress
 from fairseq_ssl.io.outputs import build_once, is_device, is_done, write_signature
 from fairseq_ssl.io.remote import RemotePath
 from fairseq_ssl.io.text_files import SURROGATE, join_lines, optional_path

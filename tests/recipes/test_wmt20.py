@@ -11,15 +11,7 @@ import pytest
 
 from fairseq_ssl.rerank.nbest import parse_nbest
 from tests.conftest import ROOT
-from tests.recipes.recipe import (
-    are_reused,
-    called,
-    decoded,
-    printed,
-    said,
-    step,
-    trained,
-)
+from tests.recipes.recipe import are_reused, called, decoded, printed, said, step, trained
 
 RECIPE = ROOT / "examples/wmt20"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl import __version__
-from fairseq_ssl.errors import (
-    DataError,
-    FairseqSslError,
-    MissingPackageError,
-)
+from fairseq_ssl.errors import DataError, FairseqSslError, MissingPackageError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.outputs import write_signature
 from fairseq_ssl.signature import Signature

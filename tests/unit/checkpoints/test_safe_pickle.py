@@ -17,9 +17,7 @@ import torch
 from numpy.typing import DTypeLike
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
-from fairseq_ssl.checkpoints.safe_values import (
-    plain_globals,
-)
+from fairseq_ssl.checkpoints.safe_values import plain_globals
 from fairseq_ssl.errors import DataError
 from tests.conftest import ROOT, environment
 

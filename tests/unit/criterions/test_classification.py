@@ -17,10 +17,7 @@ from fairseq_ssl.criterions.classification_cross_entropy import (
     VirtualAdversarialCrossEntropy,
 )
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.recurrent_models import (
-    LstmClassifier,
-    LstmClassifierConfig,
-)
+from fairseq_ssl.models.recurrent_models import LstmClassifier, LstmClassifierConfig
 from fairseq_ssl.modules.window_classifiers import Imitators
 from tests.unit.models.tiny_models import PAD, dictionary
 

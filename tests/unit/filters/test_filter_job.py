@@ -16,14 +16,7 @@ import pytest
 from fairseq_ssl import filters
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.filters import (
-    Filter,
-    RowFilter,
-    filter_files,
-    filter_job,
-    filter_pairs,
-    option,
-)
+from fairseq_ssl.filters import Filter, RowFilter, filter_files, filter_job, filter_pairs, option
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.jobs import Progress

@@ -7,12 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairseq_ssl.inference.back_translation import (
-    DECODERS,
-    OUTPUT,
-    SOURCE_OUTPUT,
-    BlockTranslator,
-)
+from fairseq_ssl.inference.back_translation import DECODERS, OUTPUT, SOURCE_OUTPUT, BlockTranslator
 from fairseq_ssl.inference.decoders import Hypotheses
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.blocks import Block, Span

@@ -7,11 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fairseq_ssl.rerank.ensemble_selection import (
-    MeanVectors,
-    choose_output,
-    similarities,
-)
+from fairseq_ssl.rerank.ensemble_selection import MeanVectors, choose_output, similarities
 from fairseq_ssl.rerank.word_vectors import WordVectors
 
 VECTORS = WordVectors(
