@@ -15,8 +15,9 @@ returns a result with values, tables and a figure. Call `fairseq_ssl.register` f
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairseq_ssl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from fairseq_ssl.analysis.configs import LengthBleuConfig as LengthBleuConfig
@@ -33,24 +34,20 @@ if TYPE_CHECKING:
     from fairseq_ssl.analysis.token_wins import compare_gold_tokens as compare_gold_tokens
 
 MODULES = {
-    "AnalysisResult": "results",
-    "LengthBleuConfig": "configs",
-    "ShiftSimilarityConfig": "configs",
-    "SwappedBleuConfig": "configs",
-    "TokenWinsConfig": "configs",
-    "compare_gold_tokens": "token_wins",
-    "compare_shifted_states": "shift_similarity",
-    "score_by_length": "length_bleu",
-    "score_swapped": "swapped_bleu",
-    "tune_edit_confidence": "edit_tuning",
+    "configs": (
+        "LengthBleuConfig",
+        "ShiftSimilarityConfig",
+        "SwappedBleuConfig",
+        "TokenWinsConfig",
+    ),
+    "edit_tuning": ("tune_edit_confidence",),
+    "length_bleu": ("score_by_length",),
+    "results": ("AnalysisResult",),
+    "shift_similarity": ("compare_shifted_states",),
+    "swapped_bleu": ("score_swapped",),
+    "token_wins": ("compare_gold_tokens",),
 }
-"""Module of each public name. Modules are imported on use, since most import torch and fairseq."""
+"""Public names by module. Modules are imported on use, since most import torch and fairseq."""
 
-__all__ = list(MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module of a public name on first use."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+__all__ = [name for names in MODULES.values() for name in names]
+__getattr__ = lazy_names(__name__, MODULES)

@@ -90,7 +90,7 @@ class StoredScores:
             text: the sentences.
             report: called with the number of sentences in each batch.
         """
-        keys = [ids.tobytes() for ids in _split(text.ids, text)]
+        keys = [ids.tobytes() for ids in text.split(text.ids)]
         new = {key: index for index, key in enumerate(keys) if key not in self.known}
         order = np.array(list(new.values()), np.int64)
         order = order[np.argsort(-text.lengths[order], kind="stable")]
@@ -99,17 +99,13 @@ class StoredScores:
         for begin in range(0, len(order), self.batch_size):
             which = order[begin : begin + self.batch_size]
             batch = text.select(which)
-            fields = zip(*(_split(field, batch) for field in self.engine(batch)), strict=True)
+            fields = zip(*map(batch.split, self.engine(batch)), strict=True)
             for index, scores in zip(which.tolist(), fields, strict=True):
                 self.known[keys[index]] = TopEdits(*scores)
             if report is not None:
                 report(len(which))
         fields = zip(*(self.known[key] for key in keys), strict=True)
         return TopEdits(*map(np.concatenate, fields))
-
-
-def _split(values: Any, like: Spans) -> list[Any]:
-    return np.split(values, like.starts[1:])
 
 
 def tune_edit_confidence(

@@ -9,8 +9,9 @@ Code in a checkpoint is never run.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairseq_ssl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from fairseq_ssl.checkpoints.averaging import average as average
@@ -20,19 +21,11 @@ if TYPE_CHECKING:
     from fairseq_ssl.checkpoints.selection import check_average_output as check_average_output
 
 MODULES = {
-    "CheckpointSelection": "selection",
-    "average": "averaging",
-    "check_average_output": "selection",
-    "read_checkpoint": "files",
-    "write_checkpoint": "files",
+    "averaging": ("average",),
+    "files": ("read_checkpoint", "write_checkpoint"),
+    "selection": ("CheckpointSelection", "check_average_output"),
 }
-"""Module of each public name. Modules are imported on use, since some import torch."""
+"""Public names by module. Modules are imported on use, since some import torch."""
 
-__all__ = list(MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    """Return the object of a public name. Its module is imported on first use."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+__all__ = [name for names in MODULES.values() for name in names]
+__getattr__ = lazy_names(__name__, MODULES)

@@ -106,11 +106,6 @@ class EditDictionary:
         """Digest of the dictionary, for signatures and checkpoints."""
         return hashlib.sha256(self.text().encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
-    def possible_transforms(self, token: str) -> list[int]:
-        """Return the ids of the transforms that can change a token."""
-        first = self.first_transform
-        return [first + number for number in self.transforms.possible(token)]
-
     def text(self) -> str:
         """Return the content of a dictionary file."""
         return "".join(f"{line}\n" for line in self._lines())

@@ -112,7 +112,7 @@ class EditRounds:
 
     def __call__(self, text: Spans) -> list[SentenceState]:
         """Correct sentences, each with <s>."""
-        states = [_initial_state(ids) for ids in _split(text.ids, text)]
+        states = [_initial_state(ids) for ids in text.split(text.ids)]
         active = np.arange(len(text))
         for index in range(1, 1 + (self.search.iterations or 0)):
             text, changed = self._apply(index, text, [states[row] for row in active])
@@ -162,13 +162,13 @@ class EditRounds:
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths
         after, origins = self.applier(text, chosen.labels)
-        ids, scores = _split(after.ids, after), _split(logs[origins], after)
+        ids, scores = after.split(after.ids), after.split(logs[origins])
         before = [state.origins for state in states]
         is_append = self.applier.is_append[chosen.labels]
         was_inserted = np.concatenate([state.inserted for state in states])
         is_second = np.diff(origins, prepend=-1) == 0
-        inserted = _split(was_inserted[origins] | (is_append[origins] & is_second), after)
-        within = _split(origins - np.repeat(text.starts, after.lengths), after)
+        inserted = after.split(was_inserted[origins] | (is_append[origins] & is_second))
+        within = after.split(origins - np.repeat(text.starts, after.lengths))
         for at, state in enumerate(states):
             state.origins, state.inserted = state.origins[within[at]], inserted[at]
             state.ids, state.scores, state.score = ids[at], scores[at], float(means[at])
@@ -194,11 +194,6 @@ class EditRounds:
                 )
                 unfinished.append(row)
         return after, np.array(unfinished, np.int64)
-
-
-def _split(values: NDArray[Any], like: Spans) -> list[NDArray[Any]]:
-    """Split `values` at the boundaries of the sequences in `like`."""
-    return np.split(values, like.starts[1:])
 
 
 def _initial_state(ids: Ids) -> SentenceState:

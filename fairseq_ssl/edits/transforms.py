@@ -11,14 +11,14 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.text.inflection import Inflection
+from fairseq_ssl.text.inflection import inflection
 
 NO_SUFFIX = "-"
 """Symbol of the empty suffix in suffix files."""
@@ -197,13 +197,8 @@ def _split_hyphens(word: str) -> str | None:
     return " ".join(parts) if len(parts) > 1 and all(parts) else None
 
 
-@lru_cache(maxsize=1)
-def _inflection() -> Inflection:
-    return Inflection()
-
-
 def _verb(tag: str, source: str | None = None) -> WordFunction:
-    return lambda word: _inflection().verb(word, tag, source)
+    return lambda word: inflection().verb(word, tag, source)
 
 
 VERB_TAGS = ("VBD", "VBG", "VBN", "VB", "VBZ")
@@ -217,8 +212,8 @@ GROUP_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     },
     "verb": {tag: _verb(tag) for tag in VERB_TAGS},
     "number": {
-        "plural": lambda word: _inflection().plural(word),
-        "singular": lambda word: _inflection().singular(word),
+        "plural": lambda word: inflection().plural(word),
+        "singular": lambda word: inflection().singular(word),
     },
     "split": {"hyphen": _split_hyphens},
 }
@@ -333,10 +328,10 @@ class Transforms:
         if changed is None or not isinstance(transform, SuffixTransform):
             return changed
         forms = self._forms(transform)
-        if not forms or _inflection().is_word(changed.lower()):
+        if not forms or inflection().is_word(changed.lower()):
             return changed
         words = filter(None, (form(word) for form in forms))
-        return next((form for form in words if _inflection().is_word(form.lower())), changed)
+        return next((form for form in words if inflection().is_word(form.lower())), changed)
 
     def _forms(self, transform: SuffixTransform) -> list[Transform]:
         """Return the transforms of the table that can replace a suffix transform."""
@@ -352,11 +347,6 @@ class Transforms:
         """
         changes = self._changes(word).items()
         return next((number for number, changed in changes if changed == other), None)
-
-    def possible(self, word: str) -> list[int]:
-        """Return the indices of the transforms that can change a word, including all merges."""
-        merges = [number for number in self.merges.values() if word not in self.spared[number]]
-        return sorted([*self._changes(word), *merges])
 
     @cached_property
     def merges(self) -> dict[str, int]:

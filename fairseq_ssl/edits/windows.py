@@ -51,12 +51,6 @@ class WindowBatch:
         ids: Ids = self.text.ids if used is None else self.text.ids[used]
         return ids
 
-    @cached_property
-    def sentence_starts(self) -> Ids:
-        """The positions of sentence starts among the positions to use."""
-        starts: Ids = _starts(self.counts)[self.begins == 0]
-        return starts
-
 
 @dataclass(frozen=True)
 class Windows:
@@ -124,7 +118,7 @@ class Windows:
         """
         counts: list[int] = []
         windows: list[tuple[int, int]] = []
-        for costs in np.split(subwords, text.starts[1:]):
+        for costs in text.split(subwords):
             begin, before = 0, len(windows)
             ends = np.cumsum(costs[1:])
             while True:

@@ -17,8 +17,9 @@ scores of a model to an n-best list, as features for `fairseq_ssl.rerank`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairseq_ssl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from fairseq_ssl.inference.back_translation import TranslationModel as TranslationModel
@@ -37,26 +38,15 @@ if TYPE_CHECKING:
     from fairseq_ssl.inference.translation import DecodingConfig as DecodingConfig
 
 MODULES = {
-    "CorrectionConfig": "correction",
-    "Corrector": "correction",
-    "DecodingConfig": "translation",
-    "ScoringConfig": "scoring",
-    "TextClassifierPipeline": "classification",
-    "TranslationModel": "back_translation",
-    "back_translate": "back_translation",
-    "back_translate_file": "back_translation",
-    "correct_file": "correction",
-    "export": "model_export",
-    "load_model": "back_translation",
-    "score_nbest_file": "nbest_scores",
+    "back_translation": ("TranslationModel", "back_translate", "back_translate_file", "load_model"),
+    "classification": ("TextClassifierPipeline",),
+    "correction": ("CorrectionConfig", "Corrector", "correct_file"),
+    "model_export": ("export",),
+    "nbest_scores": ("score_nbest_file",),
+    "scoring": ("ScoringConfig",),
+    "translation": ("DecodingConfig",),
 }
-"""Module of each public name. Modules are imported on use, since some import numpy."""
+"""Public names by module. Modules are imported on use, since some import numpy."""
 
-__all__ = list(MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    """Return the object of a public name. Its module is imported on first use."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+__all__ = [name for names in MODULES.values() for name in names]
+__getattr__ = lazy_names(__name__, MODULES)

@@ -12,8 +12,9 @@ GLEU = 50.81
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairseq_ssl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from fairseq_ssl.metrics.bleu import Bleu as Bleu
@@ -28,24 +29,16 @@ if TYPE_CHECKING:
     from fairseq_ssl.metrics.tables import score_systems as score_systems
 
 MODULES = {
-    "Accuracy": "classifier_scores",
-    "Bleu": "bleu",
-    "Chrf": "bleu",
-    "Errant": "errant",
-    "Gleu": "gleu",
-    "MaxMatch": "maxmatch.scores",
-    "MetricScore": "metric",
-    "Rouge": "rouge",
-    "paired_bootstrap": "metric",
-    "score_systems": "tables",
+    "bleu": ("Bleu", "Chrf"),
+    "classifier_scores": ("Accuracy",),
+    "errant": ("Errant",),
+    "gleu": ("Gleu",),
+    "maxmatch.scores": ("MaxMatch",),
+    "metric": ("MetricScore", "paired_bootstrap"),
+    "rouge": ("Rouge",),
+    "tables": ("score_systems",),
 }
-"""Module of each public name. Modules are imported on use, so that commands start faster."""
+"""Public names by module. Modules are imported on use, so that commands start faster."""
 
-__all__ = list(MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module of a public name on first use."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+__all__ = [name for names in MODULES.values() for name in names]
+__getattr__ = lazy_names(__name__, MODULES)

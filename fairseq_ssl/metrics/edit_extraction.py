@@ -37,7 +37,6 @@ from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2
 
 log = logging.getLogger(__name__)
 
-UNTYPED = "NA"
 PURPOSE = "Extracting edits by ERRANT"
 UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Treebank"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
@@ -207,7 +206,8 @@ def build_confusion_sets_file(
     if output.exists() and not overwrite:
         raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
     with exclusive(output):
-        words = _count_words(inputs, progress)
+        lines = chain.from_iterable(map(read_lines, inputs))
+        words = count_line_words(counted(lines, progress("count words", "lines")))
         known = known_words(words, min_count)
         checker = SymSpell(known) if aspell is None else Aspell(aspell)
         looked_up = sum(map(len, word_batches(known)))
@@ -219,11 +219,7 @@ def build_confusion_sets_file(
         checker.version()  # fail early if the spell checker is not installed
         with atomic_lines(output) as file:
             sets = build_confusion_sets(
-                words,
-                checker=checker,
-                min_count=min_count,
-                executor=executor,
-                progress=progress,
+                known, checker=checker, executor=executor, progress=progress
             )
             file.writelines(format_sets(sets))
         confusions = sum(map(len, sets.values()))
@@ -233,14 +229,6 @@ def build_confusion_sets_file(
         signature = Signature("confusion-sets", {**options, **numbers}, names)
         write_signature(signature, output)
     return ConfusionSetsSummary(signature, **numbers)
-
-
-def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for path in paths:
-        report = progress(f"count words of {path.name}", "lines")
-        counts += count_line_words(counted(read_lines(path), report))
-    return counts
 
 
 def format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:

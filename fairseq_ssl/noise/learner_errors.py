@@ -17,9 +17,7 @@ from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import checked_pairs, json_text, read_json
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.inflection import Inflection
-
-_inflection = lru_cache(maxsize=1)(Inflection)
+from fairseq_ssl.text.inflection import inflection
 
 
 @lru_cache(maxsize=1_000_000)
@@ -28,7 +26,7 @@ def verb_forms(word: str) -> tuple[str, ...]:
 
     A form of two verbs ("saw") gets the forms of both. See `Inflection`.
     """
-    return tuple(_inflection().verb_forms(word))
+    return tuple(inflection().verb_forms(word))
 
 
 ERROR_KINDS = ("append", "verb", "replace", "delete")

@@ -12,7 +12,7 @@ from fairseq_ssl.errors import DataError, UsageError, check_choice
 from fairseq_ssl.io.jobs import check_beside
 from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.remote import as_path
-from fairseq_ssl.io.text_files import convert_fields, optional_path
+from fairseq_ssl.io.text_files import convert_fields, optional_path, read_lines
 from fairseq_ssl.metrics import Accuracy, Bleu, Chrf, Gleu, MaxMatch
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
 from fairseq_ssl.metrics.tables import system_files
@@ -30,7 +30,6 @@ from fairseq_ssl.report.sentences import (
     annotator_texts,
     corrected_by_type,
     gold_errors,
-    read_all,
 )
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import read_m2
@@ -174,11 +173,11 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
     Also set the metric of the sentences.
     """
     firsts = [paths[0] for paths in systems.values()]
-    sentences = Sentences(list(systems), [read_all(path) for path in firsts])
+    sentences = Sentences(list(systems), [list(read_lines(path)) for path in firsts])
     sentences.has_seeds = any(len(paths) > 1 for paths in systems.values())
-    sentences.references = [read_all(path) for path in comparison.references]
+    sentences.references = [list(read_lines(path)) for path in comparison.references]
     if comparison.source is not None:
-        sentences.source = read_all(comparison.source)
+        sentences.source = list(read_lines(comparison.source))
     if comparison.gold is not None:
         _add_gold(sentences, comparison.gold, firsts)
     sentences.check(firsts)
@@ -223,7 +222,7 @@ def _add_scores(
     if sentences.metric:
         metric = build_metric(sentences, comparison)
         statistics = {
-            name: [metric.statistics(read_all(path), str(path)) for path in paths]
+            name: [metric.statistics(list(read_lines(path)), str(path)) for path in paths]
             for name, paths in files.systems(test_set).items()
         }
         sentences.scores = [

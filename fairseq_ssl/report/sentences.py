@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.metrics.maxmatch.scores import gold_edit, proposed_edits
 from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.report.score_files import Breakdown
@@ -185,8 +184,3 @@ class Sentences:
         if self.errors is None:
             return {"sides": sides, "errors": None}
         return {"sides": sides, "errors": [list(map(asdict, errors)) for errors in self.errors]}
-
-
-def read_all(path: str | Path) -> list[str]:
-    """Read all lines of a file into memory."""
-    return list(read_lines(path))

@@ -14,8 +14,9 @@ for texts of any size, with several processes or machines.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairseq_ssl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from fairseq_ssl.text.m2 import M2Edit as M2Edit
@@ -32,26 +33,19 @@ if TYPE_CHECKING:
     from fairseq_ssl.text.vocabulary import read_counts as read_counts
 
 MODULES = {
-    "M2Edit": "m2",
-    "M2Sentence": "m2",
-    "correct_spelling_file": "spelling",
-    "detruecaser": "tokenization",
-    "encode_subwords_file": "subwords.model",
-    "moses_detokenizer": "tokenization",
-    "moses_tokenizer": "tokenization",
-    "read_counts": "vocabulary",
-    "read_m2": "m2",
-    "subword_encoder": "subwords.model",
-    "tokenize_file": "tokenization",
-    "truecaser": "tokenization",
+    "m2": ("M2Edit", "M2Sentence", "read_m2"),
+    "spelling": ("correct_spelling_file",),
+    "subwords.model": ("encode_subwords_file", "subword_encoder"),
+    "tokenization": (
+        "detruecaser",
+        "moses_detokenizer",
+        "moses_tokenizer",
+        "tokenize_file",
+        "truecaser",
+    ),
+    "vocabulary": ("read_counts",),
 }
-"""Module of each public name. Modules are imported on use, so that commands start faster."""
+"""Public names by module. Modules are imported on use, so that commands start faster."""
 
-__all__ = list(MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module of a public name on first use."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+__all__ = [name for names in MODULES.values() for name in names]
+__getattr__ = lazy_names(__name__, MODULES)

@@ -77,6 +77,10 @@ class Inflection:
         return _find_inflections(self._lemmas_of, self._forms_of, word, kinds)
 
 
+inflection = lru_cache(maxsize=1)(Inflection)
+"""Function that returns the `Inflection` of this process."""
+
+
 @lru_cache(maxsize=64)
 def _find_inflections(
     lemmas_of: Callable[..., Any], forms_of: Callable[..., Any], word: str, kinds: tuple[str, ...]

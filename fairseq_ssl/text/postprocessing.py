@@ -9,6 +9,7 @@ from functools import partial
 from itertools import zip_longest
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import unequal_lines
 from fairseq_ssl.options import check, option
 from fairseq_ssl.text.specs import MAX_DIGITS
 from fairseq_ssl.text.tokenization import (
@@ -93,10 +94,7 @@ class UnknownCopies:
         for number, pair in enumerate(zip_longest(outputs, sources)):
             if None in pair:
                 ended, longer = names if pair[0] is None else reversed(names)
-                raise DataError(
-                    f"{ended} has {number} lines, but {longer} has more. Output and source must "
-                    "have the same number of lines."
-                )
+                raise unequal_lines(ended, number, longer)
             yield self(*pair)
 
     def __call__(self, output: str, source: str) -> str:

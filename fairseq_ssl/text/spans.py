@@ -65,6 +65,10 @@ class Spans:
         """Return each sequence with the id `last` appended."""
         return Spans(np.insert(self.ids, self.ends, last), self.lengths + 1)
 
+    def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Split an array that has a value, or a row, for each id at the ends of the sequences."""
+        return np.split(values, self.starts[1:])
+
     def pad(self, pad: Any, left: bool, min_length: int, multiple: int) -> NDArray[Any]:
         """Return the sequences as a padded array [batch, time].
 

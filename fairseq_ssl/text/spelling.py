@@ -35,9 +35,10 @@ from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import path_list, read_lines
 from fairseq_ssl.io.text_jobs import LineSummary, Output, rewrite_file
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.inflection import Inflection
+from fairseq_ssl.text.inflection import inflection
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import BuiltRewriter, LineRewriter
+from fairseq_ssl.text.vocabulary import count_lines
 
 BEGIN, END = "<s>", "</s>"
 LETTERS = re.compile("[a-z]+")
@@ -154,9 +155,8 @@ class SpellingCounts:
     def write(self, path: str | Path) -> None:
         """Write each word and each pair with its count, one per line, sorted by count."""
         with atomic_lines(path) as file:
-            for counts in (self.words, self.pairs):
-                for gram, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-                    file.write(f"{gram} {count}\n")
+            file.writelines(count_lines(self.words))
+            file.writelines(count_lines(self.pairs))
 
 
 class SpellingCorrector:
@@ -169,7 +169,7 @@ class SpellingCorrector:
             self.counts[word.lower()] += count
         self.pairs = counts.pairs
         self.total = self.counts.total()
-        self.is_word = Inflection().is_word
+        self.is_word = inflection().is_word
         known = {
             word: count
             for word, count in self.counts.items()

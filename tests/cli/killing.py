@@ -93,9 +93,14 @@ def wrap_work(executor: Any, wrap: Callable[[Any], Any]) -> None:
 
 
 def run_killed(
-    words: Sequence[str], stage: str, index: int, kill: Callable[[], None], setup: str = "pass"
+    words: Sequence[str],
+    stage: str,
+    index: int,
+    kill: Callable[[], None],
+    jobs: int = 2,
+    setup: str = "pass",
 ) -> str:
-    """Run a command with two processes in which `kill` is called. Return its errors.
+    """Run a command in which `kill` is called. Return its errors.
 
     `setup` is Python code that runs before the command.
     """
@@ -105,7 +110,7 @@ def run_killed(
         f"from tests.cli.killing import KillOnce, kill_driver, kill_worker, wrap_work; {setup}; "
         f"kill = lambda work: KillOnce(work, {stage!r}, {index}, {kill.__name__}, Path('killed')); "
         "wrap_work(LocalExecutor, kill); "
-        f"raise SystemExit(main({[*words, '--jobs', '2']}))"
+        f"raise SystemExit(main({[*words, '--jobs', str(jobs)]}))"
     )
     Path("killed").unlink(missing_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -106,7 +106,7 @@ def test_a_killed_selection_resumes(here: Path) -> None:
     assert main([*apply, "x", "y", *ALONE]) == 0
     words = [*apply, "X/", "Y/", "--part-size", "1K"]
     for stage, index in (("scores", 1), ("selection", 0)):
-        run_killed(words, stage, index, kill_driver, "blocks.BLOCK_SIZE = 2000")
+        run_killed(words, stage, index, kill_driver, 1, "blocks.BLOCK_SIZE = 2000")
     assert main([*words, *ALONE]) == 0
     for name in "xy":
         assert joined(name.upper()) == Path(name).read_bytes()

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import groupby
 
 from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms
 
 Part = tuple[str, str]
 """An operation, c for copy, d for delete or i for insert, and its tokens with spaces between."""
@@ -88,4 +89,11 @@ def is_possible(dictionary: EditDictionary, label: int, token: str | None) -> bo
     """Return True if a label can be applied to a token. None is the start of the sentence."""
     if token is None:
         return dictionary.labels[label].kept
-    return label < dictionary.first_transform or label in dictionary.possible_transforms(token)
+    number = label - dictionary.first_transform
+    return number < 0 or number in possible_transforms(dictionary.transforms, token)
+
+
+def possible_transforms(transforms: Transforms, word: str) -> list[int]:
+    """Return the indices of the transforms that can change a word, including all merges."""
+    numbers = range(len(transforms.table))
+    return [number for number in numbers if transforms.apply(number, word) is not None]

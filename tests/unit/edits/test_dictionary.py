@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import Transforms, WordTransform, english_suffixes
 from fairseq_ssl.errors import DataError
+from tests.unit.edits.plain_edits import possible_transforms
 
 FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], groups=("case",))
 COUNTS = Counter({("the",): 5, ("b",): 2, ("a", "z"): 2, ("a",): 2, ("c",): 1})
@@ -52,9 +54,14 @@ def test_number_of_labels_is_that_of_the_paper() -> None:
     assert len(paper.labels) == 2 + 1000 + 1000 + 58
 
 
+def possible_names(dictionary: EditDictionary, token: str) -> list[str]:
+    """Return the names of the transforms that can change a token."""
+    names = dictionary.names[dictionary.first_transform :]
+    return [names[number] for number in possible_transforms(dictionary.transforms, token)]
+
+
 def test_possible_transforms() -> None:
-    def names(token: str) -> list[str]:
-        return [SMALL.names[label] for label in SMALL.possible_transforms(token)]
+    names = partial(possible_names, SMALL)
 
     upper = ["CASE_upper", "CASE_second", "CASE_plural"]
     assert names("use") == ["SUFFIX_+s", "SUFFIX_-e+ing", "CASE_capital", *upper]
@@ -154,9 +161,7 @@ def test_unequal_tables_and_verb_forms_round_trip(tmp_path: Path) -> None:
 
 def test_transforms_with_verb_forms_change_the_words_of_the_table() -> None:
     words = ["go", "Go", "walk", "re do"]
-    assert [
-        [GECTOR.names[label] for label in GECTOR.possible_transforms(word)] for word in words
-    ] == [
+    assert [possible_names(GECTOR, word) for word in words] == [
         ["CASE_capitalize", "VERB_VB_VBZ", "VERB_VB_VBD"],
         ["VERB_VB_VBD"],
         ["CASE_capitalize", "VERB_VB_VBD"],

@@ -31,7 +31,6 @@ def test_case_computed_by_hand() -> None:
     assert pieces.begins.tolist() == [0, 2, 3]
     assert pieces.ends.tolist() == [4, 4, 5]
     assert pieces.ids.tolist() == [BOS, *range(10, 17)]
-    assert pieces.sentence_starts.tolist() == [0]
 
 
 @given(
@@ -44,7 +43,6 @@ def test_each_position_is_used_once_where_it_is_most_central(
     text, size = sentences(lengths), sizes[0]
     pieces = Windows(*sizes).split(text)
     assert pieces.ids.tolist() == text.ids.tolist()
-    assert pieces.sentence_starts.tolist() == text.starts.tolist()
     assert pieces.text.lengths.max() <= size + 1
     ends = set(text.ids[text.ends - 1].tolist())
     begins = set(text.ids[text.starts[text.lengths > 1] + 1].tolist())
@@ -74,7 +72,6 @@ def test_short_sentences_are_not_split() -> None:
 def test_windows_can_be_selected_in_any_order() -> None:
     pieces = Windows(4, 2).split(sentences([2, 7])).select(np.array([3, 0, 1]))
     assert pieces.ids.tolist() == [17, 18, BOS, 10, 11, BOS, 12, 13, 14]
-    assert pieces.sentence_starts.tolist() == [2, 5]
 
 
 def test_window_size_excludes_start_and_end() -> None:
@@ -96,6 +93,5 @@ def test_windows_of_words_hold_at_most_so_many_subwords(
     counts = dict(zip(text.ids.tolist(), subwords.tolist(), strict=True))
     pieces = Windows(*sizes).split(text, subwords)
     assert pieces.ids.tolist() == text.ids.tolist()
-    assert pieces.sentence_starts.tolist() == text.starts.tolist()
     for row in np.split(pieces.text.ids, pieces.text.starts[1:]):
         assert sum(counts[token] for token in row[1:].tolist()) <= sizes[0]
