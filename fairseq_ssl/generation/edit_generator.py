@@ -112,29 +112,23 @@ class EditDecodingConfig(FairseqDataclass):
 
 
 def build_edit_generator(
-    models: Sequence[Any],
-    dictionary: Any,
-    edits: EditDictionary,
-    config: Any,
-    options: Any,
-    language_model: Any = None,
+    models: Sequence[Any], task: Any, options: Any, language_model: Any
 ) -> EditGenerator:
     """Build the generator of a task. Raise ConfigurationError for unsupported options.
 
     Args:
         models: one edit tagger, or an ensemble.
-        dictionary: the token dictionary.
-        edits: the edit dictionary.
-        config: the fields of `EditDecodingConfig`.
-        options: fairseq's generation options. With `config.print_edits`, `print_alignment` is set
+        task: their task. Its options have the fields of `EditDecodingConfig`.
+        options: fairseq's generation options. With `print_edits`, `print_alignment` is set
             in them, so that fairseq's commands print the edits.
         language_model: the model of --lm-path.
     """
+    config = task.cfg
     _check_options(options, config.print_edits, language_model)
     generator = EditGenerator(
         models,
-        dictionary,
-        edits,
+        task.source_dictionary,
+        task.edits,
         from_fairseq(CorrectionSearch, config, "edit_"),
         None if config.edit_weights is None else parse_weights(str(config.edit_weights)),
         bool(getattr(options, "retain_iter_history", False)),

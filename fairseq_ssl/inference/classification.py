@@ -366,9 +366,10 @@ def label_split(
         progress: called with the number of lines labeled.
     """
     parts = PartFolder(Path(output) / f"{split}.npy", shard, part_size)
-    load = _LoadSplit(Path(model), Path(data), split, device, threads, batch_size)
+    folder = Path(parts.path)
+    write = _PartLabeler(folder, Path(model), Path(data), split, device, threads, batch_size)
     _loaded_split.cache_clear()  # an earlier call could have loaded a file that changed
-    classifier, dataset = _loaded_split(load, worker_number())
+    classifier, dataset = _loaded_split(write, worker_number())
     files = [classifier.folder / view / f"{split}.idx" for view in classifier._views()]
     params = {
         "split": split,
@@ -381,7 +382,7 @@ def label_split(
     parameters = {"split": split, "classes": classifier.task.classes}
     parameters["model_digest"] = content_digest(classifier.path)
     signature = Signature("classify-label", parameters, params)
-    job = JobFolder([Path(parts.path)], params, shard)
+    job = JobFolder([folder], params, shard)
     with job.locked():
         if job.is_complete(overwrite):
             logger.warning("%s is complete, written by an earlier run of this job", job.first)
@@ -394,7 +395,7 @@ def label_split(
         ]
         items = job.plan(lambda: ranges)
         report, lines = progress("classify label", "lines"), 0
-        write, executor = _PartLabeler(load, job.first), executor or LocalExecutor(1)
+        executor = executor or LocalExecutor(1)
         for done, record in enumerate(job.run_stage("part", items, write, executor), 1):
             lines += record["files"][0]["lines"]
             report(record["files"][0]["lines"], done * shard[1] / len(items))
@@ -406,9 +407,10 @@ def label_split(
 
 
 @dataclass(frozen=True)
-class _LoadSplit:
-    """Arguments of `_loaded_split`."""
+class _PartLabeler:
+    """Picklable function that writes the class probabilities of a range of texts."""
 
+    folder: Path
     model: Path
     data: Path
     split: str
@@ -416,26 +418,9 @@ class _LoadSplit:
     threads: int | None
     batch_size: int
 
-
-@lru_cache(maxsize=1)
-def _loaded_split(load: _LoadSplit, worker: int) -> tuple[TextClassifierPipeline, TwoViewDataset]:
-    """Return the classifier and the texts of this process, which are loaded once."""
-    set_threads(load.threads)
-    device = str(torch_device(load.device, worker))
-    classifier = TextClassifierPipeline.load(load.model, load.data, device, load.batch_size)
-    return classifier, classifier.split(load.split)
-
-
-@dataclass(frozen=True)
-class _PartLabeler:
-    """Picklable function that writes the class probabilities of a range of texts."""
-
-    load: _LoadSplit
-    folder: Path
-
     def __call__(self, index: int, texts: Span) -> Record:
         """Write a part. The offsets of `texts` are indices of texts."""
-        classifier, dataset = _loaded_split(self.load, worker_number())
+        classifier, dataset = _loaded_split(self, worker_number())
         first, last = texts.starts[0], texts.end or 0
         with part_file(self.folder, f"part-{index:05d}.npy") as file:
             file.write(npy_header(last - first, len(classifier.task.classes)))
@@ -444,6 +429,15 @@ class _PartLabeler:
                 file.write(rows.astype(np.float16).tobytes())
             file.lines = last - first
         return {"files": [file.record()]}
+
+
+@lru_cache(maxsize=1)
+def _loaded_split(job: _PartLabeler, worker: int) -> tuple[TextClassifierPipeline, TwoViewDataset]:
+    """Return the classifier and the texts of this process, which are loaded once."""
+    set_threads(job.threads)
+    device = str(torch_device(job.device, worker))
+    classifier = TextClassifierPipeline.load(job.model, job.data, device, job.batch_size)
+    return classifier, classifier.split(job.split)
 
 
 def predict_lines(

@@ -432,8 +432,7 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
         options["noisy_beam_seed"] = config.seed
     if config.fluency_boost_lm:
         options["fluency_boost_lm"] = config.fluency_boost_lm
-        if config.fluency_boost_data:
-            options["fluency_boost_data"] = config.fluency_boost_data
+        options["fluency_boost_data"] = config.fluency_boost_data
     return options
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairseq_ssl.errors import DataError, check_choice
-from fairseq_ssl.inference.scoring import ScoringConfig
+from fairseq_ssl.inference.scoring import CHECKED_TOKENS, ScoringConfig, check_known_tokens
 from fairseq_ssl.io.blocks import Block
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.jobs import Fingerprints, fingerprints
@@ -182,8 +182,6 @@ class FeatureExtractor:
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
         """Return the log-probability of each target per token, [pairs]."""
-        from fairseq_ssl.inference.scoring import CHECKED_TOKENS, check_known_tokens
-
         assert self.translation is not None
         segmenters = [subword_segmenter(path) for path in self.subwords]
         files = fingerprints(*self.translation.models, self.translation.data_dir)

@@ -11,7 +11,7 @@ from fairseq.models import BaseFairseqModel
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from fairseq_ssl.checkpoints.files import architecture, model_options
+from fairseq_ssl.checkpoints.files import architecture, model_options, weights_below
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.common import StoredConfig, register_model
 from fairseq_ssl.models.text_classifier import (
@@ -174,11 +174,8 @@ class ExpertAndImitators(TextClassifier):
             expert.load_state_dict(read_checkpoint_of_task(Path(cfg.mixture_expert), task)["model"])
         if cfg.mixture_imitators is not None:
             for group, path in zip(groups, cfg.mixture_imitators.split(":"), strict=True):
-                state = read_checkpoint_of_task(Path(path), task)["model"]
-                weights = {
-                    name.removeprefix("imitators."): weight for name, weight in state.items()
-                }
-                group.load_state_dict(weights)
+                state = read_checkpoint_of_task(Path(path), task)
+                group.load_state_dict(weights_below(state, "imitators."))
         return model
 
     def lambdas(self) -> Tensor:

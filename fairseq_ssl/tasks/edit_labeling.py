@@ -321,9 +321,7 @@ class EditLabelingTask(FairseqTask):
     ) -> EditGenerator:
         """Build an `EditGenerator`. Other classes of generators are ignored."""
         language_model = (options.get("extra_gen_cls_kwargs") or {}).get("lm_model")
-        return build_edit_generator(
-            models, self.dictionary, self.edits, self.cfg, args, language_model
-        )
+        return build_edit_generator(models, self, args, language_model)
 
     @property
     def source_dictionary(self) -> OovDictionary:
