@@ -277,12 +277,13 @@ class TextJob(ABC):
         work = partial(_map_block, self.prepare(), early)
         report = self.progress(self.name, self.unit)
         self.seconds = state.get("time", 0.0)
-        begin = time.monotonic() - self.seconds
+        begin, files = time.monotonic() - self.seconds, len(self.corpus.spans())
         # In Python 3.10, the generator would be closed by the garbage collector only.
         with closing(self.executor.imap(work, self.corpus.blocks(after))) as results:
             for result, position, fraction in results:
                 if self.in_order:
                     result = _compressed(self.in_order(result), suffixes)
+                fraction = (position["file"] + fraction) / files
                 self._add(result.counts, result.examples, report, fraction, begin)
                 state = {"position": position, "time": self.seconds, "tally": self.tally.as_json()}
                 yield result.outputs, state
