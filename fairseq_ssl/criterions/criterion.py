@@ -63,19 +63,18 @@ def smoothed_cross_entropy(
 
 
 class _ChunkedLogSoftmax(torch.autograd.Function):
-    """log p of the targets, and the sum of log p over the vocabulary, in float32 or higher."""
+    """log p of the targets, and the sum of log p over the vocabulary, in float32."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Return both [rows]."""
         ctx.save_for_backward(logits, target)
-        dtype = torch.promote_types(logits.dtype, torch.float32)
         ctx.rows = max(1, (GPU_CHUNK if logits.is_cuda else CPU_CHUNK) // logits.size(1))
-        chosen = torch.empty(len(logits), dtype=dtype, device=logits.device)
+        chosen = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
         sums = torch.empty_like(chosen)
         chunks = (torch.split(tensor, ctx.rows) for tensor in (logits, target, chosen, sums))
         for scores, words, likelihood, total in zip(*chunks, strict=True):
-            log_p = torch.log_softmax(scores, 1, dtype=dtype)
+            log_p = torch.log_softmax(scores, 1, dtype=torch.float32)
             likelihood.copy_(log_p.gather(1, words.unsqueeze(1)).squeeze(1))
             total.copy_(log_p.sum(1))
         return chosen, sums
@@ -93,7 +92,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
         values = (gradient, logits, target, to_chosen, to_sums, total)
         chunks = (torch.split(tensor, ctx.rows) for tensor in values)
         for out, scores, words, chosen, sums, both in zip(*chunks, strict=True):
-            p = torch.softmax(scores, 1, dtype=to_sums.dtype)
+            p = torch.softmax(scores, 1, dtype=torch.float32)
             torch.addcmul(sums.unsqueeze(1), p, both.unsqueeze(1), value=-1, out=p)
             p.scatter_add_(1, words.unsqueeze(1), chosen.unsqueeze(1))
             out.copy_(p)

@@ -1,7 +1,7 @@
 """Cross-entropy over edits, with a separate weight for tokens to keep (PIE)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from fairseq.logging import metrics
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fairseq_ssl.criterions.criterion import (
@@ -16,7 +17,6 @@ from fairseq_ssl.criterions.criterion import (
     CriterionConfig,
     percent,
     register_criterion,
-    smoothed_cross_entropy,
     totals,
 )
 from fairseq_ssl.data.edit_dataset import padded_sentences
@@ -29,6 +29,8 @@ from fairseq_ssl.modules.edit_layers import edit_probabilities, top_edits
 from fairseq_ssl.options import option
 from fairseq_ssl.text.spans import Spans
 
+BLOCKS = {"cpu": 2**20, "cuda": 2**24}
+"""Number of scores in a block of the cross-entropy, by device type: 4 MB on a CPU, in its cache."""
 COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 
 
@@ -142,18 +144,56 @@ class EditCrossEntropy(Criterion):
 
 
 def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Return the cross-entropy at each position, equal to torch's, in float32 or higher.
+    """Return the cross-entropy at each position, in float32 or higher.
 
-    torch smooths over all labels, fairseq over all but the gold label.
+    It equals torch's, but its only tensor of the size of `scores` is their gradient.
 
     Args:
         scores: [positions, labels], logits.
         labels: [positions], gold labels.
         smoothing: label smoothing, 0 to 1.
     """
-    of_others = smoothing * (1 - 1 / scores.size(1))
-    losses, _ = smoothed_cross_entropy(scores, labels, of_others, padding=-1, reduce=False)
-    return losses.squeeze(1)
+    losses: Tensor = _CrossEntropy.apply(scores, labels, smoothing)  # type: ignore[no-untyped-call]
+    return losses
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Cross-entropy of blocks of positions, which are computed again for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        """Return the losses [positions]."""
+        dtype = torch.promote_types(scores.dtype, torch.float32)
+        losses, norms = (torch.empty_like(labels, dtype=dtype) for _ in range(2))
+        for block in _blocks(scores):
+            part = scores[block].to(dtype)
+            norms[block] = part.logsumexp(1)
+            gold = part.gather(1, labels[block].unsqueeze(1)).squeeze(1)
+            losses[block] = norms[block] - (1 - smoothing) * gold - smoothing * part.mean(1)
+        ctx.save_for_backward(scores, labels, norms)
+        ctx.smoothing = smoothing
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weights: Tensor) -> tuple[Tensor, None, None]:
+        """Return the gradient with respect to the scores, for the gradient of the losses."""
+        scores, labels, norms = ctx.saved_tensors
+        gradient = torch.empty_like(scores)
+        for block in _blocks(scores):
+            part = torch.exp(scores[block].to(norms.dtype) - norms[block].unsqueeze(1))
+            part -= ctx.smoothing / scores.size(1)
+            gold = labels[block].unsqueeze(1)
+            part.scatter_add_(1, gold, torch.full_like(gold, ctx.smoothing - 1, dtype=part.dtype))
+            gradient[block] = part.mul_(weights[block].unsqueeze(1))
+        return gradient, None, None
+
+
+def _blocks(scores: Tensor) -> Iterator[slice]:
+    """Yield slices of positions with as many scores as in `BLOCKS`."""
+    scores_of_block = BLOCKS.get(scores.device.type, BLOCKS["cuda"])
+    size = max(1, scores_of_block // scores.size(1))
+    return (slice(begin, begin + size) for begin in range(0, len(scores), size))
 
 
 def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:

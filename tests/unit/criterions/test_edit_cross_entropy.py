@@ -16,7 +16,6 @@ from fairseq_ssl.errors import ConfigurationError
 fairseq_ssl.register()
 from fairseq.logging import metrics  # noqa: E402
 
-from fairseq_ssl.criterions import criterion as criterion_module  # noqa: E402
 from fairseq_ssl.criterions import edit_cross_entropy  # noqa: E402
 from fairseq_ssl.criterions.edit_cross_entropy import EditCrossEntropy  # noqa: E402
 from fairseq_ssl.modules.edit_layers import EditLogits  # noqa: E402
@@ -105,7 +104,7 @@ def test_missing_labels_are_rejected() -> None:
 def test_cross_entropy_equals_torch_in_blocks(
     smoothing: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(criterion_module, "CPU_CHUNK", 13)  # two of seven positions
+    monkeypatch.setitem(edit_cross_entropy.BLOCKS, "cpu", 13)  # two of seven positions
     labels = torch.tensor(LABELS)
     scores = (3 * torch.randn(len(LABELS), 5)).to(dtype).requires_grad_()
     exact = scores.detach().to(torch.promote_types(dtype, torch.float32)).requires_grad_()
