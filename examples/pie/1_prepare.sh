@@ -14,7 +14,7 @@ build_data() { # NAME EDITS DICTIONARY-FLAGS...
   run mkdir -p "$data.tmp"
   for split in train valid; do
     run fairseq-ssl edits label "$text/$split.src" "$text/$split.trg" \
-      --dictionary "$edits/edits.txt" -o "$text/$split.edits"
+      --dictionary "$edits/edits.txt" -o "$text/$split.edits" --force
   done
   quietly "$WORK/preprocess.log" run fairseq-preprocess --source-lang src --target-lang trg \
     "${@:3}" --trainpref "$text/train" --validpref "$text/valid" "${test[@]}" \
