@@ -216,7 +216,7 @@ class Recipe:
         """
         folders = [word for word in words if "/" in word and self.path(word).is_dir()]
         for option, word in itertools.pairwise(["", *words]):
-            if option.startswith("--") and "/" not in word and Path(word).is_dir():
+            if option.startswith("--") and word and "/" not in word and Path(word).is_dir():
                 yield word
             for part in {word, *re.split(r"[\s'\"<>|=,:;()]+", word)}:
                 if not part.strip("/") or "/" not in part or part in written:
