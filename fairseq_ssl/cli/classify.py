@@ -13,6 +13,7 @@ from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import content_digest
+from fairseq_ssl.io.jobs import check_new
 from fairseq_ssl.metrics.classifier_scores import COLUMNS, ClassificationReport, score_predictions
 from fairseq_ssl.metrics.metric import SAMPLES, SeedRange
 from fairseq_ssl.options import add_options, passed
@@ -39,7 +40,7 @@ def add_prepare(steps: Steps) -> None:
 @options.one_writer
 def _prepare(args: argparse.Namespace) -> None:
     """Create the data folder and print its signature."""
-    options.check_new(args.output, args.overwrite)
+    check_new(args.output, args.overwrite)
     config = PreparationConfig(args.labeled, **passed(args, PreparationConfig))
     from fairseq_ssl.data.classification_preparation import prepare_folder
 
@@ -67,7 +68,7 @@ def add_predict(steps: Steps) -> None:
     options.add_device(
         label.add_argument_group("parallelism"),
         max_tokens=False,
-        part_size="lines of a part, such as 32K (default: 32K)",
+        part_size="number of lines of a part (default: 32K)",
     )
     options.add_overwrite(label)
     predict = steps.add(

@@ -18,6 +18,7 @@ from fairseq_ssl.edits.edits_job import (
 from fairseq_ssl.edits.extraction import vote_files
 from fairseq_ssl.errors import flag
 from fairseq_ssl.inference.correction import CorrectionConfig
+from fairseq_ssl.io.jobs import check_new
 from fairseq_ssl.options import add_options, integer, passed
 
 EXAMPLES = """\
@@ -108,7 +109,7 @@ def _add_tune(steps: Steps) -> None:
 def _prepare(args: argparse.Namespace) -> None:
     from fairseq_ssl.data.edit_preparation import prepare_edit_data
 
-    options.check_new(args.output, args.overwrite)
+    check_new(args.output, args.overwrite)
     splits = {"train": (args.source, args.target)}
     splits |= {name: tuple(getattr(args, name)) for name in HELD_OUT if getattr(args, name)}
     summary = prepare_edit_data(

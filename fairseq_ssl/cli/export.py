@@ -9,6 +9,7 @@ from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.inference.correction import CorrectionConfig
 from fairseq_ssl.inference.translation import QUANTIZATIONS
+from fairseq_ssl.io.jobs import check_new
 from fairseq_ssl.options import add_options
 
 EXAMPLES = """\
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     from fairseq_ssl.inference import export
 
     options.check_output(args.output, args.checkpoint)
-    options.check_new(args.output, args.overwrite)
+    check_new(args.output, args.overwrite)
     fairseq_ssl.register()
     signature = export(
         args.checkpoint,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from fairseq_ssl.cli import options
@@ -42,11 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
     options.add_job_output(parser, "kept lines, one output for each side", nargs="+")
     _add_filters(parser)
-    size = (
-        "input of a part, decompressed; a compressed file is one part (default: 64M, or 16M with "
-        "duplicates:near)"
-    )
-    options.add_execution(parser.add_argument_group("parallelism"), part_size=size)
+    part_size = options.PARTS.format("64M, or 16M with duplicates:near")
+    options.add_execution(parser.add_argument_group("parallelism"), part_size=part_size)
     options.add_overwrite(parser)
 
 
@@ -90,9 +86,8 @@ def run(args: argparse.Namespace) -> None:
 def _outputs(args: argparse.Namespace) -> list[Output]:
     if args.output not in (None, [STDIN]):
         return [options.output_of(args, path) for path in args.output]
-    if args.shard != (1, 1):
-        raise UsageError("--shard needs --output.")
-    return [] if args.target else [sys.stdout.buffer]
+    args.output = None
+    return [] if args.target else [options.job_output(args)]
 
 
 def _table(summary: FilterSummary) -> list[str]:

@@ -118,12 +118,6 @@ def add_replace(parser: Options, what: str = "the output") -> None:
     add_overwrite(parser, f"{what} if it exists")
 
 
-def check_new(output: Path, overwrite: bool) -> None:
-    """Raise UsageError if the output exists, unless `overwrite`."""
-    if output.exists() and not is_device(output) and not overwrite:
-        raise UsageError(f"{output} exists. Pass --force to replace it, or choose another output.")
-
-
 def check_output(output: Path | None, *inputs: Path | None) -> None:
     """Raise UsageError if the output would overwrite an input, or if two inputs are stdin."""
     if list(map(str, inputs)).count(STDIN) > 1:
@@ -287,14 +281,14 @@ def add_line_jobs(parser: Options) -> None:
     add_jobs(parser, "1", "processes", default=1)
 
 
-PART_SIZE = (
-    "input of a part, such as 64M, decompressed; a compressed file is one part (default: 64M, or "
-    "1M with models)"
-)
+PARTS = "input size of a part, decompressed; a compressed file is one part (default: {})"
+PART_SIZE = PARTS.format("64M, or 1M with models")
 
 
 def add_execution(
-    parser: Options, usual: str = "one per core", part_size: str | None = PART_SIZE
+    parser: Options,
+    usual: str = "one per core",
+    part_size: str | None = PART_SIZE,
 ) -> None:
     """Add the options of how a job on lines is run.
 
@@ -329,13 +323,13 @@ def add_execution(
     )
     parser.add_argument(
         "--part-size",
-        type=size,
+        type=byte_size,
         metavar="SIZE",
         help=f"for a folder of parts: {part_size}",
     )
 
 
-def size(word: str) -> int:
+def byte_size(word: str) -> int:
     """Return the bytes of a size such as 500M or 4G, as an argparse type."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:

@@ -7,6 +7,7 @@ import argparse
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.io.jobs import check_new
 from fairseq_ssl.text.spelling import correct_spelling_file, count_spelling_file
 
 EXAMPLES = """\
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(args: argparse.Namespace) -> None:
-    options.check_new(args.output, args.overwrite)
+    check_new(args.output, args.overwrite)
     counts, signature = count_spelling_file(args.texts, args.output, progress=progress)
     print_lines(
         f"{sum(counts.words.values())} words, {len(counts.words)} different ones, and "

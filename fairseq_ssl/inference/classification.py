@@ -384,7 +384,7 @@ def label_split(
     signature = Signature("classify-label", parameters, params)
     job = JobFolder([folder], params, shard)
     with job.locked():
-        if job.is_complete(overwrite):
+        if job.check(overwrite):
             logger.warning("%s is complete, written by an earlier run of this job", job.first)
             return None
         starts = range(0, len(dataset), part_size)

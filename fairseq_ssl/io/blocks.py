@@ -35,7 +35,7 @@ BLOCK_SIZE = 2**18
 class Span:
     """Lines of a file, or of parallel files: all of them, or those between two offsets.
 
-    The lines of the first file are those that begin at `start` or later and before `end`.
+    The lines of the first file are those that begin at its start or later, and before `end`.
     """
 
     paths: tuple[Path | None, ...]
@@ -43,7 +43,10 @@ class Span:
     file: int = 0
     """Index of the files in their texts."""
     starts: tuple[int, ...] = ()
-    """Offset in each decompressed file, in bytes (default: 0). Parallel files need line starts."""
+    """Offset of the start in each decompressed file, in bytes (default: 0).
+
+    Those of parallel files are the starts of lines.
+    """
     end: int | None = None
     """Offset in the first file, a multiple of the block size or the start of a line (None: its
     end)."""
@@ -165,11 +168,10 @@ def read_blocks(files: Sequence[IO[bytes]], span: Span, size: int | None = None)
             data += read_line(files[0], span.names[0])
         if not data:
             break
-        block = Block(span, number, positions, (data,), lines)
-        sides = [data]
+        count, sides = data.count(b"\n") + (not data.endswith(b"\n")), [data]
         for side in range(1, len(files)):
-            rows = list(islice(raw_lines(files[side], span.names[side]), block.count))
-            if len(rows) < block.count:
+            rows = list(islice(raw_lines(files[side], span.names[side]), count))
+            if len(rows) < count:
                 raise _unequal(span, lines + len(rows), side, 0)
             sides.append(b"".join(rows))
         fraction = fraction_read(files[0], begun)
@@ -177,7 +179,7 @@ def read_blocks(files: Sequence[IO[bytes]], span: Span, size: int | None = None)
             fraction = min(1.0, (positions[0] + len(data) - starts[0]) / (span.end - starts[0]))
         block = Block(span, number, positions, tuple(sides), lines, fraction)
         yield block
-        positions, lines = block.ends, lines + block.count
+        positions, lines = block.ends, lines + count
     for side in range(1, len(files) if span.end is None else 0):
         if read_line(files[side], span.names[side]):
             raise _unequal(span, lines, 0, side)

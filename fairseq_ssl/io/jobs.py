@@ -75,7 +75,7 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
 
 def check_new(path: Path, overwrite: bool) -> None:
     """Raise UsageError if an output exists, unless it is to be replaced."""
-    if path.exists() and not overwrite:
+    if path.exists() and not is_device(path) and not overwrite:
         raise UsageError(f"{path} exists. Set `overwrite` to replace it, or choose another output.")
 
 

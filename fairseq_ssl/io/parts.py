@@ -292,13 +292,11 @@ class JobFolder:
         with exclusive(self.first.with_name(f"{self.first.name}{end}")):
             yield
 
-    def is_complete(self, overwrite: bool = False) -> bool:
-        """Return True if the first folder has a manifest.
+    def check(self, overwrite: bool = False) -> bool:
+        """Return True if the job is complete: the first folder has a manifest.
 
-        Raise UsageError if a folder was written by another job, or by another program.
-
-        Args:
-            overwrite: delete the parts of earlier jobs
+        Raise UsageError if a folder was written by another job, or by another program. With
+        `overwrite`, delete the parts of other jobs instead.
         """
         if overwrite and self.shard != (1, 1):
             raise UsageError(
@@ -390,9 +388,9 @@ class JobFolder:
         if not missing:
             return (read_json(self.first / name) for name in names)
         logger.warning(
-            "%s: shard %s of %s has ended stage %s. %s parts of other shards are missing. When "
-            "all shards have ended, run the same command again.",
+            "%s: shard %s of %s is finished in stage %s. %s files of other shards are missing.%s",
             *(self.first, *self.shard, stage, missing),
+            "" if stage == "part" else " When all shards are finished, run the same job again.",
         )
         return None
 
@@ -404,7 +402,7 @@ class JobFolder:
         wrong = [index for index, fit in enumerate(fits) if not fit]
         if wrong:
             names = ", ".join(records[index]["files"][0]["name"] for index in wrong)
-            logger.warning("%s: writing again, without a match: %s", self.first, names)
+            logger.warning("%s: writing parts again that do not match: %s", self.first, names)
         return wrong
 
     def replace_parts(self, again: Mapping[int, Record]) -> None:

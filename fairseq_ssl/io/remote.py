@@ -42,7 +42,7 @@ ERRORS = {
 
 
 def as_path(value: str | Path) -> Path:
-    """Return a path, a `RemotePath` for an URL such as ``s3://bucket/key``."""
+    """Return a path, a `RemotePath` for a URL such as ``s3://bucket/key``."""
     if isinstance(value, RemotePath):
         return value
     url = URL.match(os.fspath(value))

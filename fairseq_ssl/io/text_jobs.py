@@ -312,7 +312,7 @@ class TextJob(ABC):
         if self.outputs.folders is None:
             return is_done(self.outputs.paths, self.params)
         with suppress(UsageError):  # the folder of another job
-            return self._job_folder(self.outputs.folders).is_complete()
+            return self._job_folder(self.outputs.folders).check()
         return False
 
     def _job_folder(self, own: PartFolder) -> JobFolder:
@@ -325,7 +325,7 @@ class TextJob(ABC):
         size = own.part_size or self.part_size
         folder = self._job_folder(own)
         with folder.locked():
-            is_complete = folder.is_complete(overwrite)
+            is_complete = folder.check(overwrite)
             wrong = folder.wrong_parts(self.executor) if is_complete else None
             if wrong == []:
                 logger.warning(COMPLETE, folder.first)

@@ -166,7 +166,7 @@ class LineNoise:
     """Picklable function that adds noise to batches of lines, for engines that divide a text.
 
     A line gets the same noise as in the output of `noise_file`, whatever the batch. The position
-    of the line in the text selects its random numbers: `io.blocks.line_rows` yields lines with
+    of the line in the text selects its random numbers: `io.line_rows` yields lines with
     their positions.
 
     >>> noise = LineNoise("direct", resources=NoiseResources(counts={"the": 2, "cat": 1}))

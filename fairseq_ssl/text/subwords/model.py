@@ -142,7 +142,7 @@ def encode_subwords_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Segment a text into subwords. Return None if the output is already complete.
+    """Segment a text into subwords. Return None if this run does not complete it.
 
     The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
 
