@@ -2,7 +2,7 @@
 
 The rows combine the papers in scripts/docs/papers.py with examples/RECIPE/results.json, where
 results on toy data or synthetic errors have `"data": "synthetic"`. Each of our numbers must also be
-in the README of its recipe, with its command.
+on the pages of its recipe, README.md and RESULTS.md, with its command.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def results_of(recipe: str) -> list[dict[str, str]]:
 
 
 def faults() -> Iterator[str]:
-    """Yield numbers that are missing from the README of their recipe, and an outdated table."""
+    """Yield numbers that are missing from the pages of their recipe, and an outdated table."""
     for paper in PAPERS:
-        page = (ROOT / "examples" / paper.key / "README.md").read_text("utf-8")
+        pages = "".join((ROOT / page).read_text("utf-8") for page in paper.pages)
         for found in results_of(paper.key):
             for number in re.findall(r"\d+\.\d+", found["ours"]):
-                if number not in page:
-                    yield f"examples/{paper.key}/results.json has {number}. Its README does not."
+                if number not in pages:
+                    yield f"examples/{paper.key}/results.json has {number}. Its pages do not."
     if table() not in PAGE.read_text("utf-8"):
         yield "examples/README.md is outdated. Run: python scripts/recipes.py --write"
 
