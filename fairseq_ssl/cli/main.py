@@ -370,6 +370,6 @@ def _top_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
     parser.add_argument(
-        "--debug", action="store_true", help="before VERB: print the traceback of an error"
+        "--debug", action="store_true", help="before COMMAND: print the traceback of an error"
     )
     return parser
