@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from papers import PAPERS
 
-from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser
 from tests.conftest import ROOT
 from tests.docs.page_blocks import (
     NEEDS,
@@ -195,7 +195,7 @@ def test_commands_that_need_data_have_known_flags(page: Path) -> None:
 def fault_of(words: list[str]) -> str:
     """Return the error that the parser of a command would print, or an empty string."""
     if words[0] == "fairseq-ssl":
-        return fault_of_verb(words[1:])
+        return fault_of_command(words[1:])
     if words[0] in FAIRSEQ:
         unknown = [word for word in words if word.startswith("--")]
         unknown = [word for word in unknown if word.partition("=")[0] not in fairseq_flags()]
@@ -216,11 +216,11 @@ def fairseq_flags() -> set[str]:
     return known().union(*map(flags_of, parsers))
 
 
-def fault_of_verb(words: list[str]) -> str:
+def fault_of_command(words: list[str]) -> str:
     name, *rest = words or [""]
-    if name not in VERBS:
-        return f"no verb {name}"
-    parser = verb_parser(name)
+    if name not in COMMANDS:
+        return f"no command {name}"
+    parser = command_parser(name)
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
