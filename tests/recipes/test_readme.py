@@ -70,7 +70,7 @@ def test_claims_are_compared_by_the_difference_of_method_and_baseline(
     assert recipes.claims_table().splitlines() == [
         "Of 1 claims tested on real data, 0 are reproduced, 0 partly, and 1 are not:",
         "",
-        "| claim | recipe | setting | metric | paper | ours | reproduced |",
+        "| claim | recipe | setting | metric | difference, paper | difference, ours | reproduced |",
         "| --- | --- | --- | --- | --- | --- | --- |",
         "| noise helps | [shape](shape/README.md#results) | words | BLEU | -0.3 | +0.75 | no |",
     ]
