@@ -9,7 +9,7 @@ import generated_pages
 from mkdocs.structure.files import File, Files
 from pygments.lexers.shell import BashSessionLexer
 
-from fairseq_ssl.cli.main import VERBS
+from fairseq_ssl.cli.main import COMMANDS
 
 # Lines of a here-document begin with "> ". Without this they count as output, which is not copied.
 BashSessionLexer._bare_continuation = True
@@ -19,7 +19,7 @@ def on_config(config: Any) -> Any:
     """Fill the lists of commands and of the recipes' results in the navigation."""
     listed = [
         "commands/index.md",
-        *({verb: f"commands/{verb}.md"} for verb in VERBS),
+        *({command: f"commands/{command}.md"} for command in COMMANDS),
         "commands/fairseq-options.md",
     ]
     for section in config.nav:

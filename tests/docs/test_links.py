@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from papers import PAPERS, Paper
 
-from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser
 from tests.conftest import ROOT
 from tests.docs.page_blocks import FENCE
 from tests.recipes.test_flag_tables import flags_of
@@ -151,12 +151,12 @@ def test_generated_pages_do_not_depend_on_the_machine(tmp_path: Path) -> None:
     assert [name for name in elsewhere if elsewhere[name] != generated()[name]] == []
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_page_of_a_command_has_all_its_options(verb: str) -> None:
-    page = read_page(f"commands/{verb}.md")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_of_a_command_has_all_its_options(command: str) -> None:
+    page = read_page(f"commands/{command}.md")
     assert page
     assert "## Examples" in page
-    for flag in flags_of(verb_parser(verb)):
+    for flag in flags_of(command_parser(command)):
         if flag not in ("-h", "--help"):
             assert f"`{flag}`" in page, flag
 

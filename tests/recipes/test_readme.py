@@ -39,13 +39,39 @@ def test_results_on_real_data_come_before_synthetic_ones(monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import recipes
 
-    real, synthetic = recipes.table().split("### Toy data and synthetic errors")
-    assert all(f"]({paper.key}/README.md#results)" in real for paper in PAPERS)
-    assert "learner text" not in synthetic
+    real, synthetic = recipes.results_tables().split("### Toy data and synthetic errors")
+    for paper in PAPERS:
+        assert recipes.link(paper) in real
+        for result in recipes.results_of(paper.key):
+            row = f"| {result.baseline} | {result.method} | {' | '.join(result.ours)} |"
+            assert row in (real if result.data == "real" else synthetic)
+            assert result.data in recipes.HEADINGS
+            assert not result.claim or result.reproduced in ("yes", "partly", "no")
+    assert "BEA-2019 dev" not in synthetic
     assert "synthetic errors," not in real
-    results = [one for paper in PAPERS for one in recipes.results_of(paper.key)]
-    assert {one.get("data", "real") for one in results} == set(recipes.HEADINGS)
-    assert all(f"| {one['what']} |" in real + synthetic for one in results)
+
+
+def test_claims_are_compared_by_the_difference_of_method_and_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import recipes
+
+    scores = {"setting": "words", "metric": "BLEU", "baseline": "none", "method": "noise"}
+    tested = recipes.Result(
+        **scores, ours=("9.50", "10.25"), paper=("3.1", "2.8"), claim="noise helps", reproduced="no"
+    )
+    synthetic = recipes.Result(**{**vars(tested), "claim": "toys", "data": "synthetic"})
+    without_claim = recipes.Result(**scores, ours=("1.0", "2.0"))
+    monkeypatch.setattr(recipes, "PAPERS", PAPERS[:1])
+    monkeypatch.setattr(recipes, "results_of", lambda key: [tested, synthetic, without_claim])
+    assert recipes.claims_table().splitlines() == [
+        "Of 1 claims tested on real data, 0 are reproduced, 0 partly, and 1 are not:",
+        "",
+        "| claim | recipe | setting | metric | paper | ours | reproduced |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| noise helps | [shape](shape/README.md#results) | words | BLEU | -0.3 | +0.75 | no |",
+    ]
 
 
 def test_numbers_missing_in_a_recipe_page_are_reported(
@@ -61,7 +87,7 @@ def test_numbers_missing_in_a_recipe_page_are_reported(
     monkeypatch.setattr(recipes, "ROOT", tmp_path)
     monkeypatch.setattr(recipes, "PAGE", tmp_path / "examples/README.md")
     missing, old = recipes.faults()
-    assert missing == "examples/shape/results.json has 41.55. Its pages do not."
+    assert missing.startswith("41.55 is in examples/shape/results.json, but not in README.md")
     assert "recipes.py --write" in old
 
 
