@@ -29,8 +29,8 @@ PAGE = ROOT / "fairseq_ssl/inference/correction_page.html"
 FOLDER = ROOT / "docs/assets"
 TEXT = (
     "She [like to plays|likes playing] football with her [friend|friends] in the weekend. "
-    "In my opinion, [the |]public transport [are|is] very important, but it [depend|depends] on the "
-    "weather."
+    "In my opinion, [the |]public transport [are|is] very important, but it [depend|depends] on "
+    "the weather."
 )
 """Output of the small model of the guide: what is removed and what is added."""
 EDITS = [
