@@ -62,7 +62,10 @@ def claims_table() -> str:
         if result.claim and result.data == "real"
     ]
     count = Counter(result.reproduced for _, result in claims)
-    head = "claim", "recipe", "setting", "metric", "paper", "ours", "reproduced"
+    head = (
+        *("claim", "recipe", "setting", "metric"),
+        *("difference, paper", "difference, ours", "reproduced"),
+    )
     rows = [
         (
             *(result.claim, link(paper), result.setting, result.metric),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,18 +58,19 @@ def test_claims_are_compared_by_the_difference_of_method_and_baseline(
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import recipes
 
-    scores = {"setting": "words", "metric": "BLEU", "baseline": "none", "method": "noise"}
     tested = recipes.Result(
-        **scores, ours=("9.50", "10.25"), paper=("3.1", "2.8"), claim="noise helps", reproduced="no"
+        *("words", "BLEU", "none", "noise", ("9.50", "10.25"), ("3.1", "2.8")),
+        claim="noise helps",
+        reproduced="no",
     )
-    synthetic = recipes.Result(**{**vars(tested), "claim": "toys", "data": "synthetic"})
-    without_claim = recipes.Result(**scores, ours=("1.0", "2.0"))
+    synthetic = replace(tested, claim="toys help", data="synthetic")
+    without_claim = replace(tested, claim="")
     monkeypatch.setattr(recipes, "PAPERS", PAPERS[:1])
     monkeypatch.setattr(recipes, "results_of", lambda key: [tested, synthetic, without_claim])
     assert recipes.claims_table().splitlines() == [
         "Of 1 claims tested on real data, 0 are reproduced, 0 partly, and 1 are not:",
         "",
-        "| claim | recipe | setting | metric | paper | ours | reproduced |",
+        "| claim | recipe | setting | metric | difference, paper | difference, ours | reproduced |",
         "| --- | --- | --- | --- | --- | --- | --- |",
         "| noise helps | [shape](shape/README.md#results) | words | BLEU | -0.3 | +0.75 | no |",
     ]
