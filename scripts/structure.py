@@ -145,7 +145,7 @@ def modules(folder: str) -> list[Module]:
 def name_problems() -> Iterator[str]:
     """Yield names of modules, classes and type aliases that are not unique.
 
-    Verbs are exempt: `cli/noise.py` is the verb of the package `noise`.
+    Commands are exempt: `cli/noise.py` is the command of the package `noise`.
     """
     files = [module for module in modules(PACKAGE) if not module.is_init]
     stems = Counter(module.path.stem for module in files if module.path.parent.name != "cli")

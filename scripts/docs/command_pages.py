@@ -1,4 +1,4 @@
-"""The command reference: a page for each verb of fairseq-ssl, generated from its parser."""
+"""The command reference: a page for each command of fairseq-ssl, generated from its parser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.main import VERBS, load_verb, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser, load_command
 from fairseq_ssl.filters.chain import FILTERS
 from fairseq_ssl.noise.block_noise import NOISES
 from fairseq_ssl.options import describe, options_of
@@ -49,7 +49,7 @@ GUIDES = {
     "serve": "correction_server",
     "spelling": "correction",
 }
-"""The guide that explains a verb."""
+"""The guide that explains a command."""
 GUIDES_FOLDER = Path(__file__).resolve().parents[2] / "docs/guides"
 TITLES = {
     "positional arguments": "Arguments",
@@ -104,7 +104,10 @@ An error is one line on stderr. `fairseq-ssl --debug COMMAND` shows the tracebac
 
 def pages() -> dict[str, str]:
     """Return the pages by file name."""
-    return {"index.md": index_page(), **{f"{verb}.md": verb_page(verb) for verb in VERBS}}
+    return {
+        "index.md": index_page(),
+        **{f"{command}.md": command_page(command) for command in COMMANDS},
+    }
 
 
 def index_page() -> str:
@@ -113,44 +116,46 @@ def index_page() -> str:
     for title, names in GROUPS.items():
         parts.append(f"## {title}\n\n| command | description |\n| --- | --- |")
         parts += [
-            f"| [`fairseq-ssl {name}`]({name}.md) | {escape(VERBS[name])} |" for name in names
+            f"| [`fairseq-ssl {name}`]({name}.md) | {escape(COMMANDS[name])} |" for name in names
         ]
         parts.append("")
     return "\n".join(parts) + CONVENTIONS
 
 
-def verb_page(verb: str) -> str:
-    """Return the page of a verb, with a section for each step."""
-    parser = verb_parser(verb)
-    parts = [f"# fairseq-ssl {verb}", sentence(VERBS[verb]), usage(parser)]
-    steps = list(steps_of(parser))
-    if steps:
-        parts.append(table_of_steps(parser, steps))
+def command_page(command: str) -> str:
+    """Return the page of a command, with a section for each subcommand."""
+    parser = command_parser(command)
+    parts = [f"# fairseq-ssl {command}", sentence(COMMANDS[command]), usage(parser)]
+    subcommands = list(subcommands_of(parser))
+    if subcommands:
+        parts.append(subcommand_table(parser, subcommands))
     else:
         parts += options(parser, is_page=True)
-    parts.append(f"## Examples\n\n```bash\n{dedent(load_verb(verb).EXAMPLES)}\n```")
-    for name, summary, step in steps:
-        parts += [f"## fairseq-ssl {verb} {name}", sentence(summary), usage(step)]
-        parts += options(step, is_page=False)
-    parts.append(see_also(verb))
+    parts.append(f"## Examples\n\n```bash\n{dedent(load_command(command).EXAMPLES)}\n```")
+    for name, summary, subcommand in subcommands:
+        parts += [f"## fairseq-ssl {command} {name}", sentence(summary), usage(subcommand)]
+        parts += options(subcommand, is_page=False)
+    parts.append(see_also(command))
     return "\n\n".join(parts) + "\n"
 
 
-def steps_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
-    """Yield name, summary and parser of each step."""
+def subcommands_of(
+    parser: argparse.ArgumentParser,
+) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Yield name, summary and parser of each subcommand."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action._choices_actions:
                 yield choice.dest, choice.help or "", action.choices[choice.dest]
 
 
-def table_of_steps(
-    parser: argparse.ArgumentParser, steps: list[tuple[str, str, argparse.ArgumentParser]]
+def subcommand_table(
+    parser: argparse.ArgumentParser, subcommands: list[tuple[str, str, argparse.ArgumentParser]]
 ) -> str:
-    """Return a table of steps with links to their sections."""
-    rows = ["| step | description |", "| --- | --- |"]
-    for name, summary, step in steps:
-        rows.append(f"| [`{name}`](#{anchor(step.prog)}) | {escape(summary)} |")
+    """Return a table of subcommands with links to their sections."""
+    rows = ["| subcommand | description |", "| --- | --- |"]
+    for name, summary, subcommand in subcommands:
+        rows.append(f"| [`{name}`](#{anchor(subcommand.prog)}) | {escape(summary)} |")
     return "\n".join(rows)
 
 
@@ -271,14 +276,14 @@ def sentence(text: str) -> str:
     return escape(text[:1].upper() + text[1:]) + "."
 
 
-def see_also(verb: str) -> str:
+def see_also(command: str) -> str:
     """Return the last section, with links."""
     links = [
         "- [Exit codes](index.md#exit-codes) and [input and output](index.md#input-and-output)"
     ]
-    if verb in GUIDES:
-        heading = (GUIDES_FOLDER / f"{GUIDES[verb]}.md").read_text("utf-8").splitlines()[0]
-        links.insert(0, f"- [Guide: {heading.removeprefix('# ')}](../guides/{GUIDES[verb]}.md)")
+    if command in GUIDES:
+        heading = (GUIDES_FOLDER / f"{GUIDES[command]}.md").read_text("utf-8").splitlines()[0]
+        links.insert(0, f"- [Guide: {heading.removeprefix('# ')}](../guides/{GUIDES[command]}.md)")
     return "## See also\n\n" + "\n".join(links)
 
 

@@ -3,7 +3,7 @@
 The imports take longer than most commands of tests. The server `fairseq` has imported fairseq and
 the package. The server `stock`, its fork, has not imported the package: it runs torchrun and
 fairseq-hydra-train, which reads options before it imports the package. The server `text` has
-imported what verbs and recipes without torch need, because torch would change how they start
+imported what commands and recipes without torch need, because torch would change how they start
 processes. The server `records`, its fork before these imports, runs build_record.py. `client.py`,
 which replaces a command, sends its arguments, environment, folder and three open files. The fork
 adopts them and calls the entry point. Tests of the commands themselves run the real ones with
@@ -57,16 +57,16 @@ def preload(name: str) -> None:
 
         DatasetConfig.__dataclass_fields__["num_workers"].default = 0
     elif name == "text":
-        preload_verbs()
+        preload_commands()
 
 
-def preload_verbs() -> None:
-    """Import all verbs and spaCy, without torch."""
-    from fairseq_ssl.cli.main import VERBS, load_verb
+def preload_commands() -> None:
+    """Import all commands and spaCy, without torch."""
+    from fairseq_ssl.cli.main import COMMANDS, load_command
     from fairseq_ssl.metrics.edit_extraction import Annotator
 
-    for verb in VERBS:
-        load_verb(verb)
+    for command in COMMANDS:
+        load_command(command)
     if importlib.util.find_spec("errant"):  # absent with stock fairseq
         Annotator(None)  # imports spaCy without torch
     assert "torch" not in sys.modules
