@@ -29,6 +29,18 @@ def test_the_numbers_in_the_table_of_results_are_on_the_pages_of_their_recipes()
         assert all(number in pages for number in numbers), row
 
 
+def test_the_counts_of_reproduced_claims_are_those_of_the_recipes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import recipes
+
+    counts = re.findall(r"\d+", recipes.claims_table().partition(":")[0])
+    sentence = re.search(r"Of (\d+) claims [^:]*?(\d+) are[^:]*?(\d+)[^:]*?(\d+)[^:]*:", README)
+    assert sentence
+    assert list(sentence.groups()) == counts
+
+
 def test_the_package_docstring_names_everything_that_is_registered() -> None:
     named = fairseq_ssl.__doc__ or ""
     for paper in PAPERS:
@@ -89,7 +101,7 @@ def test_numbers_missing_in_a_recipe_page_are_reported(
     monkeypatch.setattr(recipes, "ROOT", tmp_path)
     monkeypatch.setattr(recipes, "PAGE", tmp_path / "examples/README.md")
     missing, old = recipes.faults()
-    assert missing.startswith("41.55 is in examples/shape/results.json, but not in README.md")
+    assert missing == "41.55 is in examples/shape/results.json, but not on its pages."
     assert "recipes.py --write" in old
 
 
