@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairseq_ssl.metrics.metric import cell
 
-UNTOUCHED, CEILING = "nothing done", "all edits of the dictionary"
+UNCORRECTED, CEILING = "uncorrected", "all edits of the dictionary"
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
 
 
@@ -43,7 +43,7 @@ def scores(work: Path, row: str, name: str, part: str) -> list[float]:
         stats = work / "stats" / f"{name}.json"
         return [ceiling(stats)] if part == "valid" and stats.exists() else []
     folder = work / "runs" / f"{name}.{row}"
-    made = text / f"{part}.src" if row == UNTOUCHED else folder / f"{part}.txt"
+    made = text / f"{part}.src" if row == UNCORRECTED else folder / f"{part}.txt"
     return [right(made, text / f"{part}.trg")] if made.exists() else []
 
 
@@ -52,7 +52,7 @@ def rows(work: Path, task: str, args: argparse.Namespace) -> list[str]:
     names = [f"{task}.{fold}" for fold in args.folds]
     lines = []
     first = None
-    for row in (UNTOUCHED, CEILING, *args.models):
+    for row in (UNCORRECTED, CEILING, *args.models):
         shown = [
             cell([score for name in names for score in scores(work, row, name, part)])
             for part in args.sets
