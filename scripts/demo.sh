@@ -35,6 +35,14 @@ if [[ ! "$PERCENT-$TEST" =~ ^[1-9][0-9]{0,3}-[1-9][0-9]{0,2}$ ]] || ((PERCENT > 
   echo "demo: DEMO_PERCENT is $PERCENT, expected 1 to 1000; DEMO_TEST_LINES is $TEST, expected a multiple of 3, 3 to 999." >&2
   exit 2
 fi
+if [[ -z "${DRY_RUN:-}" ]]; then
+  mkdir -p "$DEMO"
+  exec {lock}>"$DEMO/lock" # inherited by all processes, which can outlive a demo that is killed
+  if ! flock --nonblock "$lock"; then
+    headline "waiting until the processes of another demo in $DEMO end"
+    flock "$lock"
+  fi
+fi
 COMMON=examples/common
 OUTPUTS="$DEMO/outputs" # OUTPUTS/SYSTEM/METHOD.txt; SYSTEM is baseline or method
 

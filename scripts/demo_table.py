@@ -70,7 +70,7 @@ METHODS = {
         "classifier",
         "classifier with imitators",
         "Imitators that learn a classifier's labels of unlabeled texts help the classifier.",
-        "Label reviews as positive or negative, from 200 labels and 4,000 unlabeled reviews.",
+        "Label texts of invented words as good or bad, from 200 labels and 4,000 unlabeled texts.",
         "Kiyono et al., 2019",
         "https://arxiv.org/abs/1810.05788",
     ),
@@ -194,7 +194,10 @@ def _table(rows: Sequence[Row]) -> str:
         '<p class="faint">Correct lines of the test set in percent; reconstruction: correct '
         "digits. Intervals and p are from paired bootstrap resampling over lines (Koehn, 2004), "
         "without correction for multiple comparisons.</p>"
-        f"{table_html('Table of scores', header, cells)}</section>"
+        f"{table_html('Table of scores', header, cells)}"
+        "<p>For each method, the page shows lines in which the two outputs differ. Words that only "
+        "the output has are <ins>underlined</ins>, and words that only the reference has are "
+        "<del>struck through</del>.</p></section>"
     )
 
 

@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -128,7 +128,7 @@ def difference(scores: tuple[str, str]) -> str:
     return f"{method - baseline:+}"
 
 
-def markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table."""
     lines = (head, ("---",) * len(head), *rows)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

@@ -154,7 +154,7 @@ class _StoredGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loss: Tensor, gradients: list[Tensor | None], *_: Tensor) -> Tensor:
-        """Return the loss. `gradients` are those of the weights, which follow as arguments."""
+        """Return the loss. `gradients` belong to the weights, which are the other arguments."""
         ctx.gradients = gradients
         return loss.clone()
 
@@ -213,7 +213,7 @@ def _cudnn(is_allowed: bool) -> Iterator[None]:
 
 @register_criterion("adversarial_cross_entropy", dataclass=AdversarialConfig)
 class AdversarialCrossEntropy(_PerturbedCrossEntropy):
-    """Cross-entropy on the texts plus that on adversarial texts (Miyato et al., 2017)."""
+    """Cross-entropy on the original texts and on adversarial texts (Miyato et al., 2017)."""
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the total loss, the logits in float32, and the loss on perturbed texts.

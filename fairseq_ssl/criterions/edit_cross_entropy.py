@@ -190,7 +190,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _blocks(scores: Tensor) -> Iterator[slice]:
-    """Yield slices of positions, each with the number of scores in `BLOCKS`."""
+    """Yield slices of positions, each with at most as many scores as `BLOCKS` allows."""
     scores_of_block = BLOCKS.get(scores.device.type, BLOCKS["cuda"])
     size = max(1, scores_of_block // scores.size(1))
     return (slice(begin, begin + size) for begin in range(0, len(scores), size))

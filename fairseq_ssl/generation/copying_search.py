@@ -60,7 +60,7 @@ class Draft:
         return bool(self.written) and self.written[-1] == self.eos
 
     def accept(self, chosen: list[int], scores: list[float]) -> None:
-        """Accept predictions up to the first one that differs from the draft. Build a new draft.
+        """Accept predictions up to and including the first difference. Build a new draft.
 
         Args:
             chosen: the most probable token after the hypothesis and after each draft token.
@@ -106,7 +106,7 @@ class Draft:
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the source position and draft index of each draft token aligned to a single token.
+        """Yield source position and draft index of each draft token aligned to one source token.
 
         Only draft tokens after index `same` and before `end` are yielded.
         """

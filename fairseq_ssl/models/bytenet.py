@@ -60,7 +60,7 @@ class ByteNetConfig(StoredConfig):
         "auto",
         "bound a,b on the target length: the encoder returns max(|s|, a |s| + b) columns for a "
         "source of |s| tokens with </s>; the ByteNet paper uses 1.2,0; auto fits the lowest bound "
-        "that 999 of 1,000 training pairs meet, and stores it in the checkpoint",
+        "that 99.9 percent of the training pairs meet, and stores it in the checkpoint",
     )
     dropout: float = option(0.0, "dropout probability of residual branches", low=0, high=1)
     bytenet_encoder_kernel: int = 5

@@ -70,7 +70,7 @@ def _fill(defaults: dict[str, Any], args: Any) -> None:
 
 
 def check_heads(args: Any) -> None:
-    """Raise ConfigurationError if the embedding dimension is not a multiple of the heads."""
+    """Raise ConfigurationError unless the embedding dimension is a multiple of the head number."""
     if args.encoder_embed_dim % args.encoder_attention_heads:
         raise ConfigurationError(
             f"--encoder-embed-dim is {args.encoder_embed_dim}. Expected a multiple of "

@@ -40,7 +40,7 @@ class EditTaggerConfig(StoredConfig):
 
     encoder_layers: int = option(12, "number of encoder layers", low=1)
     encoder_embed_dim: int = option(
-        768, "embedding dimension, a multiple of the attention heads", low=1
+        768, "embedding dimension, a multiple of the number of attention heads", low=1
     )
     encoder_ffn_embed_dim: int = option(3072, "feed-forward dimension", low=1)
     encoder_attention_heads: int = option(12, "number of attention heads", low=1)

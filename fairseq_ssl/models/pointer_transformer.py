@@ -140,7 +140,7 @@ class PointerDecoder(TransformerDecoder):
         features_only: bool = False,
         **options: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits [batch, time, vocabulary], and extra outputs with a `Copying`, `copying`.
+        """Return logits [batch, time, vocabulary], and extra outputs with a `Copying` as `copying`.
 
         With `features_only`, return features [batch, time, dim] instead of logits.
         """

@@ -45,7 +45,7 @@ class PseudoBidirectionalConfig(FairseqDataclass):
 
     encoder_layers: int = option(6, "number of encoder layers and of decoder layers", low=1)
     encoder_embed_dim: int = option(
-        512, "embedding dimension, a multiple of the attention heads", low=4
+        512, "embedding dimension, a multiple of the number of attention heads", low=4
     )
     encoder_ffn_embed_dim: int = option(2048, "feed-forward dimension", low=1)
     encoder_attention_heads: int = option(8, "number of attention heads", low=1)
@@ -63,8 +63,8 @@ class PseudoBidirectionalConfig(FairseqDataclass):
     max_target_positions: int = option(1024, "maximum target length in tokens", low=1)
     pseudo_future_layer: ChoiceEnum(FUTURE_LAYERS) = option(  # type: ignore[valid-type]
         "input",
-        "states of the encoder layer with the same index that a decoder layer uses as its pseudo "
-        "future",
+        "pseudo future of a decoder layer: the input or the output of the encoder layer with the "
+        "same index",
         choices=FUTURE_LAYERS,
     )
     pseudo_future_alignment: ChoiceEnum(ALIGNMENTS) = option(  # type: ignore[valid-type]
@@ -275,7 +275,7 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         return cls(encoder, decoder)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare for decoding. Only --print-alignment and --replace-unk get attention weights."""
+        """Compute attention weights only for --print-alignment and --replace-unk."""
         super().prepare_for_inference_(cfg)
         needs = cfg.generation.print_alignment or cfg.generation.replace_unk is not None
         self.decoder.need_attn = bool(needs)
@@ -283,7 +283,8 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
     def load_state_dict(self, state_dict: dict[str, Any], *more: Any, **options: Any) -> Any:
         """Load a checkpoint.
 
-        Raise ConfigurationError unless its decoder shares the encoder's layers as this one does.
+        Raise ConfigurationError if its decoder shares the encoder's layers and this decoder does
+        not, or the other way round.
         """
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, *more, **options)

@@ -15,9 +15,9 @@ from torch.nn import functional
 class SourceWords:
     """Source sentences in which out-of-vocabulary words have ids local to the sentence.
 
-    In the data, out-of-vocabulary words have dictionary ids of `vocabulary` or more. As local ids,
-    the first out-of-vocabulary word in a sentence gets `vocabulary`, the second one `vocabulary` +
-    1, and so on, so that a distribution needs few extra columns.
+    In the data, out-of-vocabulary words have any dictionary ids of `vocabulary` or more. The local
+    ids of the out-of-vocabulary words in a sentence are consecutive and begin with `vocabulary`, so
+    that a distribution needs few extra columns.
     """
 
     tokens: Tensor

@@ -281,7 +281,7 @@ class DilatedStack(nn.Module):
 
 
 def init_weights(module: nn.Module, activation: str) -> None:
-    """Initialize the weights of all linear layers for an activation, and biases with 0."""
+    """Initialize the weights of all linear layers for an activation. Set biases to 0."""
     for linear in module.modules():
         if isinstance(linear, nn.Linear):
             bound = math.sqrt(GAINS[activation] / linear.in_features)

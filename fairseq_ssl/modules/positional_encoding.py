@@ -1,8 +1,8 @@
 """Relative attention (Shaw et al., 2018) and shifted sinusoidal positions (SHAPE).
 
-Relative attention adds vectors to keys and values, which tables [2L + 1, dim] contain for each
-distance from -L to L. `expand_distances` converts scores by distance to scores by key, and
-`sum_by_distance` converts them back. A few rows are processed at a time, so that memory is linear
+Relative attention adds a vector to each key and value, which depends on the distance, -L to L, and
+is stored in a table [2L + 1, dim]. `expand_distances` converts scores by distance to scores by key,
+and `sum_by_distance` is its adjoint. A few rows are processed at a time, so that memory is linear
 in the length.
 """
 

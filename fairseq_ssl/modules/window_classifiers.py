@@ -30,7 +30,7 @@ class WindowLogits(NamedTuple):
 
 
 class Imitators(nn.Module):
-    """Imitators i with one convolutional layer each, p_ij(y | X_{j-c_i : j+c_i}) (equation 3.8)."""
+    """Imitators with one convolutional layer each: p_ij(y | X_{j-c_i : j+c_i}) (equation 3.8)."""
 
     def __init__(
         self,

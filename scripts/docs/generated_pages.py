@@ -152,7 +152,7 @@ def reproduction_page(linked: set[str]) -> str:
         source = paper.pages[-1]
         text = (ROOT / source).read_text("utf-8")
         parts.append(f"## {paper.title}")
-        links = [f"[Results and commands](recipes/{paper.key}.md#results)"]
+        links = [f"[Results and commands]({INCLUDED[source]})"]
         notes = section_of(text, "Notes on reproduction")
         if notes:
             body = rewrite_links(notes, source, "reproduction.md", linked)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from correction_picture import correct_text
+from pictures import correct_text
 
 from tests.cli.conftest import ServerProcess
 from tests.conftest import until

@@ -27,6 +27,8 @@ def test_the_numbers_in_the_table_of_results_are_on_the_pages_of_their_recipes()
         numbers = re.findall(r"\d+\.\d\d", row.replace(link, ""))
         assert numbers
         assert all(number in pages for number in numbers), row
+    (claims,) = re.findall(r"^Of .* are not", (ROOT / "examples/README.md").read_text(), re.MULTILINE)
+    assert claims in README
 
 
 def test_the_package_docstring_names_everything_that_is_registered() -> None:
